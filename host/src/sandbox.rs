@@ -1,26 +1,278 @@
 //! wasmtime: every guest runs here, in a fresh instance for each call, with hard limits.
+//!
+//! A [`Sandbox`] is made once a process and holds the engine with its pool of instances. A [`Plugin`] or the [`Executor`]
+//! is compiled (or taken from the cache of native code) and linked once. A call gets a store of its own, which is thrown
+//! away afterwards. This module does not know where calls come from; what guests call in turn goes back through the
+//! [`door`](crate::door).
 
+mod admission;
+mod bindings;
+mod cache;
+mod convert;
+mod engine;
+mod executor;
 mod grants;
+mod imports;
+mod instance;
 mod limits;
+mod memory;
+mod outcome;
+mod plugin;
 mod script;
+mod section;
+mod stdio;
 
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tracing::{info, warn};
+use wasmtime::{
+    Engine, Store,
+    component::{Component, Linker},
+};
+
+use self::{
+    admission::Admission,
+    cache::CodeCache,
+    instance::{Start, State},
+    memory::MemoryBudget,
+};
 pub use self::{
+    executor::Executor,
     grants::{Access, Directory, Grants},
     limits::Limits,
+    plugin::Plugin,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
 };
-use crate::door::Chain;
+use crate::catalog::{CallError, Cause, ClientName, ToolName};
 
-/// The script executor, compiled and linked.
-pub struct Executor {
-    _private: (),
+/// The largest component that is compiled. Compiling takes time and memory in proportion.
+pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
+
+/// How the sandbox is set up. It has no defaults that an operator could not see: [`Settings::new`] names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Instances at each depth of call chains.
+    pub instances_per_depth: u32,
+    /// Depths that have instances of their own; deeper calls share the last.
+    pub depths: u32,
+    /// Callers that may wait for an instance, at each depth.
+    pub queue: usize,
+    /// How long one may wait.
+    pub queue_wait: Duration,
+    /// Linear memory of all guests together, in bytes.
+    pub process_memory_bytes: usize,
+    /// Where compiled code is kept; nowhere without it.
+    pub cache: Option<PathBuf>,
 }
 
-impl Executor {
-    /// Runs a script in a fresh instance. Its tool calls go through `chain`; what it prints is emitted there line by line.
-    /// Dropping the future stops it.
-    pub async fn run(&self, script: Script, chain: &Chain) -> ScriptResult {
-        let _ = (script, chain);
-        Err(ScriptError::Stopped(crate::catalog::CallError::Busy))
+impl Settings {
+    /// What suits a gateway on a small machine: 64 instances at each of four depths, 1,000 waiting callers for 5 s,
+    /// 4 GiB of guest memory.
+    pub fn new(cache: Option<PathBuf>) -> Self {
+        Self {
+            instances_per_depth: 64,
+            depths: 4,
+            queue: 1_000,
+            queue_wait: Duration::from_secs(5),
+            process_memory_bytes: 4 << 30,
+            cache,
+        }
+    }
+}
+
+/// Why a component cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It is not there, or cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is larger than [`MAX_COMPONENT_BYTES`].
+    #[error("the component has {found} bytes, the limit is {MAX_COMPONENT_BYTES}")]
+    TooLarge {
+        /// Its size.
+        found: usize,
+    },
+    /// It is something else.
+    #[error("not a WebAssembly component: {0}")]
+    NotAComponent(String),
+    /// It does not compile, or uses what this engine does not allow.
+    #[error("the component does not compile")]
+    Compile(#[source] Cause),
+    /// It imports or exports something else than its world says.
+    #[error("the component does not fit the world {world}")]
+    Contract {
+        /// The world.
+        world: &'static str,
+        /// What is missing or different.
+        #[source]
+        cause: Cause,
+    },
+    /// Its embedded descriptors cannot be read.
+    #[error("the tool descriptors cannot be read")]
+    Descriptors(#[source] Cause),
+    /// Asked for its tools, it broke off.
+    #[error("the plugin did not describe its tools")]
+    Describe(#[source] CallError),
+    /// Asked for its tools, it answered with an error.
+    #[error("the plugin refused to describe its tools: {0}")]
+    RefusedToDescribe(String),
+    /// A granted directory is not there.
+    #[error("the granted directory {path} cannot be used: {reason}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// What of the pool is in use right now. All zero when nothing runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Usage {
+    /// Component instances.
+    pub instances: u64,
+    /// Linear memories.
+    pub memories: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Guests' stacks.
+    pub stacks: usize,
+}
+
+/// The engine, the pool and what all guests share. Cheap to clone.
+#[derive(Clone)]
+pub struct Sandbox(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    plugin_linker: Linker<State>,
+    executor_linker: Linker<State>,
+    admission: Admission,
+    memory: Arc<MemoryBudget>,
+    cache: Option<CodeCache>,
+    /// Compiling takes every core it gets; one at a time is as fast and keeps its memory bounded.
+    compiling: tokio::sync::Mutex<()>,
+}
+
+impl Sandbox {
+    /// Makes the engine, and opens the cache; one that cannot be used is reported and done without.
+    pub fn new(settings: &Settings) -> Result<Self, LoadError> {
+        let slots = settings.instances_per_depth * settings.depths;
+        // A little more than can be asked for, so that a slot that is being cleared is never waited for.
+        let engine = engine::engine(slots + slots / 12 + 1).map_err(|error| LoadError::Compile(error.into()))?;
+        let link = |linker: wasmtime::Result<Linker<State>>| linker.map_err(|error| LoadError::Compile(error.into()));
+        let cache = settings
+            .cache
+            .as_ref()
+            .and_then(|path| CodeCache::open(path).inspect_err(|error| warn!(%error, "compiled code is not kept")).ok());
+        Ok(Self(Arc::new(Inner {
+            plugin_linker: link(plugin::linker(&engine))?,
+            executor_linker: link(executor::linker(&engine))?,
+            admission: Admission::new(settings.depths, settings.instances_per_depth, settings.queue, settings.queue_wait),
+            memory: MemoryBudget::new(settings.process_memory_bytes),
+            cache,
+            compiling: tokio::sync::Mutex::new(()),
+            engine,
+        })))
+    }
+
+    /// Whether `wasm` was compiled before, so that loading it takes no time.
+    pub fn is_compiled(&self, wasm: &[u8]) -> bool {
+        self.0.cache.as_ref().is_some_and(|cache| cache.holds(&self.0.engine, wasm))
+    }
+
+    /// Compiles and links a plugin for `client`.
+    pub async fn plugin(
+        &self,
+        client: &ClientName,
+        wasm: Arc<[u8]>,
+        grants: Grants,
+        limits: Limits,
+    ) -> Result<Plugin, LoadError> {
+        let component = self.component(wasm).await?;
+        Plugin::new(self.clone(), client.clone(), &component, grants, limits)
+    }
+
+    /// Compiles and links a script executor.
+    pub async fn executor(&self, wasm: Arc<[u8]>, limits: Limits) -> Result<Executor, LoadError> {
+        let component = self.component(wasm).await?;
+        Executor::new(self.clone(), &component, limits)
+    }
+
+    /// What is in use right now; none where there is no pool.
+    pub fn usage(&self) -> Option<Usage> {
+        let metrics = self.0.engine.pooling_allocator_metrics()?;
+        Some(Usage {
+            instances: metrics.component_instances(),
+            memories: metrics.memories(),
+            tables: metrics.tables(),
+            stacks: metrics.stacks(),
+        })
+    }
+
+    async fn component(&self, wasm: Arc<[u8]>) -> Result<Component, LoadError> {
+        if wasm.len() > MAX_COMPONENT_BYTES {
+            return Err(LoadError::TooLarge { found: wasm.len() });
+        }
+        if Engine::detect_precompiled(&wasm).is_some() {
+            return Err(LoadError::NotAComponent("it holds native code, which is never loaded from outside".into()));
+        }
+        let _turn = self.0.compiling.lock().await;
+        let sandbox = self.clone();
+        let compiled = tokio::task::spawn_blocking(move || sandbox.compile(&wasm)).await;
+        compiled.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
+    }
+
+    fn compile(&self, wasm: &[u8]) -> Result<Component, LoadError> {
+        let Inner { engine, cache, .. } = &*self.0;
+        if let Some(component) = cache.as_ref().and_then(|cache| cache.load(engine, wasm)) {
+            return Ok(component);
+        }
+        let started = Instant::now();
+        let native = engine.precompile_component(wasm).map_err(|error| LoadError::Compile(error.into()))?;
+        info!(wasm_bytes = wasm.len(), native_bytes = native.len(), elapsed = ?started.elapsed(), "compiled a component");
+        if let Some(cache) = cache {
+            match cache.store(engine, wasm, &native) {
+                Ok(()) => {
+                    if let Some(component) = cache.load(engine, wasm) {
+                        return Ok(component);
+                    }
+                }
+                Err(error) => warn!(%error, "compiled code is not kept"),
+            }
+        }
+        #[expect(unsafe_code, reason = "these bytes came from the engine's own serializer, three statements ago")]
+        let component = unsafe { Component::deserialize(engine, &native) };
+        component.map_err(|error| LoadError::Compile(error.into()))
+    }
+
+    fn plugin_linker(&self) -> &Linker<State> {
+        &self.0.plugin_linker
+    }
+
+    fn executor_linker(&self) -> &Linker<State> {
+        &self.0.executor_linker
+    }
+
+    /// Runs `body` in a fresh store, once there is room at this depth. The room is given back after the store is gone.
+    async fn run<T>(
+        &self,
+        depth: u32,
+        tool: &ToolName,
+        start: Start,
+        body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<T, CallError> {
+        let _slot = self.0.admission.enter(depth).await.map_err(|_| CallError::Busy)?;
+        instance::run(&self.0.engine, &self.0.memory, tool, start, body).await
     }
 }

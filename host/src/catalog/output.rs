@@ -126,7 +126,8 @@ impl Content {
         };
     }
 
-    fn size(&self) -> usize {
+    /// Bytes that the part takes, roughly.
+    pub fn size(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
             Self::Image { data, .. } | Self::Audio { data, .. } => data.len(),

@@ -1,0 +1,30 @@
+//! The contract's Rust side, made from `wit/`. The executor's world shares the plugin's types.
+
+/// World `tool-plugin`.
+pub(super) mod plugin {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "tool-plugin",
+        imports: { default: trappable },
+        exports: { default: async },
+        with: { "airlock:host/call.call-context": crate::sandbox::instance::CallHandle },
+    });
+}
+
+/// World `script-executor`.
+pub(super) mod executor {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "script-executor",
+        exports: { default: async },
+        with: {
+            "airlock:types": super::plugin::airlock::types,
+            "airlock:host": super::plugin::airlock::host,
+        },
+    });
+}
+
+pub(super) use plugin::airlock::{
+    host::{call, log, tools},
+    types::types,
+};

@@ -1,0 +1,101 @@
+//! The engine: once a process. Every line is a decision about speed or about what a guest may be.
+
+use std::num::NonZeroUsize;
+
+use tracing::warn;
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, WasmBacktraceDetails};
+
+/// Instances a component may need: wit-component makes three or four core instances of one guest.
+const CORE_INSTANCES_PER_COMPONENT: u32 = 8;
+/// Mappings that one slot of the pool may come to use: two for its stack, four for its memory. Measured.
+const MAPPINGS_PER_SLOT: u32 = 6;
+/// The largest memory that any limit may grant: the ceiling below the store's own limiter.
+pub(super) const MAX_MEMORY_BYTES: usize = 1 << 30;
+/// The largest number of table elements that any limit may grant. The pool reserves eight bytes for each.
+pub(super) const MAX_TABLE_ELEMENTS: usize = 20_000;
+/// How often a guest gives way, in fuel: about 0.1 ms of Starlark.
+pub(super) const YIELD_INTERVAL: u64 = 1_000_000;
+
+/// Builds the engine with a pool of `slots` instances. Where the address space or the kernel's limit on mappings does not
+/// allow that many, instances are made one by one, more slowly.
+pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
+    if let Err(reason) = mappings_suffice(slots) {
+        warn!(slots, reason, "no instance pool; every call pays for its own mappings");
+        return Engine::new(&config(InstanceAllocationStrategy::OnDemand));
+    }
+    match Engine::new(&config(InstanceAllocationStrategy::Pooling(pool(slots)))) {
+        Ok(engine) => Ok(engine),
+        Err(error) => {
+            warn!(slots, %error, "no instance pool; every call pays for its own mappings");
+            Engine::new(&config(InstanceAllocationStrategy::OnDemand))
+        }
+    }
+}
+
+fn mappings_suffice(slots: u32) -> Result<(), &'static str> {
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<u32>().ok());
+    match limit {
+        Some(limit) if slots.saturating_mul(MAPPINGS_PER_SLOT) > limit / 4 * 3 => Err("vm.max_map_count is too small"),
+        _ => Ok(()),
+    }
+}
+
+fn pool(slots: u32) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(slots)
+        .total_core_instances(slots * 4)
+        .total_memories(slots)
+        .total_tables(slots * 2)
+        .total_stacks(slots)
+        .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT)
+        .max_memories_per_component(2)
+        .max_tables_per_component(4)
+        .max_memories_per_module(1)
+        .max_tables_per_module(2)
+        .max_memory_size(MAX_MEMORY_BYTES)
+        .table_elements(MAX_TABLE_ELEMENTS)
+        .max_component_instance_size(256 << 10)
+        .max_core_instance_size(256 << 10)
+        // With PAGEMAP_SCAN these cap what is copied back, they are not the size of a memset. Leaving the table's out costs
+        // 30 µs a call of the script executor.
+        .linear_memory_keep_resident(4 << 20)
+        .table_keep_resident(128 << 10)
+        .pagemap_scan(Enabled::Auto)
+        .decommit_batch_size(8)
+        .max_unused_warm_slots(32);
+    pool
+}
+
+fn config(strategy: InstanceAllocationStrategy) -> Config {
+    let mut config = Config::new();
+    config
+        .allocation_strategy(strategy)
+        .consume_fuel(true)
+        // Fuel with yields bounds work, CPU time and fairness; epochs on top cost up to 40 % on interpreters.
+        .epoch_interruption(false)
+        // 1.2 µs a call, twice the price of a host call, and the home of 2026's worst runtime bugs (GHSA-32h6-97mm-8q3c).
+        .concurrency_support(false)
+        .max_wasm_stack(512 << 10)
+        // Host functions are polled on this stack too: what is left of it is theirs.
+        .async_stack_size(2 << 20)
+        .memory_init_cow(true)
+        .memory_may_move(false)
+        .wasm_relaxed_simd(false)
+        .relaxed_simd_deterministic(true)
+        .cranelift_nan_canonicalization(true)
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .wasm_tail_call(false)
+        .wasm_wide_arithmetic(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_stack_switching(false)
+        .gc_support(false)
+        .cranelift_opt_level(OptLevel::Speed)
+        .parallel_compilation(true)
+        // Backtraces of guests do not need it, and registering it is slow.
+        .native_unwind_info(false)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(16))
+        // The default reads an environment variable, which would be part of the cache's key.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable);
+    config
+}

@@ -1,0 +1,77 @@
+//! What the host lends to guests, one file an interface, and what every host call has in common: it counts, and it costs
+//! fuel by its size.
+
+mod call;
+mod log;
+mod tools;
+
+use wasmtime::{StoreContextMut, Trap, component::Linker};
+
+use super::{
+    bindings,
+    instance::{State, Stop},
+};
+use crate::catalog::CallError;
+
+/// Links what both worlds import. The functions are linked by hand, with the generated types: they charge fuel, and the
+/// generated traits see the store only with the engine's concurrency support, which stays out of the build.
+pub(super) fn link_shared(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    log::link(linker)?;
+    tools::link(linker)
+}
+
+/// Links what only plugins import.
+pub(super) fn link_call(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    bindings::call::add_to_linker::<State, Host>(linker, |state| state)
+}
+
+/// Marks the host's side of the generated traits.
+struct Host;
+
+impl wasmtime::component::HasData for Host {
+    type Data<'a> = &'a mut State;
+}
+
+/// What any host call costs, in fuel.
+const BASE_FUEL: u64 = 1_000;
+/// What it costs on top to call a tool.
+const TOOL_FUEL: u64 = 9_000;
+
+/// Counts a host call and charges it for `bytes`. By size and never by time, so that fuel stays deterministic.
+fn charge(store: &mut StoreContextMut<'_, State>, base: u64, bytes: usize) -> wasmtime::Result<()> {
+    store.data_mut().count()?;
+    burn(store, base + bytes as u64)
+}
+
+/// Charges for what a host call returns.
+fn burn(store: &mut StoreContextMut<'_, State>, fuel: u64) -> wasmtime::Result<()> {
+    match store.get_fuel()?.checked_sub(fuel) {
+        Some(left) => store.set_fuel(left),
+        None => {
+            store.set_fuel(0)?;
+            Err(Trap::OutOfFuel.into())
+        }
+    }
+}
+
+impl State {
+    /// Counts a host call.
+    fn count(&mut self) -> wasmtime::Result<()> {
+        match self.host_calls_left.checked_sub(1) {
+            Some(left) => {
+                self.host_calls_left = left;
+                Ok(())
+            }
+            None => {
+                let limit = self.limits.host_calls.into();
+                Err(self.stop(CallError::Budget { what: "host calls", limit }))
+            }
+        }
+    }
+
+    /// Ends the guest because of `reason`; the returned error only unwinds it.
+    pub(super) fn stop(&mut self, reason: CallError) -> wasmtime::Error {
+        self.stopped.get_or_insert(reason);
+        Stop.into()
+    }
+}

@@ -1,0 +1,178 @@
+//! One call of one guest: a store made for it, run within its limits, thrown away afterwards whatever happened.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use pin_project_lite::pin_project;
+use wasmtime::{Engine, Store, component::ResourceTable};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use super::{
+    Limits,
+    engine::YIELD_INTERVAL,
+    memory::{Limiter, MemoryBudget},
+    outcome,
+};
+use crate::{
+    catalog::{CallError, ClientName, ToolName},
+    door::{Chain, Origin},
+};
+
+/// What a guest's `call-context` handle stands for: the store's own call.
+pub struct CallHandle;
+
+/// Who writes to the log.
+pub(super) enum Speaker {
+    /// A plugin, to the operator's log.
+    Plugin(ClientName),
+    /// A script, whose lines are its printed output.
+    Script,
+}
+
+/// Unwinds a guest that [`State::stop`] ended; the reason stands in the state.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped by the host")]
+pub(super) struct Stop;
+
+/// Everything that one store holds.
+pub(super) struct State {
+    /// The running call; none while a guest only describes itself.
+    pub(super) chain: Option<Chain>,
+    /// Where the guest's own calls come from.
+    pub(super) origin: Origin,
+    pub(super) speaker: Speaker,
+    pub(super) limits: Limits,
+    pub(super) limiter: Limiter,
+    pub(super) deadline: Instant,
+    pub(super) host_calls_left: u32,
+    pub(super) log_lines_left: u32,
+    pub(super) emit_bytes_left: usize,
+    /// Why the host ended the guest, if it did.
+    pub(super) stopped: Option<CallError>,
+    /// What the guest's panic hook said.
+    pub(super) last_words: Option<String>,
+    pub(super) table: ResourceTable,
+    pub(super) wasi: WasiCtx,
+}
+
+/// What a call needs beside its guest.
+pub(super) struct Start {
+    pub(super) chain: Option<Chain>,
+    pub(super) origin: Origin,
+    pub(super) speaker: Speaker,
+    pub(super) limits: Limits,
+    pub(super) wasi: WasiCtx,
+}
+
+impl State {
+    fn new(start: Start, memory: &Arc<MemoryBudget>) -> Self {
+        let limits = start.limits;
+        let own = Instant::now() + limits.deadline;
+        let deadline = start.chain.as_ref().map_or(own, |chain| own.min(chain.deadline()));
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles);
+        Self {
+            chain: start.chain,
+            origin: start.origin,
+            speaker: start.speaker,
+            limiter: Limiter::new(&limits, memory),
+            deadline,
+            host_calls_left: limits.host_calls,
+            log_lines_left: limits.log_lines,
+            emit_bytes_left: limits.result_bytes,
+            stopped: None,
+            last_words: None,
+            table,
+            wasi: start.wasi,
+            limits,
+        }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// Runs `body` in a fresh store. The future may be dropped at any point; the guest ends with it.
+pub(super) async fn run<T>(
+    engine: &Engine,
+    memory: &Arc<MemoryBudget>,
+    tool: &ToolName,
+    start: Start,
+    body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
+    let limits = start.limits;
+    let mut store = Store::new(engine, State::new(start, memory));
+    let deadline = store.data().deadline;
+    let allowed = deadline.saturating_duration_since(Instant::now());
+    let prepared = prepare(&mut store, &limits);
+    let ended = match prepared {
+        Ok(()) => {
+            let metered = Metered { inner: body(&mut store), active: Duration::ZERO, budget: limits.cpu };
+            match tokio::time::timeout_at(deadline.into(), metered).await {
+                Ok(Ok(result)) => Ended::Returned(result),
+                Ok(Err(CpuSpent)) => Ended::Cpu,
+                Err(_) => Ended::Deadline(allowed),
+            }
+        }
+        Err(error) => Ended::Returned(Err(error)),
+    };
+    let fuel_left = store.get_fuel().unwrap_or(0);
+    // A store is never used after its call, so its state can be taken apart.
+    let state = store.into_data();
+    if let Some(chain) = &state.chain {
+        chain.report_fuel(limits.fuel.saturating_sub(fuel_left));
+    }
+    outcome::classify(tool, ended, state)
+}
+
+fn prepare(store: &mut Store<State>, limits: &Limits) -> wasmtime::Result<()> {
+    store.limiter(|state| &mut state.limiter);
+    store.set_hostcall_fuel(limits.copied_bytes);
+    store.set_max_component_handles(limits.handles);
+    store.set_fuel(limits.fuel)?;
+    store.fuel_async_yield_interval(Some(YIELD_INTERVAL))
+}
+
+/// How a call ended, before anyone asked why.
+pub(super) enum Ended<T> {
+    /// The guest returned or trapped.
+    Returned(wasmtime::Result<T>),
+    /// It computed for too long.
+    Cpu,
+    /// It took too long; the time that it had.
+    Deadline(Duration),
+}
+
+/// The guest has used its CPU time.
+struct CpuSpent;
+
+pin_project! {
+    /// Times every poll of a call, so that only computing counts and neither waiting nor queueing does. The guest gives way
+    /// after [`YIELD_INTERVAL`], which bounds how late this notices.
+    struct Metered<F> {
+        #[pin]
+        inner: F,
+        active: Duration,
+        budget: Duration,
+    }
+}
+
+impl<F: Future> Future for Metered<F> {
+    type Output = Result<F::Output, CpuSpent>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let started = Instant::now();
+        let polled = this.inner.poll(context).map(Ok);
+        *this.active += started.elapsed();
+        if polled.is_pending() && *this.active > *this.budget { Poll::Ready(Err(CpuSpent)) } else { polled }
+    }
+}

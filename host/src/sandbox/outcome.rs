@@ -1,0 +1,59 @@
+//! Why a call ended, told apart. Each row of this table was seen happening (see the hostile guests in the tests).
+
+use wasmtime::{Trap, WasmBacktrace};
+
+use super::instance::{Ended, State};
+use crate::catalog::{CallError, ToolName};
+
+/// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel` allows.
+const COPIES_TOO_MUCH: &str = "too much data is being copied between the host and the guest";
+
+/// A trap as the operator reads it.
+#[derive(Debug, thiserror::Error)]
+#[error("{trap}{words}")]
+struct Trapped {
+    trap: String,
+    words: String,
+}
+
+/// Turns the end of a call into its result.
+pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) -> Result<T, CallError> {
+    let error = match ended {
+        Ended::Returned(Ok(value)) => return Ok(value),
+        Ended::Returned(Err(error)) => error,
+        Ended::Cpu => return Err(CallError::Cpu { tool: tool.clone(), limit: state.limits.cpu }),
+        Ended::Deadline(limit) => return Err(CallError::Deadline { tool: tool.clone(), limit }),
+    };
+    if let Some(reason) = state.stopped.take() {
+        return Err(reason);
+    }
+    let tool = tool.clone();
+    Err(match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => CallError::Fuel { tool, limit: state.limits.fuel },
+        Some(Trap::StackOverflow) => CallError::Stack { tool },
+        // A Rust guest that cannot allocate aborts, and what it says is `unreachable`.
+        Some(_) if state.limiter.starved => CallError::Busy,
+        Some(_) if state.limiter.denied => CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 },
+        Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(trap, &error, &state)) },
+        None if is_pool_full(&error) => CallError::Busy,
+        None if format!("{error:#}").contains(COPIES_TOO_MUCH) => {
+            CallError::ResultTooLarge { tool, limit_bytes: state.limits.copied_bytes as u64 }
+        }
+        // Growth that fails while instantiating is an error of its own.
+        None if state.limiter.denied => CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 },
+        None if state.limiter.starved => CallError::Busy,
+        None => CallError::BadResult { tool, cause: error.into() },
+    })
+}
+
+fn trapped(trap: &Trap, error: &wasmtime::Error, state: &State) -> Trapped {
+    let mut words = state.last_words.as_ref().map(|words| format!("; it said: {words}")).unwrap_or_default();
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        words.push_str(&format!("\n{backtrace}"));
+    }
+    Trapped { trap: trap.to_string(), words }
+}
+
+fn is_pool_full(error: &wasmtime::Error) -> bool {
+    error.is::<wasmtime::PoolConcurrencyLimitError>()
+}

@@ -1,0 +1,161 @@
+//! A plugin: compiled and linked once, instantiated for every call.
+
+use std::{path::Path, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use tracing::warn;
+use wasmtime::component::{Component, Linker, Resource};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
+
+use super::{
+    Access, Grants, Limits, LoadError, Sandbox,
+    bindings::plugin::{ToolPlugin, ToolPluginPre},
+    convert, imports,
+    instance::{CallHandle, Speaker, Start, State},
+    section, stdio,
+};
+use crate::{
+    catalog::{CallError, ClientName, Provider, ToolDefinition, ToolName, ToolOutput},
+    door::{Admitted, Origin},
+};
+
+/// What a plugin may spend on describing itself, which it does with everything denied.
+const DESCRIBE: Limits = Limits {
+    fuel: 100_000_000,
+    cpu: std::time::Duration::from_secs(1),
+    deadline: std::time::Duration::from_secs(5),
+    host_calls: 100,
+    ..Limits::PLUGIN
+};
+/// The longest random string that a guest may ask for at once.
+const MAX_RANDOM_BYTES: u64 = 64 << 10;
+
+/// A compiled and linked plugin with what its operator lends it.
+pub struct Plugin {
+    sandbox: Sandbox,
+    client: ClientName,
+    pre: ToolPluginPre<State>,
+    limits: Limits,
+    grants: Grants,
+    origin: Origin,
+}
+
+/// The linker of the plugins' world: the host's interfaces, and WASI with everything denied that was not granted.
+pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    imports::link_shared(&mut linker)?;
+    imports::link_call(&mut linker)?;
+    Ok(linker)
+}
+
+impl Plugin {
+    pub(super) fn new(
+        sandbox: Sandbox,
+        client: ClientName,
+        component: &Component,
+        grants: Grants,
+        limits: Limits,
+    ) -> Result<Self, LoadError> {
+        let pre = sandbox.plugin_linker().instantiate_pre(component).and_then(ToolPluginPre::new);
+        let pre = pre.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })?;
+        for directory in &grants.directories {
+            check_directory(&directory.path)?;
+        }
+        let origin = Origin::Plugin(Arc::new(grants.tools.iter().cloned().collect()));
+        Ok(Self { sandbox, client, pre, limits, grants, origin })
+    }
+
+    /// The plugin's tools: from the section that its build embedded, or asked once, with everything denied.
+    pub async fn definitions(&self, wasm: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
+        if let Some(section) = section::find(wasm)? {
+            return section::parse(section);
+        }
+        warn!(plugin = %self.client, "no tool descriptors are embedded; asking the plugin");
+        self.describe().await
+    }
+
+    async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
+        let name = ToolName::new(&self.client, "describe");
+        let start = Start {
+            chain: None,
+            origin: Origin::Plugin(Arc::default()),
+            speaker: Speaker::Plugin(self.client.clone()),
+            limits: DESCRIBE,
+            wasi: WasiCtxBuilder::new().build(),
+        };
+        let answered = self
+            .sandbox
+            .run(1, &name, start, async |store| {
+                let plugin = self.pre.instantiate_async(&mut *store).await?;
+                plugin.airlock_plugin_tools().call_describe(store).await
+            })
+            .await
+            .map_err(LoadError::Describe)?;
+        let descriptors = answered.map_err(LoadError::RefusedToDescribe)?;
+        descriptors
+            .into_iter()
+            .map(|tool| convert::definition_from_guest(tool).map_err(|error| LoadError::Descriptors(error.into())))
+            .collect()
+    }
+
+    async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
+        let tool = call.tool().clone();
+        let name = &tool.name;
+        let start = Start {
+            chain: Some(call.chain().clone()),
+            origin: self.origin.clone(),
+            speaker: Speaker::Plugin(self.client.clone()),
+            limits: self.limits,
+            wasi: self.wasi().map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
+        };
+        let arguments = call.arguments().as_str().to_owned();
+        let answer = self
+            .sandbox
+            .run(call.chain().depth(), name, start, async |store| {
+                let plugin: ToolPlugin = self.pre.instantiate_async(&mut *store).await?;
+                let context: Resource<CallHandle> = store.data_mut().table.push(CallHandle)?;
+                plugin.airlock_plugin_tools().call_invoke(store, &tool.original, &arguments, context).await
+            })
+            .await?;
+        let output = answer.map_err(|error| CallError::Tool(convert::error_from_guest(error)))?;
+        let output = convert::output_from_guest(output)
+            .map_err(|error| CallError::BadResult { tool: name.clone(), cause: error.into() })?;
+        if output.size() > self.limits.result_bytes {
+            return Err(CallError::ResultTooLarge { tool: name.clone(), limit_bytes: self.limits.result_bytes as u64 });
+        }
+        Ok(output)
+    }
+
+    /// WASI as granted: the directories, output that goes to the log, and nothing else. The environment, arguments and
+    /// standard input are empty, and there is no network.
+    fn wasi(&self) -> Result<WasiCtx, crate::catalog::Cause> {
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.max_random_size(MAX_RANDOM_BYTES);
+        wasi.stdout(stdio::Output::new(&self.client)).stderr(stdio::Output::new(&self.client));
+        for directory in &self.grants.directories {
+            let access = match directory.access {
+                Access::ReadOnly => FsPerms::ReadOnly,
+                Access::ReadWrite => FsPerms::ReadWrite,
+            };
+            wasi.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
+        }
+        Ok(wasi.build())
+    }
+}
+
+impl Provider for Plugin {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(self.invoke(call))
+    }
+}
+
+/// Says at load, and not at the first call, that a granted directory is not there.
+fn check_directory(path: &Path) -> Result<(), LoadError> {
+    let refuse = |reason: String| LoadError::Directory { path: path.to_owned(), reason };
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(refuse("it is not a directory".into())),
+        Err(error) => Err(refuse(error.to_string())),
+    }
+}
