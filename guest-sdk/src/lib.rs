@@ -1,1 +1,82 @@
-//! stub
+//! Write a tool as a Rust function; get an Airlock plugin.
+//!
+//! ```
+//! use airlock_guest::{Error, plugin, schemars::JsonSchema, serde::Serialize, tool};
+//!
+//! /// How often a word occurs.
+//! #[derive(Serialize, JsonSchema)]
+//! #[serde(crate = "airlock_guest::serde")]
+//! #[schemars(crate = "airlock_guest::schemars")]
+//! struct Count {
+//!     /// Occurrences found.
+//!     occurrences: usize,
+//! }
+//!
+//! /// Counts how often a word occurs in a text.
+//! #[tool(read_only, idempotent, open_world = false)]
+//! fn count_word(
+//!     /// Text to look in.
+//!     text: String,
+//!     /// Word to look for.
+//!     word: String,
+//! ) -> Result<Count, Error> {
+//!     let occurrences = text.split_whitespace().filter(|found| *found == word).count();
+//!     Ok(Count { occurrences })
+//! }
+//!
+//! plugin!(count_word);
+//! # fn main() {}
+//! ```
+//!
+//! A plugin is a `cdylib` built with `cargo build --target wasm32-wasip2 --release`. The attribute makes the descriptor
+//! (name, description from the doc comments, input and output schema, annotations), reads the arguments and writes the
+//! answer; arguments that do not fit are refused with a message that tells the model what to change.
+//!
+//! - [`macro@tool`] and [`plugin!`] are all that most plugins need; [`Tool`] is what they implement.
+//! - [`IntoOutput`] says what a tool may return, [`Output`] and [`Structured`] give full control over it.
+//! - [`Error`] is a failure as the model reads it; [`within`] makes one of a number that is out of range.
+//! - [`Context`] is the running call: time left, progress, answers sent ahead.
+//! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway.
+//!
+//! Everything compiles natively too, where nothing stands behind the imports: a tool is a function that a test can call,
+//! with [`Context::detached`] for a context.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod arguments;
+mod bindings;
+mod context;
+mod error;
+pub mod log;
+mod output;
+mod plugin;
+mod schema;
+mod tool;
+pub mod tools;
+mod wire;
+
+pub use airlock_guest_macros::{plugin, tool};
+pub use arguments::within;
+pub use context::Context;
+pub use error::{Error, ErrorKind};
+pub use output::{Content, Embedded, IntoOutput, Link, Output, Structured};
+pub use schemars;
+pub use serde;
+pub use serde_json;
+pub use tool::{Annotations, Descriptor, Tool};
+
+/// For the code that the macros write; no part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::arguments::parse;
+    pub use crate::bindings::export;
+    pub use crate::output::Fallible;
+    pub use crate::plugin::{Entry, Plugin, is_first_of_its_name};
+    pub use crate::tool::descriptor;
+    pub use {schemars, serde};
+
+    /// Where the exports that `plugin!` writes find what they stand on.
+    pub mod bindings {
+        pub use crate::bindings::*;
+    }
+}

@@ -1,1 +1,36 @@
-//! stub
+//! Reads, writes, lists and searches files in the directories that the operator granted. What lies outside them is kept
+//! out by the host; this plugin sees to it that a model understands what it may do and what went wrong.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod grants;
+pub mod list;
+pub mod read;
+pub mod search;
+pub mod write;
+
+airlock_guest::plugin!(read::read_file, write::write_file, list::list_directory, search::search_files,);
+
+#[cfg(test)]
+mod tests {
+    use airlock_guest::{Descriptor, Tool};
+
+    use super::*;
+
+    #[test]
+    fn every_tool_says_what_each_argument_is_and_what_it_answers() {
+        let tools: [Descriptor; 4] = [
+            read::read_file::descriptor(),
+            write::write_file::descriptor(),
+            list::list_directory::descriptor(),
+            search::search_files::descriptor(),
+        ];
+        for tool in tools {
+            let arguments = tool.input_schema.get("properties").and_then(|all| all.as_object());
+            for (name, argument) in arguments.unwrap() {
+                assert!(argument.get("description").is_some(), "{}: {name}", tool.name);
+            }
+            assert!(tool.output_schema.is_some(), "{}", tool.name);
+        }
+    }
+}

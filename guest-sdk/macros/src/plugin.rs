@@ -1,0 +1,61 @@
+//! `plugin!(…)`: the table of a plugin's tools and, on WebAssembly, its exports.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Error, Path, Token};
+
+pub(crate) fn expand(tools: TokenStream) -> TokenStream {
+    parse(tools).map_or_else(Error::into_compile_error, |tools| render(&tools))
+}
+
+fn parse(tools: TokenStream) -> syn::Result<Vec<Path>> {
+    let tools = Punctuated::<Path, Token![,]>::parse_terminated.parse2(tools)?;
+    if tools.is_empty() {
+        return Err(Error::new(Span::call_site(), "a plugin has at least one tool: `plugin!(my_tool);`"));
+    }
+    let mut seen = HashSet::new();
+    for tool in &tools {
+        let path = tool.to_token_stream().to_string();
+        if !seen.insert(path) {
+            return Err(Error::new_spanned(tool, "this tool is listed twice"));
+        }
+    }
+    Ok(tools.into_iter().collect())
+}
+
+fn render(tools: &[Path]) -> TokenStream {
+    let entries = tools.iter().map(|tool| {
+        // The tool's span, so that a path that is no tool is what the compiler points at.
+        quote_spanned!(tool.span()=> ::airlock_guest::__private::Entry::of::<#tool>())
+    });
+    // Different paths can still carry one name, by `name = "…"` or by living in two modules.
+    let distinct = tools.iter().enumerate().skip(1).map(|(position, tool)| {
+        quote_spanned! {tool.span()=>
+            const _: () = ::core::assert!(
+                ::airlock_guest::__private::is_first_of_its_name(
+                    <__AirlockPlugin as ::airlock_guest::__private::Plugin>::TOOLS,
+                    #position,
+                ),
+                "another tool of this plugin has the same name",
+            );
+        }
+    });
+    quote! {
+        #[doc(hidden)]
+        struct __AirlockPlugin;
+
+        impl ::airlock_guest::__private::Plugin for __AirlockPlugin {
+            const TOOLS: &'static [::airlock_guest::__private::Entry] = &[#(#entries),*];
+        }
+
+        #(#distinct)*
+
+        #[cfg(target_family = "wasm")]
+        ::airlock_guest::__private::export!(__AirlockPlugin);
+    }
+}

@@ -1,0 +1,136 @@
+//! `#[tool(…)]`: the function as it was, and beside it a type of the same name that implements `Tool`.
+
+mod options;
+mod signature;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, Item, ItemFn};
+
+use options::Options;
+use signature::{Answer, Input, Signature};
+
+pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut function = match parse_function(item) {
+        Ok(function) => function,
+        Err(error) => return error.into_compile_error(),
+    };
+    let tool = parse_tool(options, &mut function);
+    let tool = tool.map_or_else(Error::into_compile_error, |(options, signature)| render(&options, &signature, &function));
+    quote! {
+        // A tool owns its arguments, whether it keeps them or not, and has as many as its callers need.
+        #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
+        #function
+        #tool
+    }
+}
+
+fn parse_function(item: TokenStream) -> syn::Result<ItemFn> {
+    match syn::parse2(item)? {
+        Item::Fn(function) => Ok(function),
+        other => Err(Error::new_spanned(first_token(&other), "a tool is a function: `#[tool] fn …`")),
+    }
+}
+
+/// The keyword rather than the whole item, which would underline pages.
+fn first_token(item: &Item) -> TokenStream {
+    let tokens = item.to_token_stream().into_iter();
+    let is_attribute =
+        |token: &proc_macro2::TokenTree| matches!(token, proc_macro2::TokenTree::Punct(_) | proc_macro2::TokenTree::Group(_));
+    tokens.skip_while(is_attribute).take(1).collect()
+}
+
+/// Reads everything before it fails, so that one build shows every mistake.
+fn parse_tool(options: TokenStream, function: &mut ItemFn) -> syn::Result<(Options, Signature)> {
+    let options = options::parse(options, &function.sig.ident);
+    let signature = signature::parse(function);
+    match (options, signature) {
+        (Ok(options), Ok(signature)) => Ok((options, signature)),
+        (Err(mut error), Err(more)) => {
+            error.combine(more);
+            Err(error)
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}
+
+fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenStream {
+    let vis = &function.vis;
+    let ident = &function.sig.ident;
+    let name = &options.name;
+    let title = option(options.title.as_ref());
+    let annotations = options.annotations();
+    let docs = &signature.docs;
+    let fields = signature.arguments().map(|argument| {
+        let signature::Argument { attrs, ident, ty } = argument;
+        quote!(#(#attrs)* #ident: #ty)
+    });
+    let inputs = signature.inputs.iter().map(|input| match input {
+        Input::Argument(argument) => {
+            let ident = &argument.ident;
+            quote!(__arguments.#ident)
+        }
+        Input::Context => quote!(__context),
+    });
+    let call = quote!(#ident(#(#inputs),*));
+    let (schema, output) = render_answer(&signature.answer, &call);
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types)]
+        #vis enum #ident {}
+
+        const _: () = {
+            #[derive(
+                ::airlock_guest::__private::serde::Deserialize,
+                ::airlock_guest::__private::schemars::JsonSchema,
+            )]
+            #[serde(crate = "::airlock_guest::__private::serde", deny_unknown_fields)]
+            #[schemars(crate = "::airlock_guest::__private::schemars")]
+            struct __Arguments {
+                #(#fields,)*
+            }
+
+            impl ::airlock_guest::Tool for #ident {
+                const NAME: &'static str = #name;
+
+                fn descriptor() -> ::airlock_guest::Descriptor {
+                    ::airlock_guest::__private::descriptor::<__Arguments>(
+                        Self::NAME,
+                        #title,
+                        ::core::concat!(#(#docs, "\n"),*),
+                        #annotations,
+                        #schema,
+                    )
+                }
+
+                fn invoke(
+                    __arguments: &str,
+                    __context: &::airlock_guest::Context<'_>,
+                ) -> ::core::result::Result<::airlock_guest::Output, ::airlock_guest::Error> {
+                    #[allow(unused_variables)] // a tool without arguments
+                    let __arguments = ::airlock_guest::__private::parse::<__Arguments>(__arguments)?;
+                    #output
+                }
+            }
+        };
+    }
+}
+
+/// The expression for the output schema and the one that runs the function, both carrying the return type's span.
+fn render_answer(answer: &Answer, call: &TokenStream) -> (TokenStream, TokenStream) {
+    match answer {
+        Answer::Value(ty) => (
+            quote_spanned!(ty.span()=> <#ty as ::airlock_guest::IntoOutput>::schema()),
+            quote_spanned!(ty.span()=> <#ty as ::airlock_guest::IntoOutput>::into_output(#call)),
+        ),
+        Answer::Result(ty) => (
+            quote_spanned!(ty.span()=> <#ty as ::airlock_guest::__private::Fallible>::schema()),
+            quote_spanned!(ty.span()=> <#ty as ::airlock_guest::__private::Fallible>::into_output(#call)),
+        ),
+    }
+}
+
+fn option(value: Option<&impl ToTokens>) -> TokenStream {
+    value.map_or_else(|| quote!(::core::option::Option::None), |value| quote!(::core::option::Option::Some(#value)))
+}

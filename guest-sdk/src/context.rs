@@ -1,0 +1,80 @@
+//! The call that is being answered. What a host does with it is the host's affair.
+
+use std::time::Duration;
+
+use crate::Content;
+use crate::bindings::airlock::host::call::CallContext;
+use crate::wire;
+
+/// The running call. A tool gets it by taking a parameter `&Context`.
+///
+/// ```
+/// use airlock_guest::{Context, Error, ErrorKind, tool};
+///
+/// /// Adds up numbers.
+/// #[tool(read_only, idempotent)]
+/// fn sum(
+///     /// What to add up.
+///     numbers: Vec<f64>,
+///     context: &Context,
+/// ) -> Result<String, Error> {
+///     let mut sum = 0.0;
+///     for (done, number) in numbers.iter().enumerate() {
+///         if context.is_cancelled() {
+///             return Err(Error::new(ErrorKind::Cancelled, "stopped"));
+///         }
+///         context.progress(done as f64, Some(numbers.len() as f64), None);
+///         sum += number;
+///     }
+///     Ok(sum.to_string())
+/// }
+///
+/// assert_eq!(sum(vec![1.0, 2.5], &Context::detached()).unwrap(), "3.5");
+/// ```
+#[derive(Debug)]
+pub struct Context<'call> {
+    handle: Option<&'call CallContext>,
+}
+
+impl Context<'_> {
+    /// A context without a host, for tests: its [`id`](Self::id) is empty, its time unlimited, and what it is told is
+    /// lost.
+    pub fn detached() -> Self {
+        Self { handle: None }
+    }
+
+    /// The host's identifier of this call, for correlation.
+    pub fn id(&self) -> String {
+        self.handle.map(CallContext::id).unwrap_or_default()
+    }
+
+    /// Wall-clock time left before the host ends the call; `None` where it is not limited.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.handle?.remaining_ms().map(Duration::from_millis)
+    }
+
+    /// Whether the caller has gone away. The host ends the plugin soon after; this is the chance to stop by itself.
+    pub fn is_cancelled(&self) -> bool {
+        self.handle.is_some_and(CallContext::is_cancelled)
+    }
+
+    /// Says how far the call is. `done` grows from call to call; `total` where it is known.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        if let Some(handle) = self.handle {
+            handle.progress(done, total, message);
+        }
+    }
+
+    /// Sends one part of the answer ahead of the rest. It counts towards the host's bound on the result.
+    pub fn emit(&self, part: Content) {
+        if let Some(handle) = self.handle {
+            handle.emit(&wire::content_to_host(part));
+        }
+    }
+}
+
+impl<'call> Context<'call> {
+    pub(crate) fn new(handle: &'call CallContext) -> Self {
+        Self { handle: Some(handle) }
+    }
+}

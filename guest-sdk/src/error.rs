@@ -1,0 +1,211 @@
+//! A tool's failure. Knows nothing of where it is sent.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Why a tool failed, as the model is to read it.
+///
+/// The message is shown to the model, so it says what was wrong and what to do about it; it carries no secrets, and the
+/// host scrubs and cuts it.
+///
+/// ```
+/// use airlock_guest::{Error, ErrorKind};
+/// use std::time::Duration;
+///
+/// let error = Error::new(ErrorKind::RateLimited, "ten searches a minute are allowed")
+///     .with_code("search_quota")
+///     .with_retry_after(Duration::from_secs(30));
+/// assert_eq!(error.kind(), ErrorKind::RateLimited);
+/// assert_eq!(error.to_string(), "ten searches a minute are allowed");
+/// ```
+// Boxed, so that a `Result` with a small value stays small.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Error(Box<Parts>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Parts {
+    kind: ErrorKind,
+    code: Option<String>,
+    message: String,
+    retry_after: Option<Duration>,
+    details: Option<Value>,
+}
+
+/// What kind of failure. Coarse on purpose; detail goes in [`Error::code`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The arguments cannot be used; the message says what to change.
+    InvalidInput,
+    /// What the arguments name does not exist, or may not be seen.
+    NotFound,
+    /// The capability was not granted.
+    Denied,
+    /// Someone has to sign in first.
+    AuthRequired,
+    /// Too many requests; [`Error::retry_after`] says when to try again.
+    RateLimited,
+    /// Something that the tool needs does not answer.
+    Unavailable,
+    /// The time was up.
+    Timeout,
+    /// The caller went away.
+    Cancelled,
+    /// The arguments or the answer are over a bound.
+    TooLarge,
+    /// The tool is at fault.
+    Internal,
+}
+
+impl Error {
+    /// A failure of a kind. For the common kinds there are shorter ways, [`Error::invalid_input`] for one.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts { kind, code: None, message: message.into(), retry_after: None, details: None }))
+    }
+
+    /// The arguments cannot be used; the message says what to change.
+    pub fn invalid_input(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    /// What the arguments name does not exist, or may not be seen.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// The capability was not granted.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Denied, message)
+    }
+
+    /// Something that the tool needs does not answer.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
+    /// The arguments or the answer are over a bound.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::TooLarge, message)
+    }
+
+    /// The tool is at fault.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Adds a short stable identifier for programs, `channel_not_found` for one.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.0.code = Some(code.into());
+        self
+    }
+
+    /// Says when trying again makes sense; sent in whole milliseconds.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Duration) -> Self {
+        self.0.retry_after = Some(after);
+        self
+    }
+
+    /// Adds data for scripts and the audit log.
+    #[must_use]
+    pub fn with_details(mut self, details: impl Into<Value>) -> Self {
+        self.0.details = Some(details.into());
+        self
+    }
+
+    /// What kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The identifier for programs, if there is one.
+    pub fn code(&self) -> Option<&str> {
+        self.0.code.as_deref()
+    }
+
+    /// What the model reads.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// When trying again makes sense, if that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// More, as data.
+    pub fn details(&self) -> Option<&Value> {
+        self.0.details.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Gives the kind that the model can act on. The message is the system's, without a path: a tool that knows the path that
+/// its caller gave says so itself.
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::new(kind_of(error.kind()), error.to_string())
+    }
+}
+
+fn kind_of(kind: io::ErrorKind) -> ErrorKind {
+    use io::ErrorKind as Io;
+    match kind {
+        Io::NotFound => ErrorKind::NotFound,
+        Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::Denied,
+        Io::InvalidInput
+        | Io::InvalidData
+        | Io::InvalidFilename
+        | Io::AlreadyExists
+        | Io::IsADirectory
+        | Io::NotADirectory
+        | Io::DirectoryNotEmpty
+        | Io::UnexpectedEof => ErrorKind::InvalidInput,
+        Io::TimedOut => ErrorKind::Timeout,
+        Io::FileTooLarge | Io::ArgumentListTooLong => ErrorKind::TooLarge,
+        Io::ConnectionRefused
+        | Io::ConnectionReset
+        | Io::ConnectionAborted
+        | Io::NotConnected
+        | Io::AddrNotAvailable
+        | Io::HostUnreachable
+        | Io::NetworkUnreachable
+        | Io::NetworkDown
+        | Io::BrokenPipe
+        | Io::ResourceBusy
+        | Io::StorageFull
+        | Io::QuotaExceeded
+        | Io::WouldBlock => ErrorKind::Unavailable,
+        _ => ErrorKind::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_io_error_gets_the_kind_that_the_model_can_act_on() {
+        let kind = |kind: io::ErrorKind| Error::from(io::Error::from(kind)).kind();
+        assert_eq!(kind(io::ErrorKind::NotFound), ErrorKind::NotFound);
+        assert_eq!(kind(io::ErrorKind::PermissionDenied), ErrorKind::Denied);
+        assert_eq!(kind(io::ErrorKind::IsADirectory), ErrorKind::InvalidInput);
+        assert_eq!(kind(io::ErrorKind::StorageFull), ErrorKind::Unavailable);
+        assert_eq!(kind(io::ErrorKind::Other), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn a_result_with_an_error_stays_small() {
+        assert_eq!(size_of::<Result<(), Error>>(), size_of::<usize>());
+    }
+}

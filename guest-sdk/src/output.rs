@@ -1,0 +1,404 @@
+//! What a tool answers, and what may be returned to make such an answer.
+
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Error, schema};
+
+/// What a tool answers: parts to read, and the answer as data.
+///
+/// Most tools return a value that is turned into one, see [`IntoOutput`]; a tool that answers with more than one part
+/// puts it together here.
+///
+/// ```
+/// use airlock_guest::{Link, Output};
+///
+/// let png = vec![0x89, b'P', b'N', b'G'];
+/// let output = Output::text("The chart of last week.")
+///     .with_image(png, "image/png")
+///     .with_link(Link::new("https://example.com/chart").with_name("the same, interactive"));
+/// assert_eq!(output.content.len(), 3);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Output {
+    /// Parts in the order in which they are to be read.
+    pub content: Vec<Content>,
+    /// The answer as data; matches the output schema where one was declared.
+    pub structured: Option<Value>,
+    /// Vendor keys, forwarded as MCP `_meta`.
+    pub meta: Option<Value>,
+}
+
+/// One part of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// Text for the model.
+    Text {
+        /// The text.
+        text: String,
+        /// Its media type; `text/plain` where absent.
+        mime_type: Option<String>,
+    },
+    /// An image.
+    Image {
+        /// The bytes, not encoded.
+        data: Vec<u8>,
+        /// Media type of the bytes.
+        mime_type: String,
+    },
+    /// A sound.
+    Audio {
+        /// The bytes, not encoded.
+        data: Vec<u8>,
+        /// Media type of the bytes.
+        mime_type: String,
+    },
+    /// A resource that the caller may fetch.
+    Link(Link),
+    /// A resource that comes with the answer.
+    Embedded(Embedded),
+}
+
+/// A resource that the caller may fetch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Where it is.
+    pub uri: String,
+    /// What to call it.
+    pub name: Option<String>,
+    /// Media type of what is there.
+    pub mime_type: Option<String>,
+}
+
+/// A resource that comes with the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embedded {
+    /// What the resource is called.
+    pub uri: String,
+    /// Media type of the data.
+    pub mime_type: Option<String>,
+    /// The resource itself.
+    pub data: Vec<u8>,
+    /// Whether `data` is UTF-8 text.
+    pub is_text: bool,
+}
+
+impl Output {
+    /// An answer of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::default().with_text(text)
+    }
+
+    /// An answer of a value: as data where it is a JSON object, and as a text for readers that know texts alone. A value
+    /// that is a string is that text; any other is its JSON.
+    pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self, Error> {
+        let value = to_value(value)?;
+        let output = match &value {
+            Value::String(text) => return Ok(Self::text(text)),
+            other => Self::text(other.to_string()),
+        };
+        Ok(Self { structured: value.is_object().then_some(value), ..output })
+    }
+
+    /// Adds a text.
+    #[must_use]
+    pub fn with_text(self, text: impl Into<String>) -> Self {
+        self.with(Content::text(text))
+    }
+
+    /// Adds an image; `data` is not encoded.
+    #[must_use]
+    pub fn with_image(self, data: Vec<u8>, mime_type: impl Into<String>) -> Self {
+        self.with(Content::Image { data, mime_type: mime_type.into() })
+    }
+
+    /// Adds a sound; `data` is not encoded.
+    #[must_use]
+    pub fn with_audio(self, data: Vec<u8>, mime_type: impl Into<String>) -> Self {
+        self.with(Content::Audio { data, mime_type: mime_type.into() })
+    }
+
+    /// Adds a resource that the caller may fetch.
+    #[must_use]
+    pub fn with_link(self, link: Link) -> Self {
+        self.with(Content::Link(link))
+    }
+
+    /// Adds a resource that comes with the answer.
+    #[must_use]
+    pub fn with_embedded(self, embedded: Embedded) -> Self {
+        self.with(Content::Embedded(embedded))
+    }
+
+    /// Adds a part.
+    #[must_use]
+    pub fn with(mut self, part: Content) -> Self {
+        self.content.push(part);
+        self
+    }
+
+    /// Sets the vendor keys, a JSON object.
+    #[must_use]
+    pub fn with_meta(mut self, meta: impl Into<Value>) -> Self {
+        self.meta = Some(meta.into());
+        self
+    }
+
+    /// Reads the answer of another tool: its data or, where it gave none, the JSON in its first text.
+    ///
+    /// ```
+    /// use airlock_guest::{Output, serde_json::{Value, json}};
+    ///
+    /// let output = Output::json(&json!({ "words": 3 })).unwrap();
+    /// assert_eq!(output.decode::<Value>().unwrap()["words"], 3);
+    /// ```
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let decoded = match (&self.structured, self.first_text()) {
+            (Some(value), _) => T::deserialize(value),
+            (None, Some(text)) => serde_json::from_str(text),
+            (None, None) => {
+                return Err(Error::internal("the tool answered with no data and no text"));
+            }
+        };
+        decoded.map_err(|error| Error::internal(format!("the tool's answer is not as expected: {error}")))
+    }
+
+    /// The first text among the parts.
+    pub fn first_text(&self) -> Option<&str> {
+        self.content.iter().find_map(|part| match part {
+            Content::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+    }
+}
+
+impl Content {
+    /// A text part.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), mime_type: None }
+    }
+}
+
+impl Link {
+    /// A link to a URI.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into(), name: None, mime_type: None }
+    }
+
+    /// Says what to call it.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Gives the media type of what is there.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+}
+
+impl Embedded {
+    /// A text resource.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { uri: uri.into(), mime_type: None, data: text.into().into_bytes(), is_text: true }
+    }
+
+    /// A binary resource; `data` is not encoded.
+    pub fn bytes(uri: impl Into<String>, data: Vec<u8>) -> Self {
+        Self { uri: uri.into(), mime_type: None, data, is_text: false }
+    }
+
+    /// Gives the media type of the data.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+}
+
+/// What a tool may return, by itself or as the value of a `Result`.
+///
+/// | Type | Answer |
+/// |---|---|
+/// | a struct or map: what JSON shows as an object | data with an output schema, and the same JSON as text |
+/// | `String`, `&'static str` | that text, without a schema |
+/// | any other type that can be serialized, a list for one | its JSON as text, without a schema |
+/// | [`Structured<T>`] | data with the schema of `T`, and the parts that you chose |
+/// | [`Output`] | as it stands, without a schema |
+///
+/// The contract has an object at the root of every output schema, so a tool whose result is a list had better return a
+/// struct with the list in it.
+///
+/// What cannot be shown as JSON is refused by the compiler, at the function's return type:
+///
+/// ```compile_fail,E0277
+/// # use airlock_guest::tool;
+/// struct Opaque;
+///
+/// /// Gives something that nobody can read.
+/// #[tool]
+/// fn opaque() -> Opaque {
+///     Opaque
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the answer of a tool",
+    note = "derive `Serialize` and `JsonSchema` for it, or return `Output`"
+)]
+pub trait IntoOutput {
+    /// JSON Schema of [`Output::structured`]; its root type is "object". `None` where the answer has no fixed shape.
+    fn schema() -> Option<Schema>;
+
+    /// Makes the answer. Fails where the value cannot be shown as JSON.
+    fn into_output(self) -> Result<Output, Error>;
+}
+
+impl<T: Serialize + JsonSchema> IntoOutput for T {
+    fn schema() -> Option<Schema> {
+        let schema = schema::of_output::<T>();
+        let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
+        is_object.then_some(schema)
+    }
+
+    fn into_output(self) -> Result<Output, Error> {
+        Output::json(&self)
+    }
+}
+
+impl IntoOutput for Output {
+    fn schema() -> Option<Schema> {
+        None
+    }
+
+    fn into_output(self) -> Result<Output, Error> {
+        Ok(self)
+    }
+}
+
+/// Data with a schema, and parts that say the same in another way: a table as Markdown, a file's text as it is.
+///
+/// ```
+/// use airlock_guest::{Content, IntoOutput, Structured, schemars::JsonSchema, serde::Serialize};
+///
+/// #[derive(Serialize, JsonSchema)]
+/// # #[serde(crate = "airlock_guest::serde")]
+/// # #[schemars(crate = "airlock_guest::schemars")]
+/// struct Weather {
+///     celsius: f32,
+/// }
+///
+/// let answer = Structured::new(Weather { celsius: 21.5 }).with(Content::text("21.5 °C and sunny"));
+/// let output = answer.into_output().unwrap();
+/// assert_eq!(output.first_text(), Some("21.5 °C and sunny"));
+/// assert_eq!(output.structured.unwrap()["celsius"], 21.5);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Structured<T> {
+    /// The answer as data.
+    pub value: T,
+    /// Parts in the order in which they are to be read.
+    pub content: Vec<Content>,
+}
+
+impl<T> Structured<T> {
+    /// Data, without parts so far.
+    pub fn new(value: T) -> Self {
+        Self { value, content: Vec::new() }
+    }
+
+    /// Adds a part.
+    #[must_use]
+    pub fn with(mut self, part: Content) -> Self {
+        self.content.push(part);
+        self
+    }
+}
+
+impl<T: Serialize + JsonSchema> IntoOutput for Structured<T> {
+    fn schema() -> Option<Schema> {
+        <T as IntoOutput>::schema()
+    }
+
+    fn into_output(self) -> Result<Output, Error> {
+        let structured = Some(to_value(&self.value)?);
+        Ok(Output { content: self.content, structured, meta: None })
+    }
+}
+
+fn to_value(value: &(impl Serialize + ?Sized)) -> Result<Value, Error> {
+    serde_json::to_value(value).map_err(|error| Error::internal(format!("the answer is not JSON: {error}")))
+}
+
+/// A `Result` under whatever name, for the code that `#[tool]` writes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the answer of a tool",
+    note = "the error needs `Into<airlock_guest::Error>`, the value needs `IntoOutput`"
+)]
+pub trait Fallible {
+    /// See [`IntoOutput::schema`].
+    fn schema() -> Option<Schema>;
+
+    /// See [`IntoOutput::into_output`].
+    fn into_output(self) -> Result<Output, Error>;
+}
+
+impl<T: IntoOutput, E: Into<Error>> Fallible for Result<T, E> {
+    fn schema() -> Option<Schema> {
+        T::schema()
+    }
+
+    fn into_output(self) -> Result<Output, Error> {
+        self.map_err(Into::into)?.into_output()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_data_and_text() {
+        let output = Output::json(&json!({ "b": 1, "a": 2 })).unwrap();
+        assert_eq!(output.first_text(), Some(r#"{"b":1,"a":2}"#));
+        assert_eq!(output.structured, Some(json!({ "b": 1, "a": 2 })));
+    }
+
+    #[test]
+    fn a_string_is_its_text_and_a_list_its_json() {
+        let text = "a \"text\"".into_output().unwrap();
+        assert_eq!((text.first_text(), &text.structured), (Some("a \"text\""), &None));
+        let list = vec![1, 2].into_output().unwrap();
+        assert_eq!((list.first_text(), &list.structured), (Some("[1,2]"), &None));
+    }
+
+    #[test]
+    fn only_an_object_has_a_schema() {
+        assert!(<std::collections::BTreeMap<String, u8> as IntoOutput>::schema().is_some());
+        assert!(<String as IntoOutput>::schema().is_none());
+        assert!(<Vec<u8> as IntoOutput>::schema().is_none());
+        assert!(<Output as IntoOutput>::schema().is_none());
+    }
+
+    #[test]
+    fn an_answer_that_is_not_json_is_the_tools_fault() {
+        let keys_are_lists = std::collections::BTreeMap::from([(vec![1], 2)]);
+        let error = Output::json(&keys_are_lists).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Internal);
+    }
+
+    #[test]
+    fn an_answer_is_decoded_from_data_or_text() {
+        let data = Output::json(&json!({ "n": 1 })).unwrap();
+        assert_eq!(data.decode::<Value>().unwrap(), json!({ "n": 1 }));
+        assert_eq!(Output::text("[1, 2]").decode::<Vec<u8>>().unwrap(), [1, 2]);
+        assert!(Output::text("no json").decode::<Value>().is_err());
+        assert!(Output::default().decode::<Value>().is_err());
+    }
+}

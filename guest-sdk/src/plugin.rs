@@ -1,0 +1,142 @@
+//! What `plugin!` makes: a table of tools, and the exports that look into it.
+
+use crate::bindings::airlock::host::call::CallContext;
+use crate::bindings::airlock::types::types::{ToolDescriptor, ToolError, ToolOutput};
+use crate::bindings::exports::airlock::plugin::tools::Guest;
+use crate::{Context, Descriptor, Error, Output, Tool, wire};
+
+/// A plugin as `plugin!` declares it.
+pub trait Plugin {
+    /// The tools in the order in which they are announced.
+    const TOOLS: &'static [Entry];
+}
+
+/// One tool of a plugin.
+#[derive(Debug)]
+pub struct Entry {
+    name: &'static str,
+    descriptor: fn() -> Descriptor,
+    invoke: fn(&str, &Context<'_>) -> Result<Output, Error>,
+}
+
+impl Entry {
+    /// The entry of a tool.
+    pub const fn of<T: Tool>() -> Self {
+        Self { name: T::NAME, descriptor: T::descriptor, invoke: T::invoke }
+    }
+}
+
+/// Whether no entry before this one has its name. Asked at compile time.
+#[must_use]
+pub const fn is_first_of_its_name(tools: &[Entry], position: usize) -> bool {
+    let mut before = 0;
+    while before < position {
+        if same(tools[before].name.as_bytes(), tools[position].name.as_bytes()) {
+            return false;
+        }
+        before += 1;
+    }
+    true
+}
+
+/// `==`, which `const` code does not have for slices.
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < a.len() {
+        if a[at] != b[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+impl<P: Plugin> Guest for P {
+    fn describe() -> Result<Vec<ToolDescriptor>, String> {
+        Ok(P::TOOLS.iter().map(|tool| wire::descriptor_to_host((tool.descriptor)())).collect())
+    }
+
+    fn invoke(name: String, arguments: String, context: &CallContext) -> Result<ToolOutput, ToolError> {
+        let output = run(P::TOOLS, &name, &arguments, &Context::new(context));
+        output.map(wire::output_to_host).map_err(|error| wire::error_to_host(&error))
+    }
+}
+
+fn run(tools: &[Entry], name: &str, arguments: &str, context: &Context<'_>) -> Result<Output, Error> {
+    match tools.iter().find(|tool| tool.name == name) {
+        Some(tool) => (tool.invoke)(arguments, context),
+        None => Err(Error::not_found(format!("this plugin has no tool `{name}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorKind, schema};
+
+    struct Echo;
+
+    impl Tool for Echo {
+        const NAME: &'static str = "echo";
+
+        fn descriptor() -> Descriptor {
+            Descriptor {
+                name: Self::NAME.to_owned(),
+                title: None,
+                description: String::new(),
+                input_schema: schema::of_input::<()>(),
+                output_schema: None,
+                annotations: crate::Annotations::default(),
+            }
+        }
+
+        fn invoke(arguments: &str, _: &Context<'_>) -> Result<Output, Error> {
+            Ok(Output::text(arguments))
+        }
+    }
+
+    struct Renamed;
+
+    impl Tool for Renamed {
+        const NAME: &'static str = "also";
+
+        fn descriptor() -> Descriptor {
+            Descriptor { name: Self::NAME.to_owned(), ..Echo::descriptor() }
+        }
+
+        fn invoke(_: &str, _: &Context<'_>) -> Result<Output, Error> {
+            Err(Error::internal("never works"))
+        }
+    }
+
+    const TOOLS: &[Entry] = &[Entry::of::<Renamed>(), Entry::of::<Echo>(), Entry::of::<Echo>()];
+
+    struct Listed;
+
+    impl Plugin for Listed {
+        const TOOLS: &'static [Entry] = TOOLS;
+    }
+
+    #[test]
+    fn tools_are_announced_in_the_order_of_the_table() {
+        let names = Listed::describe().unwrap().into_iter().map(|tool| tool.name);
+        assert!(names.eq(["also", "echo", "echo"]));
+    }
+
+    #[test]
+    fn a_tool_is_found_by_its_name_and_an_unknown_one_is_not_found() {
+        let run = |name| run(TOOLS, name, "{}", &Context::detached());
+        assert_eq!(run("echo"), Ok(Output::text("{}")));
+        assert_eq!(run("also").unwrap_err().kind(), ErrorKind::Internal);
+        assert_eq!(run("none").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_second_of_a_name_is_told_from_the_first() {
+        assert!(is_first_of_its_name(TOOLS, 0) && is_first_of_its_name(TOOLS, 1));
+        assert!(!is_first_of_its_name(TOOLS, 2));
+    }
+}

@@ -1,0 +1,85 @@
+//! A tool as a type: what it announces and how it runs.
+
+use schemars::{JsonSchema, Schema};
+
+use crate::{Context, Error, Output, schema};
+
+/// A tool. [`macro@crate::tool`] implements it for a type named as the function; by hand only where the schema is not
+/// that of a Rust type.
+///
+/// Through it a test sees what a model sees:
+///
+/// ```
+/// use airlock_guest::{Context, Tool, tool};
+///
+/// /// Answers at once.
+/// #[tool]
+/// fn ping() -> &'static str {
+///     "pong"
+/// }
+///
+/// assert_eq!(ping::descriptor().description, "Answers at once.");
+/// let output = ping::invoke("{}", &Context::detached()).unwrap();
+/// assert_eq!(output.first_text(), Some("pong"));
+///
+/// let error = ping::invoke(r#"{"loud": true}"#, &Context::detached()).unwrap_err();
+/// assert_eq!(error.message(), "unknown argument `loud`; this tool takes no arguments");
+/// ```
+pub trait Tool {
+    /// `^[a-zA-Z0-9_-]{1,64}$`, unique in the plugin; the same as in the descriptor.
+    const NAME: &'static str;
+
+    /// What the tool announces. Pure: it may be called with every capability denied.
+    fn descriptor() -> Descriptor;
+
+    /// Runs the tool on the JSON text of its arguments.
+    fn invoke(arguments: &str, context: &Context<'_>) -> Result<Output, Error>;
+}
+
+/// One tool as a plugin announces it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Descriptor {
+    /// `^[a-zA-Z0-9_-]{1,64}$`, unique in the plugin; the host puts the client's name before it.
+    pub name: String,
+    /// Name for people.
+    pub title: Option<String>,
+    /// What the tool does, written for a model.
+    pub description: String,
+    /// JSON Schema 2020-12 of the arguments; its root type is "object".
+    pub input_schema: Schema,
+    /// JSON Schema 2020-12 of [`Output::structured`].
+    pub output_schema: Option<Schema>,
+    /// Behaviour hints.
+    pub annotations: Annotations,
+}
+
+/// How a tool behaves. Hints only: the host never relaxes a policy because of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// The tool changes nothing outside itself.
+    pub read_only: Option<bool>,
+    /// A change that the tool makes may destroy something.
+    pub destructive: Option<bool>,
+    /// Calling the tool twice with the same arguments has the effect of calling it once.
+    pub idempotent: Option<bool>,
+    /// The tool reaches things that the host does not know, the internet for one.
+    pub open_world: Option<bool>,
+}
+
+/// The descriptor of a tool that `#[tool]` made, `docs` being the lines of its doc comment.
+pub fn descriptor<A: JsonSchema>(
+    name: &str,
+    title: Option<&str>,
+    docs: &str,
+    annotations: Annotations,
+    output_schema: Option<Schema>,
+) -> Descriptor {
+    Descriptor {
+        name: name.to_owned(),
+        title: title.map(str::to_owned),
+        description: schema::prose(docs),
+        input_schema: schema::of_input::<A>(),
+        output_schema,
+        annotations,
+    }
+}

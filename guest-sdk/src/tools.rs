@@ -1,0 +1,115 @@
+//! Other tools behind the same gateway, plugins and MCP servers alike.
+//!
+//! A plugin sees the tools that its operator granted and that the caller who started the chain may use; every other name
+//! does not exist. Natively there are none: every function here fails as [`ErrorKind::Unavailable`].
+//!
+//! ```no_run
+//! use airlock_guest::{Error, serde_json::{Value, json}, tools};
+//!
+//! fn first_line(path: &str) -> Result<String, Error> {
+//!     let output = tools::call("files-read_file", &json!({ "path": path, "limit": 1 }))?;
+//!     let file: Value = output.decode()?;
+//!     Ok(file["text"].as_str().unwrap_or_default().to_owned())
+//! }
+//! ```
+//!
+//! [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::bindings::airlock::host::tools as host;
+use crate::{Descriptor, Error, Output, wire};
+
+/// A tool that may be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRef {
+    /// Full name, `<client>-<tool>`.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+}
+
+/// Some of the tools that may be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Sorted by name.
+    pub items: Vec<ToolRef>,
+    /// Pass it to get the next page; absent on the last.
+    pub next: Option<String>,
+}
+
+/// Lists at most `limit` (1 to 1,000) of the tools that may be called, from the start or where a page before ended.
+pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
+    require_host()?;
+    let page = host::list_tools(cursor, limit).map_err(wire::error_from_host)?;
+    let items = page.items.into_iter().map(|item| ToolRef { name: item.name, description: item.description });
+    Ok(Page { items: items.collect(), next: page.next })
+}
+
+/// Describes one tool by its full name.
+pub fn describe(name: &str) -> Result<Descriptor, Error> {
+    require_host()?;
+    host::describe(name).map_err(wire::error_from_host).and_then(wire::descriptor_from_host)
+}
+
+/// Calls one tool by its full name and waits for its answer.
+pub fn call(name: &str, arguments: &impl Serialize) -> Result<Output, Error> {
+    send(&Call::new(name, arguments)?)
+}
+
+/// Makes one call and waits for its answer.
+pub fn send(call: &Call) -> Result<Output, Error> {
+    require_host()?;
+    host::call(&call.0).map_err(wire::error_from_host).and_then(wire::output_from_host)
+}
+
+/// Makes several calls concurrently, up to the chain's cap; the answers are in the order of the calls.
+///
+/// ```no_run
+/// use airlock_guest::{Error, serde_json::json, tools::{self, Call}};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Error> {
+/// let calls = [
+///     Call::new("weather-today", &json!({ "city": "Oslo" }))?.with_timeout(Duration::from_secs(2)),
+///     Call::new("weather-today", &json!({ "city": "Rome" }))?,
+/// ];
+/// for answer in tools::call_batch(calls)? {
+///     println!("{}", answer?.first_text().unwrap_or("no text"));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub fn call_batch(calls: impl IntoIterator<Item = Call>) -> Result<Vec<Result<Output, Error>>, Error> {
+    require_host()?;
+    let requests: Vec<host::CallRequest> = calls.into_iter().map(|call| call.0).collect();
+    let answers = host::call_batch(&requests).into_iter();
+    Ok(answers.map(|answer| answer.map_err(wire::error_from_host).and_then(wire::output_from_host)).collect())
+}
+
+/// One call to make.
+#[derive(Debug, Clone)]
+pub struct Call(host::CallRequest);
+
+impl Call {
+    /// A call of a tool by its full name, `<client>-<tool>`. The arguments are whatever JSON shows as an object.
+    pub fn new(name: impl Into<String>, arguments: &impl Serialize) -> Result<Self, Error> {
+        let arguments = serde_json::to_string(arguments)
+            .map_err(|error| Error::internal(format!("the arguments of a nested call are not JSON: {error}")))?;
+        Ok(Self(host::CallRequest { name: name.into(), arguments, timeout_ms: None }))
+    }
+
+    /// Sets a shorter limit for this call, in whole milliseconds. The chain's own deadline stays.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.0.timeout_ms = Some(wire::milliseconds(timeout));
+        self
+    }
+}
+
+/// The imports panic natively; a test that reaches them had better get an error.
+fn require_host() -> Result<(), Error> {
+    if cfg!(target_family = "wasm") { Ok(()) } else { Err(Error::unavailable("there are no other tools outside a gateway")) }
+}

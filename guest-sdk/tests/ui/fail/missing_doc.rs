@@ -1,0 +1,10 @@
+use airlock_guest::tool;
+
+#[tool]
+fn undocumented(/** What to do. */ _what: String) {}
+
+///
+#[tool]
+fn blank() {}
+
+fn main() {}

@@ -1,0 +1,3 @@
+airlock_guest::plugin!();
+
+fn main() {}

@@ -1,0 +1,95 @@
+//! Everything that a parameter may be.
+#![forbid(unsafe_code)]
+
+use airlock_guest::schemars::JsonSchema;
+use airlock_guest::serde::Deserialize;
+use airlock_guest::serde_json::{Value, json};
+use airlock_guest::{Context, Error, Tool, plugin, tool};
+
+/// How to shout.
+#[derive(Deserialize, JsonSchema)]
+#[serde(crate = "airlock_guest::serde", rename_all = "snake_case")]
+#[schemars(crate = "airlock_guest::schemars")]
+enum Volume {
+    Low,
+    High,
+}
+
+fn twice() -> u8 {
+    2
+}
+
+/// Takes what can be taken.
+#[tool]
+fn everything(
+    r#type: String,
+    mut texts: Vec<String>,
+    context: &Context<'_>,
+    pair: (u8, f64),
+    fixed: [bool; 2],
+    volume: Option<Volume>,
+    any: Option<Value>,
+    /// How often.
+    #[serde(default = "twice")]
+    #[schemars(range(max = 5))]
+    times: u8,
+) -> String {
+    texts.push(r#type);
+    let loud = matches!(volume, Some(Volume::High));
+    format!("{texts:?} {pair:?} {fixed:?} {loud} {any:?} {times} {}", context.id())
+}
+
+mod nested {
+    use super::*;
+
+    /// Takes nothing, gives nothing.
+    #[tool(name = "nothing-at-all", title = "Nothing", read_only = true, destructive = false)]
+    pub(crate) fn nothing() {}
+
+    /// Fails as the system does.
+    #[tool(open_world, idempotent = false)]
+    pub(crate) fn fails() -> std::io::Result<String> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+
+    /// Gives a string or an error of its own.
+    #[tool(destructive)]
+    pub(crate) fn own_error(arguments: bool) -> Result<&'static str, OwnError> {
+        if arguments { Ok("fine") } else { Err(OwnError) }
+    }
+
+    pub(crate) struct OwnError;
+
+    impl From<OwnError> for Error {
+        fn from(_: OwnError) -> Self {
+            Error::internal("not fine")
+        }
+    }
+}
+
+plugin!(everything, nested::nothing, nested::fails, nested::own_error,);
+
+fn main() {
+    let arguments = json!({ "type": "a", "texts": ["b"], "pair": [1, 2.5], "fixed": [true, false], "volume": "high" });
+    let output = everything::invoke(&arguments.to_string(), &Context::detached()).unwrap();
+    assert_eq!(output.first_text(), Some(r#"["b", "a"] (1, 2.5) [true, false] true None 2 "#));
+    let schema = everything::descriptor().input_schema;
+    assert_eq!(schema.get("required").unwrap(), &json!(["type", "texts", "pair", "fixed"]));
+    assert_eq!(schema.get("additionalProperties").unwrap(), &json!(false));
+    assert_eq!(schema.get("properties").unwrap()["times"], json!({
+        "description": "How often.", "type": "integer", "minimum": 0, "maximum": 5, "default": 2,
+    }));
+
+    let nothing = nested::nothing::descriptor();
+    assert_eq!((nothing.name.as_str(), nothing.title.as_deref()), ("nothing-at-all", Some("Nothing")));
+    assert_eq!((nothing.annotations.read_only, nothing.annotations.destructive), (Some(true), Some(false)));
+    assert_eq!(nothing.annotations.open_world, None);
+    assert_eq!(nothing.input_schema.as_value(), &json!({
+        "type": "object", "properties": {}, "additionalProperties": false,
+    }));
+
+    let error = nested::fails::invoke("{}", &Context::detached()).unwrap_err();
+    assert_eq!(error.kind(), airlock_guest::ErrorKind::NotFound);
+    let error = nested::own_error::invoke(r#"{"arguments": false}"#, &Context::detached()).unwrap_err();
+    assert_eq!(error.message(), "not fine");
+}

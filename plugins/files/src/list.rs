@@ -1,0 +1,179 @@
+//! `list_directory`.
+
+use std::fs::{self, DirEntry, FileType};
+use std::ops::RangeInclusive;
+
+use airlock_guest::{Error, tool, within};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::grants::{Grants, Place};
+
+/// Bounds on `max_entries`.
+const ENTRIES: RangeInclusive<usize> = 1..=5_000;
+
+/// Most names that are read, so that a huge directory does not take all the memory just to be sorted.
+const NAMES_MAX: usize = 100_000;
+
+/// What is in a directory.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Listing {
+    /// The directory; empty for the root.
+    pub path: String,
+    /// What is in it, sorted by name.
+    pub entries: Vec<Entry>,
+    /// Whether the directory has more entries than were listed.
+    pub truncated: bool,
+}
+
+/// One entry of a directory.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Entry {
+    /// Name within the directory.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Size in bytes, of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, wherever it leads.
+    Symlink,
+    /// Something else, a socket for one.
+    Other,
+}
+
+fn default_max_entries() -> usize {
+    500
+}
+
+/// Lists a directory: names, kinds and sizes, sorted by name. Without a path it lists the directories that are granted,
+/// with which every other path starts.
+#[tool(read_only, idempotent, destructive = false, open_world = false, title = "List directory")]
+pub fn list_directory(
+    /// The directory, starting with the name of a granted one: `docs/notes`. Empty or `/` for the granted directories.
+    #[serde(default)]
+    path: String,
+    /// List at most this many entries.
+    #[serde(default = "default_max_entries")]
+    #[schemars(range(min = 1, max = 5000))]
+    max_entries: usize,
+) -> Result<Listing, Error> {
+    list(&Grants::of_host(), &path, max_entries)
+}
+
+fn list(grants: &Grants, path: &str, max_entries: usize) -> Result<Listing, Error> {
+    let max_entries = within("max_entries", max_entries, &ENTRIES)?;
+    let Some(place) = grants.resolve(path)? else {
+        return root(grants);
+    };
+    let (mut entries, mut truncated) = entries(&place)?;
+    truncated |= entries.len() > max_entries;
+    entries.truncate(max_entries);
+    Ok(Listing { path: place.shown, entries: entries.iter().map(describe).collect(), truncated })
+}
+
+fn root(grants: &Grants) -> Result<Listing, Error> {
+    let directory = |name: &String| Entry { name: name.clone(), kind: Kind::Directory, size: None };
+    let entries = grants.names()?.iter().map(directory).collect();
+    Ok(Listing { path: String::new(), entries, truncated: false })
+}
+
+/// The entries of a directory, sorted by name, and whether there are more. One that vanishes meanwhile is left out.
+pub(crate) fn entries(place: &Place) -> Result<(Vec<DirEntry>, bool), Error> {
+    let directory = fs::read_dir(&place.path).map_err(|error| place.refuse(error))?;
+    let mut entries: Vec<DirEntry> = directory.filter_map(Result::ok).take(NAMES_MAX + 1).collect();
+    let more = entries.len() > NAMES_MAX;
+    entries.truncate(NAMES_MAX);
+    entries.sort_by_cached_key(DirEntry::file_name);
+    Ok((entries, more))
+}
+
+fn describe(entry: &DirEntry) -> Entry {
+    // Neither follows a symlink.
+    let kind = entry.file_type().map_or(Kind::Other, Kind::from);
+    let size = match kind {
+        Kind::File => entry.metadata().ok().map(|metadata| metadata.len()),
+        _ => None,
+    };
+    Entry { name: entry.file_name().to_string_lossy().into_owned(), kind, size }
+}
+
+impl From<FileType> for Kind {
+    fn from(kind: FileType) -> Self {
+        if kind.is_file() {
+            Self::File
+        } else if kind.is_dir() {
+            Self::Directory
+        } else if kind.is_symlink() {
+            Self::Symlink
+        } else {
+            Self::Other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn directory() -> (TempDir, Grants) {
+        let base = TempDir::new().unwrap();
+        fs::create_dir_all(base.path().join("docs/b")).unwrap();
+        fs::create_dir(base.path().join("archive")).unwrap();
+        fs::write(base.path().join("docs/c.txt"), "12345").unwrap();
+        fs::write(base.path().join("docs/a.txt"), "").unwrap();
+        let grants = Grants::below(base.path());
+        (base, grants)
+    }
+
+    #[test]
+    fn a_directory_is_listed_by_name_with_kind_and_size() {
+        let (_base, grants) = directory();
+        let listing = list(&grants, "/docs", 100).unwrap();
+        insta::assert_snapshot!(airlock_guest::serde_json::to_string(&listing).unwrap(), @r#"{"path":"docs","entries":[{"name":"a.txt","kind":"file","size":0},{"name":"b","kind":"directory"},{"name":"c.txt","kind":"file","size":5}],"truncated":false}"#);
+    }
+
+    #[test]
+    fn the_root_lists_the_grants() {
+        let (_base, grants) = directory();
+        let names = |path| list(&grants, path, 100).unwrap().entries.into_iter().map(|entry| entry.name);
+        assert!(names("").eq(["archive", "docs"]));
+        assert!(names("/").eq(["archive", "docs"]));
+    }
+
+    #[test]
+    fn the_bound_on_entries_is_kept_and_told() {
+        let (_base, grants) = directory();
+        assert!(!list(&grants, "docs", 3).unwrap().truncated);
+        let cut = list(&grants, "docs", 2).unwrap();
+        assert_eq!((cut.entries.len(), cut.truncated), (2, true));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_symlink_is_listed_as_one() {
+        let (base, grants) = directory();
+        std::os::unix::fs::symlink("/etc", base.path().join("docs/d")).unwrap();
+        assert_eq!(list(&grants, "docs", 100).unwrap().entries[3].kind, Kind::Symlink);
+    }
+
+    #[test]
+    fn what_is_no_directory_is_refused() {
+        let (_base, grants) = directory();
+        let refused = |path: &str| list(&grants, path, 100).unwrap_err().to_string();
+        insta::assert_snapshot!(refused("docs/a.txt"), @"`docs/a.txt`, or something on the way to it, is not a directory");
+        insta::assert_snapshot!(refused("docs/none"), @"`docs/none` does not exist");
+    }
+}
