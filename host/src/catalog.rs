@@ -18,6 +18,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use tokio::sync::watch;
 
 pub(crate) use self::tool::cut;
 pub use self::{
@@ -69,7 +70,7 @@ pub enum State {
         /// What happened, without secrets.
         reason: String,
     },
-    /// Given up until the configuration changes.
+    /// Not to be had as it is configured; it is looked at again from time to time.
     Failed {
         /// What happened, without secrets.
         reason: String,
@@ -143,6 +144,7 @@ pub struct Catalog {
     current: ArcSwap<Snapshot>,
     /// Writers take turns; readers never wait.
     writing: Mutex<()>,
+    changed: watch::Sender<()>,
 }
 
 impl Catalog {
@@ -154,6 +156,11 @@ impl Catalog {
     /// What there is right now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// Wakes whenever something has changed.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     /// Adds a client without tools, or replaces it.
@@ -209,6 +216,7 @@ impl Catalog {
         let mut next = (*self.current.load_full()).clone();
         change(&mut next);
         self.current.store(Arc::new(next));
+        self.changed.send_replace(());
     }
 }
 

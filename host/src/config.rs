@@ -1,12 +1,30 @@
 //! The file as written → each module's settings.
+//!
+//! Only this module sees the file's own shape, or the environment. It starts nothing.
 
+mod error;
+mod file;
+mod files;
+mod json;
+mod read;
+mod resolve;
+mod schema;
+mod unsupported;
+mod values;
+
+use std::{io::Read as _, path::Path};
+
+pub use self::{
+    error::{ConfigError, KeyPath, Problem},
+    schema::schema,
+};
 use crate::{
     agent,
     catalog::{ClientName, Policy},
     code_mode::BindingLevel,
     door::{Budget, Keys},
     model,
-    sandbox::{Grants, Limits},
+    sandbox::{self, Grants, Limits},
     server, upstream,
 };
 
@@ -27,6 +45,8 @@ pub struct Config {
     pub binding_level: BindingLevel,
     /// `governance.virtual_keys`.
     pub keys: Keys,
+    /// The sandbox. Nothing of it is in the file but the depth of calls; the environment says where compiled code is kept.
+    pub sandbox: sandbox::Settings,
 }
 
 /// One configured source of tools.
@@ -59,3 +79,44 @@ pub struct Wasm {
     /// What a call may spend.
     pub limits: Limits,
 }
+
+impl Config {
+    /// Reads a file; `env.NAME` is looked up in the process's environment.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let unreadable = |source| ConfigError::Unreadable { file: file.clone(), source };
+        let mut bytes = Vec::new();
+        // One byte more than is allowed, so that an endless file is told from a large one.
+        let limit = json::MAX_FILE_BYTES as u64 + 1;
+        std::fs::File::open(path).and_then(|opened| opened.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::parse(&text, &file, &environment),
+            Err(_) => Err(ConfigError::Invalid { file, problems: vec![Problem::of_file("is not UTF-8 text")] }),
+        }
+    }
+
+    /// Reads a file's text. `origin` names the file in errors, and paths are relative to its directory.
+    pub fn parse(text: &str, origin: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let invalid = |problems| ConfigError::Invalid { file: origin.to_owned(), problems };
+        let json = json::parse(text).map_err(|problem| invalid(vec![problem]))?;
+        let (file, mut problems) = read::read(&json);
+        let Some(file) = file else { return Err(invalid(problems)) };
+        let base = Path::new(origin).parent().unwrap_or(Path::new(""));
+        match resolve::resolve(file, base, env) {
+            Ok(config) if problems.is_empty() => Ok(config),
+            Ok(_) => Err(invalid(problems)),
+            Err(more) => {
+                problems.extend(more);
+                Err(invalid(problems))
+            }
+        }
+    }
+}
+
+/// A variable of the process's environment, if it is set to text. The one place that asks for one.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,26 +1,65 @@
-//! Wires the parts and runs until told to stop.
+//! Wires the parts and runs until told to stop. What an embedder builds.
 
-use std::{future::Future, sync::Arc, time::Duration};
+mod sources;
 
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, Policy, State, ToolError, ToolOutput},
     config::Config,
     door::{Caller, Filter, Origin, View},
+    model::Models,
+    native::NativeTools,
+    sandbox::Sandbox,
+    server,
 };
 
 /// A gateway whose plugins are loaded and whose upstream servers are being connected to.
 pub struct Gateway {
     config: Config,
     catalog: Arc<Catalog>,
+    sandbox: Sandbox,
+    models: Option<Models>,
+    listener: Option<TcpListener>,
+    shutdown: Option<BoxFuture<'static, ()>>,
+    upstreams: Upstreams,
+}
+
+/// The tasks that keep upstream servers connected.
+#[derive(Default)]
+struct Upstreams {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Upstreams {
+    async fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// Collects what a [`Gateway`] is made of.
+pub struct Builder {
+    config: Config,
+    listener: Option<TcpListener>,
+    shutdown: Option<BoxFuture<'static, ()>>,
+    native: NativeTools,
+    native_policy: Policy,
 }
 
 impl Gateway {
-    /// Loads every plugin and starts to connect to every server. A source that cannot be had is marked so in the catalog
-    /// and harms no other.
-    pub async fn start(config: Config) -> anyhow::Result<Self> {
-        Ok(Self { config, catalog: Catalog::new() })
+    /// Begins a gateway with a configuration.
+    pub fn builder(config: Config) -> Builder {
+        let native_policy = Policy { execute: crate::catalog::Whitelist::All, ..Policy::default() };
+        Builder { config, listener: None, shutdown: None, native: NativeTools::default(), native_policy }
     }
 
     /// Every tool there is.
@@ -28,9 +67,9 @@ impl Gateway {
         &self.catalog
     }
 
-    /// Waits until every source is connected or has failed once, at most for `limit`.
-    pub async fn settled(&self, limit: Duration) {
-        let _ = limit;
+    /// What of the sandbox's pool is in use.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     /// A caller with the operator's own view: no headers, no key.
@@ -38,13 +77,115 @@ impl Gateway {
         Caller::new(View::new(&self.catalog.snapshot(), &Filter::none(), None), origin, self.config.budget)
     }
 
-    /// Serves until `shutdown` completes, then drains.
-    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let _ = listener;
-        shutdown.await;
-        Ok(())
+    /// Waits until every source has connected or failed once, at most for `limit`.
+    pub async fn settled(&self, limit: Duration) {
+        let mut changes = self.catalog.changes();
+        let all_settled = async {
+            while self.catalog.snapshot().clients().any(|client| client.state == State::Connecting) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Sources that take longer are told by their state.
+        let _ = tokio::time::timeout(limit, all_settled).await;
     }
 
-    /// Stops every upstream server and waits for it.
-    pub async fn stop(self) {}
+    /// The address that [`Gateway::run`] will serve on, for a gateway with a listener.
+    pub fn local_addr(&self) -> Option<io::Result<SocketAddr>> {
+        self.listener.as_ref().map(TcpListener::local_addr)
+    }
+
+    /// Serves until told to stop, lets requests in flight end, then stops every upstream server.
+    pub async fn run(mut self) -> anyhow::Result<()> {
+        let listener = match self.listener.take() {
+            Some(listener) => listener,
+            None => bind(&self.config.server).await?,
+        };
+        let shutdown = self.shutdown.take().unwrap_or_else(|| Box::pin(std::future::pending()));
+        let sandbox = self.sandbox.clone();
+        let gauges: Vec<server::Gauge> = vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
+        let app = server::App::new(
+            self.config.server.clone(),
+            self.catalog.clone(),
+            self.models.take().expect("run() takes the gateway, so this happens once"),
+            self.config.agent,
+            self.config.budget,
+            self.config.keys.clone(),
+            gauges,
+        );
+        let Self { upstreams, .. } = self;
+        let served = server::serve(listener, app, shutdown).await;
+        upstreams.stop().await;
+        served.context("cannot serve")
+    }
+
+    /// Stops every upstream server and waits until they are gone.
+    pub async fn stop(self) {
+        self.upstreams.stop().await;
+    }
+}
+
+/// Opens the configured address.
+pub async fn bind(settings: &server::Settings) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(settings.listen).await.with_context(|| format!("cannot listen on {}", settings.listen))
+}
+
+impl Builder {
+    /// Serves on this listener, and not on the configured address.
+    #[must_use]
+    pub fn listener(mut self, listener: TcpListener) -> Self {
+        self.listener = Some(listener);
+        self
+    }
+
+    /// Stops when this completes. Without it, the gateway runs until its future is dropped.
+    #[must_use]
+    pub fn shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.shutdown = Some(Box::pin(signal));
+        self
+    }
+
+    /// Adds a tool of the embedding program, `internal-<name>`. It goes through the same door as any other: models may call
+    /// it after an approval, or at once if [`Builder::native_policy`] says so.
+    #[must_use]
+    pub fn register_tool<F, R>(mut self, name: &str, description: &str, input_schema: Value, body: F) -> Self
+    where
+        F: Fn(Map<String, Value>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        self.native.register(name, description, input_schema, body);
+        self
+    }
+
+    /// Says what the embedding program's tools may do; without it, all may be executed and none automatically.
+    #[must_use]
+    pub fn native_policy(mut self, policy: Policy) -> Self {
+        self.native_policy = policy;
+        self
+    }
+
+    /// Loads every plugin and starts to connect to every server. A source that cannot be had is marked so in the catalog
+    /// and harms no other.
+    pub async fn start(self) -> anyhow::Result<Gateway> {
+        let config = self.config;
+        config.server.check().context("the server's settings are not safe")?;
+        let models = Models::new(&config.providers)?;
+        let sandbox = Sandbox::new(&config.sandbox)?;
+        let catalog = Catalog::new();
+        let gateway = Gateway {
+            catalog,
+            sandbox,
+            models: Some(models),
+            listener: self.listener,
+            shutdown: self.shutdown,
+            upstreams: Upstreams::default(),
+            config,
+        };
+        gateway.add_native(self.native, self.native_policy);
+        gateway.connect_upstreams();
+        gateway.load_plugins().await;
+        gateway.load_code_mode().await?;
+        Ok(gateway)
+    }
 }

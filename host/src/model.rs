@@ -1,8 +1,26 @@
-//! Model providers.
+//! Model providers: who answers a chat completion.
+//!
+//! A request names its provider in `model`, as `NAME/model`. Requests and answers are the JSON objects of OpenAI's chat
+//! completions and stay as they are, with all that this module does not know. It knows nothing of tools and who may call
+//! them: that is the [`agent`](crate::agent)'s part.
 
-use std::path::PathBuf;
+mod error;
+mod openai;
+mod scripted;
 
+use std::{collections::BTreeSet, path::PathBuf};
+
+use futures_util::future::join_all;
+use serde_json::{Map, Value};
+
+pub use self::{
+    error::{BadProvider, ModelError, Refusal},
+    scripted::BadScript,
+};
 use crate::secret::Secret;
+
+/// A JSON object of the API, its members in the order in which they came.
+pub type Object = Map<String, Value>;
 
 /// One configured provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,3 +47,104 @@ pub enum Kind {
         script: PathBuf,
     },
 }
+
+/// Every configured provider.
+#[derive(Debug, Default)]
+pub struct Models {
+    providers: Vec<Provider>,
+}
+
+/// One provider, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Provider {
+    name: String,
+    backend: Backend,
+}
+
+#[derive(Debug)]
+enum Backend {
+    OpenAi(Box<openai::Client>),
+    Scripted(scripted::Script),
+}
+
+impl Models {
+    /// Makes the providers ready: reads scripts, connects to nobody.
+    pub fn new(settings: &[Settings]) -> Result<Self, BadProvider> {
+        let mut names = BTreeSet::new();
+        if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
+            return Err(BadProvider::Duplicate { provider: twice.name.clone() });
+        }
+        Ok(Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? })
+    }
+
+    /// Finds who answers `request`, and takes the provider's name off its `model`. A `model` that does not start with the
+    /// name of a provider goes to the first one as it is, slashes and all.
+    pub(crate) fn route(&self, request: &mut Object) -> Result<&Provider, ModelError> {
+        let Some(Value::String(model)) = request.get_mut("model") else { return Err(ModelError::NoModel) };
+        for provider in &self.providers {
+            if let Some(bare) = model.strip_prefix(&provider.name).and_then(|rest| rest.strip_prefix('/')) {
+                *model = bare.to_owned();
+                return Ok(provider);
+            }
+        }
+        self.providers.first().ok_or_else(|| ModelError::UnknownModel { model: crate::catalog::cut(model.clone(), 128) })
+    }
+
+    /// Every model as OpenAI's list has it, with ids that [`Models`] understands. A provider that does not answer is left
+    /// out.
+    pub async fn list(&self) -> Vec<Object> {
+        let lists = join_all(self.providers.iter().map(Provider::list)).await;
+        lists.into_iter().flatten().collect()
+    }
+}
+
+impl Provider {
+    fn new(settings: &Settings) -> Result<Self, BadProvider> {
+        let name = settings.name.clone();
+        let backend = match &settings.kind {
+            Kind::OpenAi { base_url, api_key } => {
+                Backend::OpenAi(Box::new(openai::Client::new(&name, base_url, api_key.as_ref())?))
+            }
+            Kind::Scripted { script } => Backend::Scripted(scripted::Script::load(&name, script)?),
+        };
+        Ok(Self { name, backend })
+    }
+
+    /// Answers a chat completion. Dropping the future hangs up.
+    pub(crate) async fn complete(&self, request: &Object) -> Result<Object, ModelError> {
+        match &self.backend {
+            Backend::OpenAi(client) => client.complete(request).await,
+            Backend::Scripted(script) => script.complete(request),
+        }
+    }
+
+    async fn list(&self) -> Vec<Object> {
+        let mut models = match &self.backend {
+            Backend::OpenAi(client) => client.list().await,
+            Backend::Scripted(_) => vec![scripted::listing()],
+        };
+        for model in &mut models {
+            if let Some(Value::String(id)) = model.get_mut("id") {
+                *id = format!("{}/{id}", self.name);
+            }
+        }
+        models
+    }
+}
+
+/// An error and what caused it, in one line for the operator.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// The object that `json!({...})` makes.
+pub(crate) fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        other => unreachable!("an object is written here, not {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

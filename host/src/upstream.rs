@@ -1,7 +1,25 @@
-//! MCP servers as sources of tools.
+//! MCP servers as sources of tools: connects to them, keeps them connected, and runs their tools.
+//!
+//! A server is untrusted. Whatever it sends is bounded before it is kept, and one that hangs, floods, crashes or lies costs
+//! its own calls and no others. Nothing here decides who may call what, and `rmcp` is spoken nowhere else on this side.
+
+mod answer;
+mod backoff;
+mod bounded;
+mod connection;
+mod http;
+mod link;
+mod listing;
+mod process;
+mod server;
+mod supervise;
+#[cfg(test)]
+mod tests;
+mod trouble;
 
 use std::{collections::BTreeMap, time::Duration};
 
+pub use self::supervise::supervise;
 use crate::{catalog::ClientName, secret::Secret};
 
 /// How to reach one MCP server.
@@ -20,11 +38,12 @@ pub struct Settings {
 pub enum Transport {
     /// A child process that speaks on stdin and stdout.
     Stdio {
-        /// What to run; looked up in `PATH` of `env` if it has no `/`.
+        /// What to run. Without a `/` it is looked up in the `PATH` of `env`, or, if there is none, in the gateway's own.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Its whole environment: nothing of the gateway's own is inherited.
+        /// Its whole environment: nothing of the gateway's own is inherited, `PATH` and `HOME` included. A script that starts
+        /// with `#!/usr/bin/env node` therefore needs a `PATH` here.
         env: BTreeMap<String, Secret>,
     },
     /// Streamable HTTP.
@@ -34,4 +53,14 @@ pub enum Transport {
         /// Headers sent with every request.
         headers: BTreeMap<String, Secret>,
     },
+}
+
+impl Transport {
+    /// What the configuration calls it.
+    pub fn connection_type(&self) -> &'static str {
+        match self {
+            Self::Stdio { .. } => "stdio",
+            Self::Http { .. } => "http",
+        }
+    }
 }

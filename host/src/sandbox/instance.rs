@@ -24,6 +24,7 @@ use crate::{
 };
 
 /// What a guest's `call-context` handle stands for: the store's own call.
+#[expect(unreachable_pub, reason = "the generated bindings export it again, and are not seen outside either")]
 pub struct CallHandle;
 
 /// Who writes to the log.

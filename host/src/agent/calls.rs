@@ -1,0 +1,117 @@
+//! The tool calls of a model's answer, read and put right.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::model::Object;
+
+/// One call that a model asks for.
+#[derive(Debug, Clone)]
+pub(super) struct ToolCall {
+    /// Its place among all calls of the answer.
+    pub(super) position: usize,
+    /// The choice that it belongs to.
+    pub(super) choice: usize,
+    /// Its id, unique in the conversation.
+    pub(super) id: String,
+    /// The tool's name; empty if the model gave none.
+    pub(super) name: String,
+    /// The arguments as text; none if this is no call of a function.
+    pub(super) arguments: Option<String>,
+    /// The call as it stands in the answer.
+    pub(super) raw: Value,
+}
+
+/// Reads the calls of all choices in order.
+///
+/// Results find their call by its id alone, so a call without one, or with one that was there before, gets a new one: in the
+/// answer too, which the model and the caller are shown. OpenAI's clients insist on `type` and on `arguments` as a string,
+/// so these are put right as well.
+pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolCall> {
+    let mut calls = Vec::new();
+    let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
+    for (choice, content) in choices.enumerate() {
+        let Some(Value::Array(raw_calls)) = content.pointer_mut("/message/tool_calls") else { continue };
+        for raw in raw_calls.iter_mut().filter_map(Value::as_object_mut) {
+            calls.push(ToolCall {
+                position: calls.len(),
+                choice,
+                id: put_id_right(raw, ids),
+                name: name(raw).to_owned(),
+                arguments: put_arguments_right(raw),
+                raw: Value::Object(raw.clone()),
+            });
+        }
+    }
+    calls
+}
+
+fn put_id_right(raw: &mut Object, ids: &mut BTreeSet<String>) -> String {
+    match raw.get("id") {
+        Some(Value::String(id)) if !id.is_empty() && ids.insert(id.clone()) => id.clone(),
+        _ => {
+            let id = format!("call_{}", Uuid::new_v4().simple());
+            ids.insert(id.clone());
+            raw.insert("id".to_owned(), id.clone().into());
+            id
+        }
+    }
+}
+
+fn name(raw: &Object) -> &str {
+    let named = raw.get("function").or_else(|| raw.get("custom"));
+    named.and_then(|named| named.get("name")).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn put_arguments_right(raw: &mut Object) -> Option<String> {
+    let function = raw.get_mut("function")?.as_object_mut()?;
+    let arguments = match function.get("arguments") {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    };
+    function.insert("arguments".to_owned(), arguments.clone().into());
+    raw.entry("type").or_insert_with(|| json!("function"));
+    Some(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::object;
+
+    #[test]
+    fn calls_without_an_id_of_their_own_get_one_and_the_answer_shows_it() {
+        let mut answer = object(json!({"choices": [
+            {"message": {"tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}},
+                {"id": "a", "function": {"name": "y", "arguments": {"n": 1}}, "kept": true},
+            ]}},
+            {"message": {"content": "text"}},
+            {"message": {"tool_calls": [{"function": {"name": "z"}}, 7]}},
+        ]}));
+        let mut ids = BTreeSet::new();
+        let calls = read(&mut answer, &mut ids);
+        let read_back: Vec<_> = calls.iter().map(|c| (c.choice, c.name.as_str(), c.arguments.as_deref())).collect();
+        assert_eq!(read_back, [(0, "x", Some("{}")), (0, "y", Some(r#"{"n":1}"#)), (2, "z", Some(""))]);
+        assert_eq!((calls[0].id.as_str(), ids.len()), ("a", 3));
+        let shown = &answer["choices"][0]["message"]["tool_calls"][1];
+        assert_eq!(shown["id"], calls[1].id);
+        assert_eq!(
+            (&shown["type"], &shown["function"]["arguments"], &shown["kept"]),
+            (&json!("function"), &json!(r#"{"n":1}"#), &json!(true))
+        );
+        assert_eq!(calls[1].raw, *shown);
+    }
+
+    #[test]
+    fn a_call_of_something_else_than_a_function_has_no_arguments() {
+        let raw = json!({"id": "c", "type": "custom", "custom": {"name": "x", "input": "free text"}});
+        let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));
+        let calls = read(&mut answer, &mut BTreeSet::new());
+        assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_deref()), ("x", None));
+        assert_eq!(answer["choices"][0]["message"]["tool_calls"][0], raw);
+    }
+}

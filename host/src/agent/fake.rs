@@ -1,0 +1,104 @@
+//! Tools and models that do as a test wants.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::{Notify, mpsc};
+
+use crate::{
+    catalog::{
+        CallError, Catalog, ClientName, ErrorKind, OwnTools, Policy, Provider, Tool, ToolDefinition, ToolError, ToolOutput,
+        Whitelist,
+    },
+    door::{Admitted, Budget, Origin},
+    model::{Kind, Models, Settings},
+};
+
+pub(crate) const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 8, depth: 3, in_flight: 8 };
+
+/// A catalog of three sources: `desk`, whose tools the model sees and may call all but `write`; `files`, behind
+/// `executeToolCode`, which may `read` but not `write`; and `away`, which never came.
+pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>) {
+    let (events, happened) = mpsc::unbounded_channel();
+    let desk = Arc::new(Desk { events, meet: Notify::new() });
+    let catalog = Catalog::new();
+    let unasked = ["echo", "fail", "hang", "meet_a", "meet_b", "panic", "busy"];
+    add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
+    add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
+    catalog.add_client(&client("away"), "http", Policy::default());
+    let run = Tool::own("executeToolCode", "Calls the tool that `code` names.", json!({"type": "object", "properties": {}}));
+    catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(run)], provider: desk });
+    (catalog, happened)
+}
+
+fn add(catalog: &Catalog, name: &str, tools: &[&str], auto: &[&str], code_mode: bool, provider: Arc<dyn Provider>) {
+    let auto_execute = Whitelist::parse(auto).expect("no duplicates");
+    let policy = Policy { execute: Whitelist::All, auto_execute, code_mode, allow_on_all_keys: false };
+    let definitions = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {}}));
+    let definitions: Vec<ToolDefinition> =
+        definitions.map(|definition| serde_json::from_value(definition).expect("a definition")).collect();
+    catalog.add_client(&client(name), "internal", policy);
+    assert!(catalog.publish(&client(name), definitions, provider).is_empty());
+}
+
+fn client(name: &str) -> ClientName {
+    ClientName::parse(name).expect("a good name")
+}
+
+struct Desk {
+    events: mpsc::UnboundedSender<&'static str>,
+    meet: Notify,
+}
+
+impl Provider for Desk {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        self.run(call).boxed()
+    }
+}
+
+impl Desk {
+    async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
+        call.chain().report_fuel(7);
+        match call.tool().original.as_str() {
+            "fail" => return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck"))),
+            "busy" => return Err(CallError::Busy),
+            "panic" => panic!("a tool that panics"),
+            "hang" => self.hang().await,
+            "meet_a" => self.meet.notified().await,
+            "meet_b" => self.meet.notify_one(),
+            "executeToolCode" => return run_code(&call).await,
+            _ => {}
+        }
+        Ok(ToolOutput::text(format!("{} {}", call.tool().original, call.arguments().as_str())))
+    }
+
+    async fn hang(&self) {
+        struct Dropped<'a>(&'a Desk);
+        impl Drop for Dropped<'_> {
+            fn drop(&mut self) {
+                let _ = self.0.events.send("dropped");
+            }
+        }
+        let _dropped = Dropped(self);
+        let _ = self.events.send("started");
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Reads a file, and then calls what `code` names.
+async fn run_code(call: &Admitted) -> Result<ToolOutput, CallError> {
+    call.chain().admit(&Origin::Script, "files-read", "{}")?.run().await?;
+    let arguments = call.arguments().to_object();
+    let name = arguments.get("code").and_then(Value::as_str).unwrap_or_default();
+    call.chain().admit(&Origin::Script, name, r#"{"path":"a"}"#)?.run().await
+}
+
+/// A provider named `demo` that answers by these turns.
+pub(crate) fn scripted(turns: &Value) -> Models {
+    let dir = TempDir::new().expect("a directory");
+    let script = dir.path().join("script.json");
+    fs::write(&script, json!({"turns": turns}).to_string()).expect("a file");
+    Models::new(&[Settings { name: "demo".into(), kind: Kind::Scripted { script } }]).expect("a good script")
+}

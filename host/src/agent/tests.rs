@@ -1,0 +1,239 @@
+use serde_json::{Value, json};
+
+use super::{fake, *};
+use crate::{
+    door::{Filter, Origin, View},
+    model::object,
+};
+
+const SETTINGS: Settings = Settings { max_depth: 3, parallel_calls: 4, disable_auto_tool_inject: false };
+
+fn caller(filter: &Filter) -> Caller {
+    let (catalog, _) = fake::catalog();
+    Caller::new(View::new(&catalog.snapshot(), filter, None), Origin::Model, fake::BUDGET)
+}
+
+fn request() -> Request {
+    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
+    Request { body: object(body), names_tools: false }
+}
+
+/// Asks a model that answers `"go"` with `calls` and any results with `{{last_tool_result}}`.
+async fn ask(calls: Value) -> Value {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"content": "let me see", "tool_calls": calls}},
+        {"answer": {"content": "done: {{last_tool_result}}"}},
+    ]);
+    ask_script(turns, request(), SETTINGS).await.expect("an answer").into()
+}
+
+async fn ask_script(turns: Value, request: Request, settings: Settings) -> Result<Object, AgentError> {
+    run(&fake::scripted(&turns), &caller(&Filter::none()), request, &settings).await
+}
+
+/// An answer's extension without what differs from run to run.
+fn masked(answer: &Value) -> Value {
+    fn mask(value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(mask),
+            Value::Object(members) => {
+                for (key, value) in members.iter_mut() {
+                    match (key.as_str(), &value) {
+                        ("id" | "parent", Value::String(_)) => *value = "[uuid]".into(),
+                        ("duration_ms", Value::Number(_)) => *value = "[ms]".into(),
+                        _ => mask(value),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut extension = answer["airlock"].clone();
+    mask(&mut extension);
+    extension
+}
+
+#[tokio::test]
+async fn tools_that_may_run_are_run_and_the_model_has_the_last_word() {
+    let answer = ask(json!([{"id": "c1", "name": "desk-echo", "arguments": {"n": 1}}])).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], r#"done: echo {"n":1}"#);
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    let expected = json!({
+        "calls": [{"id": "[uuid]", "tool_call_id": "c1", "parent": null, "name": "desk-echo", "arguments": {"n": 1},
+                   "status": "ok", "duration_ms": "[ms]", "fuel": 7}],
+        "rounds": 1,
+    });
+    assert_eq!(masked(&answer), expected);
+    let usage = &answer["usage"];
+    assert_eq!(
+        usage["total_tokens"],
+        usage["prompt_tokens"].as_u64().expect("a number") + usage["completion_tokens"].as_u64().expect("a number")
+    );
+}
+
+#[tokio::test]
+async fn an_answer_without_calls_is_the_models_own() {
+    let turns = json!([{"answer": {"content": "hello"}}]);
+    let answer = ask_script(turns, request(), SETTINGS).await.expect("an answer");
+    assert_eq!(answer["choices"][0]["message"]["content"], "hello");
+    assert!(!answer.contains_key("airlock"));
+}
+
+#[tokio::test]
+async fn calls_of_a_round_run_together_and_their_results_come_in_call_order() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-meet_a"}, {"name": "desk-meet_b"}]}},
+        {"when": {"tool_results": 2, "contains": "meet_b"}, "answer": {"content": "{{last_tool_result}}"}},
+    ]);
+    let answer = ask_script(turns, request(), SETTINGS).await.expect("an answer");
+    assert_eq!(answer["choices"][0]["message"]["content"], "meet_b {}");
+}
+
+#[tokio::test]
+async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
+    for (name, arguments, told) in [
+        ("desk-fail", json!({}), "Error executing tool desk-fail: no luck"),
+        ("desk-busy", json!({}), "Error executing tool desk-busy: the gateway is busy; try again in a moment"),
+        (
+            "desk-echo",
+            json!([1]),
+            "Error executing tool desk-echo: the arguments of tool 'desk-echo' cannot be used: found an array, expected a JSON object",
+        ),
+    ] {
+        let answer = ask(json!([{"name": name, "arguments": arguments}])).await;
+        assert_eq!(answer["choices"][0]["message"]["content"], format!("done: {told}"));
+        assert_eq!(answer["airlock"]["calls"][0]["status"], "error");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_nobody_allowed_leave_the_answer_as_it_is() {
+    let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "invented"}]);
+    let answer = ask(calls).await;
+    let choice = &answer["choices"][0];
+    assert_eq!((&choice["message"]["content"], &choice["finish_reason"]), (&json!("let me see"), &json!("tool_calls")));
+    assert_eq!(choice["message"]["tool_calls"][0]["function"], json!({"name": "desk-write", "arguments": r#"{"a":1}"#}));
+    let expected = json!({"calls": [], "rounds": 0, "pending": [
+        {"tool_call_id": "c1", "name": "desk-write", "reason": "needs_approval"},
+        {"tool_call_id": "c2", "name": "invented", "reason": "not_offered"},
+    ]});
+    assert_eq!(masked(&answer), expected);
+}
+
+#[tokio::test]
+async fn a_mixed_answer_tells_the_results_and_hands_over_the_rest() {
+    let answer = ask(json!([
+        {"id": "c1", "name": "desk-echo", "arguments": {"n": 1}},
+        {"id": "c2", "name": "desk-write"},
+        {"id": "c3", "name": "desk-echo", "arguments": {"n": 2}},
+    ]))
+    .await;
+    let [choice] = answer["choices"].as_array().expect("a list").as_slice() else { panic!("one choice") };
+    let content = "The Output from allowed tools calls is - \
+                   {\"desk-echo\":\"echo {\\\"n\\\":1}\",\"desk-echo#c3\":\"echo {\\\"n\\\":2}\"}\n\nNow I shall call these tools next...";
+    assert_eq!(choice["message"]["content"], content);
+    assert_eq!(choice["finish_reason"], "tool_calls");
+    assert_eq!(choice["message"]["tool_calls"].as_array().expect("a list").len(), 1);
+    assert_eq!(choice["message"]["tool_calls"][0]["id"], "c2");
+    assert_eq!(answer["airlock"]["calls"].as_array().expect("a list").len(), 2);
+}
+
+#[tokio::test]
+async fn a_script_is_shown_with_its_calls_and_waits_where_it_needs_approval() {
+    let answer = ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-read"}}])).await;
+    let calls = masked(&answer)["calls"].clone();
+    let names: Vec<_> = calls.as_array().expect("a list").iter().map(|call| (&call["name"], &call["parent"])).collect();
+    let nested = (&json!("files-read"), &json!("[uuid]"));
+    assert_eq!(names, [(&json!("executeToolCode"), &Value::Null), nested, nested]);
+
+    let answer = ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-write"}}])).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "let me see");
+    let needs = json!({"name": "files-write", "arguments": {"path": "a"}});
+    let pending = json!([{"tool_call_id": "c1", "name": "executeToolCode", "reason": "needs_approval", "needs": needs}]);
+    assert_eq!(answer["airlock"]["pending"], pending);
+    assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "needs_approval");
+}
+
+#[tokio::test]
+async fn the_depth_limit_is_marked() {
+    let again = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}]}}]);
+    let answer = ask_script(again, request(), Settings { max_depth: 2, ..SETTINGS }).await.expect("an answer");
+    let airlock = &answer["airlock"];
+    assert_eq!((&airlock["rounds"], &airlock["depth_limit_reached"]), (&json!(2), &json!(true)));
+    assert_eq!(airlock["pending"][0]["reason"], "depth_limit");
+    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "desk-echo");
+}
+
+#[tokio::test]
+async fn ids_that_repeat_are_replaced() {
+    let turns = json!([
+        {"when": {"tool_results": 2}, "answer": {"content": "end"}},
+        {"answer": {"tool_calls": [{"id": "same", "name": "desk-echo"}]}},
+    ]);
+    let answer = ask_script(turns, request(), SETTINGS).await.expect("an answer");
+    let calls = answer["airlock"]["calls"].as_array().expect("a list");
+    assert_eq!(calls[0]["tool_call_id"], "same");
+    assert_ne!(calls[1]["tool_call_id"], "same");
+}
+
+#[tokio::test]
+async fn a_model_that_fails_half_way_does_not_hide_what_was_done() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
+        {"answer": {"error": {"status": 429, "message": "slow down", "retry_after": 2}}},
+    ]);
+    let failed = ask_script(turns, request(), SETTINGS).await.expect_err("the second round fails");
+    assert_eq!((failed.error.status().as_u16(), failed.error.to_object()["message"].as_str()), (429, Some("slow down")));
+    assert_eq!(failed.error.retry_after().expect("it was sent"), "2");
+    assert_eq!(failed.airlock.expect("a call was made")["calls"][0]["name"], "desk-echo");
+}
+
+#[tokio::test]
+async fn a_tool_of_the_callers_own_wins_and_is_never_run_here() {
+    let mut request = request();
+    let own = json!([{"type": "function", "function": {"name": "desk-echo", "description": "mine"}}]);
+    request.body.insert("tools".into(), own);
+    let turns = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}, {"name": "desk-fail"}]}}]);
+    let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
+    assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
+    assert_eq!(answer["choices"][0]["message"]["tool_calls"].as_array().expect("a list").len(), 1);
+}
+
+#[test]
+fn tools_are_offered_sorted_after_the_callers_own() {
+    let mut request = request();
+    let own = json!({"type": "function", "function": {"name": "desk-write"}});
+    request.body.insert("tools".into(), json!([own]));
+    let conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
+    let names: Vec<_> = conversation.request()["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|t| t["function"]["name"].as_str().expect("a text"))
+        .collect();
+    let sorted =
+        ["desk-busy", "desk-echo", "desk-fail", "desk-hang", "desk-meet_a", "desk-meet_b", "desk-panic", "executeToolCode"];
+    assert_eq!(names, [&["desk-write"], &sorted[..]].concat());
+}
+
+#[test]
+fn without_auto_inject_a_request_must_name_its_tools() {
+    let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
+    let everything = caller(&Filter::none());
+    assert!(!Conversation::begin(request(), &everything, &settings).request().contains_key("tools"));
+    let named = Request { names_tools: true, ..request() };
+    let caller = caller(&Filter::parse(None, Some("desk-echo")));
+    assert_eq!(Conversation::begin(named, &caller, &settings).request()["tools"].as_array().expect("a list").len(), 1);
+}
+
+#[test]
+fn a_forced_tool_is_forced_once() {
+    for (before, after) in [(json!("required"), "auto"), (json!({"type": "function"}), "auto"), (json!("none"), "none")] {
+        let mut request = request();
+        request.body.insert("tool_choice".into(), before);
+        let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
+        conversation.go_on(&object(json!({"choices": []})), &[]);
+        assert_eq!(conversation.request()["tool_choice"], after);
+    }
+}

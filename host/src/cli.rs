@@ -1,0 +1,139 @@
+//! The command line: flags → configuration → telemetry → gateway. One file a command.
+//!
+//! Standard output is for what was asked for, standard error for everything else. With `--json` a command prints one
+//! document, whether it succeeds or not.
+
+mod call;
+mod check;
+mod demo;
+mod input;
+mod output;
+mod record;
+mod run;
+mod schema;
+mod serve;
+mod session;
+mod signals;
+mod tools;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::{
+    config::environment,
+    telemetry::{self, LogFormat},
+};
+
+/// Everything that can be said on the command line.
+#[derive(Parser)]
+#[command(
+    name = "airlock",
+    version,
+    about = "A hardened gateway between language models and tools",
+    long_about = "A hardened gateway between language models and tools.\n\nAirlock gathers the tools of MCP servers and of \
+                  sandboxed plugins under one policy and offers them to models, scripts and MCP clients.",
+    after_help = "Start with `airlock demo`, or write a configuration and try `airlock check --config airlock.json`.\n\
+                  The environment variable AIRLOCK_LOG sets what is logged to standard error, for example \
+                  AIRLOCK_LOG=airlock=debug.",
+    arg_required_else_help = true
+)]
+struct Cli {
+    /// How log lines are written to standard error.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: LogFormat,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
+    /// The MCP server that the demo starts.
+    #[command(hide = true)]
+    DemoMcpServer,
+    Tools(tools::Args),
+    Call(call::Args),
+    Run(run::Args),
+    Check(check::Args),
+    Schema(schema::Args),
+}
+
+/// Whether a command did what it was asked for. If not, it has said why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Yes,
+    No,
+}
+
+impl From<bool> for Done {
+    fn from(is_done: bool) -> Self {
+        if is_done { Self::Yes } else { Self::No }
+    }
+}
+
+/// Does what the arguments say. The exit code is 0 only for success, 2 for arguments that make no sense, else 1.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // If not even this can be printed there is nobody to tell.
+            let _ = usage.print();
+            return u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    let as_json = cli.command.wants_json();
+    match run(cli) {
+        Ok(Done::Yes) => ExitCode::SUCCESS,
+        Ok(Done::No) => ExitCode::FAILURE,
+        Err(error) => {
+            output::failure(&error, as_json);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<Done> {
+    telemetry::init(cli.log_format, environment(telemetry::FILTER_VARIABLE).as_deref(), cli.command.log_filter())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(cli.command.run())
+}
+
+impl Command {
+    async fn run(self) -> anyhow::Result<Done> {
+        match self {
+            Self::Serve(args) => serve::run(&args).await,
+            Self::Demo(args) => demo::run(&args).await,
+            Self::DemoMcpServer => demo::mcp_server().await,
+            Self::Tools(args) => tools::run(&args).await,
+            Self::Call(args) => call::run(&args).await,
+            Self::Run(args) => run::run(&args).await,
+            Self::Check(args) => check::run(&args),
+            Self::Schema(args) => schema::run(&args),
+        }
+    }
+
+    /// What is logged where the operator says nothing.
+    fn log_filter(&self) -> &'static str {
+        match self {
+            Self::Serve(_) => telemetry::SERVICE_FILTER,
+            Self::Demo(_) | Self::DemoMcpServer => telemetry::DEMO_FILTER,
+            _ => telemetry::COMMAND_FILTER,
+        }
+    }
+
+    fn wants_json(&self) -> bool {
+        match self {
+            Self::Demo(args) => args.json,
+            Self::Tools(args) => args.json,
+            Self::Call(args) => args.json,
+            Self::Run(args) => args.json,
+            Self::Check(args) => args.json,
+            Self::Serve(_) | Self::DemoMcpServer | Self::Schema(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! `airlock call`.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    Done, input,
+    output::{self, Failure},
+    record::{Account, NestedCall, millis},
+    session::{self, ConfigFile},
+};
+use crate::{
+    catalog::{CallError, Content, ToolOutput},
+    door::{Caller, Origin},
+    gateway::Gateway,
+};
+
+/// Call one tool and print what it answers
+///
+/// You are the one who asks, so a tool that needs approval has it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  airlock call --config airlock.json text-word_count '{\"text\": \"one two\"}'\n  \
+                        airlock call --config airlock.json text-word_count - < arguments.json")]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// The tool's full name, as `airlock tools` lists it.
+    name: String,
+    /// The arguments: a JSON object, or `-` to read one from standard input.
+    #[arg(value_name = "JSON", default_value = "{}")]
+    arguments: String,
+    /// Print a JSON document: `{name, ok, content, structured, error, duration_ms, fuel, calls}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    name: &'a str,
+    ok: bool,
+    content: Vec<Content>,
+    structured: Option<Value>,
+    error: Option<Failure>,
+    duration_ms: f64,
+    fuel: Option<u64>,
+    calls: Vec<NestedCall>,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let arguments = if args.arguments == "-" { input::stdin()? } else { args.arguments.clone() };
+    args.config
+        .with_gateway(async |gateway, signals| {
+            let caller = gateway.caller(Origin::Caller);
+            let result = tokio::select! {
+                result = call(&caller, &args.name, &arguments) => result,
+                () = signals.next() => Err(CallError::Cancelled),
+            };
+            if args.json {
+                output::document(&report(&args.name, &caller, &result))?;
+            } else {
+                show(&result, gateway)?;
+            }
+            Ok(result.is_ok().into())
+        })
+        .await
+}
+
+async fn call(caller: &Caller, name: &str, arguments: &str) -> Result<ToolOutput, CallError> {
+    caller.admit(name, arguments)?.run().await
+}
+
+fn report<'a>(name: &'a str, caller: &Caller, result: &Result<ToolOutput, CallError>) -> Report<'a> {
+    let account = Account::of(caller.ledger());
+    let output = result.as_ref().ok();
+    Report {
+        name,
+        ok: result.is_ok(),
+        content: output.map(|output| output.content.clone()).unwrap_or_default(),
+        structured: output.and_then(|output| output.structured.clone()),
+        error: result.as_ref().err().map(Failure::from),
+        duration_ms: millis(account.duration),
+        fuel: account.fuel,
+        calls: account.nested,
+    }
+}
+
+fn show(result: &Result<ToolOutput, CallError>, gateway: &Gateway) -> anyhow::Result<()> {
+    match result {
+        Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
+        Err(error) => {
+            let mut failure = Failure::from(error);
+            if matches!(error, CallError::NotFound { .. }) {
+                failure.causes.extend(session::absent_sources(gateway));
+            }
+            output::complain(&failure);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `airlock demo`.
+
+use super::Done;
+use crate::demo;
+
+/// See what Airlock does, in a minute and without a model
+///
+/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays four scenes over HTTP: a tool call
+/// in the sandbox, a script over forty files, hostile code that is stopped, and a tool that needs approval.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock demo")]
+pub(super) struct Args {
+    /// Print what happened as a JSON document.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    Ok(demo::run(args.json).await?.into())
+}
+
+/// The MCP server that the demo connects to, on standard input and output.
+pub(super) async fn mcp_server() -> anyhow::Result<Done> {
+    demo::mcp_server::run().await?;
+    Ok(Done::Yes)
+}

@@ -1,0 +1,34 @@
+//! What commands read.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use anyhow::{Context as _, ensure};
+
+/// More than the door takes as arguments, so that it is the door that refuses what is too large.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// All of standard input.
+pub(super) fn stdin() -> anyhow::Result<String> {
+    text(io::stdin().lock(), "standard input")
+}
+
+/// A file, or standard input for `-`.
+pub(super) fn file(path: &Path) -> anyhow::Result<String> {
+    if path.as_os_str() == "-" {
+        return stdin();
+    }
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
+    text(file, &name)
+}
+
+fn text(source: impl Read, name: &str) -> anyhow::Result<String> {
+    let mut text = String::new();
+    source.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(|| format!("{name} cannot be read"))?;
+    ensure!(text.len() as u64 <= MAX_BYTES, "{name} is larger than {} MiB", MAX_BYTES >> 20);
+    Ok(text)
+}

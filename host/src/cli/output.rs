@@ -1,0 +1,123 @@
+//! What commands print.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{catalog::CallError, config::ConfigError};
+
+/// Why there is no result, for machines.
+#[derive(Debug, Serialize)]
+pub(super) struct Failure {
+    /// Short and stable.
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    /// What led to it, nearest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) causes: Vec<String>,
+}
+
+impl From<&CallError> for Failure {
+    fn from(error: &CallError) -> Self {
+        let message = match error {
+            CallError::NeedsApproval { arguments, .. } => format!("{error}; it was called with {arguments}"),
+            _ => error.to_string(),
+        };
+        Self { code: error.code(), message, causes: causes(error) }
+    }
+}
+
+impl From<&anyhow::Error> for Failure {
+    fn from(error: &anyhow::Error) -> Self {
+        let code = match error.downcast_ref::<CallError>() {
+            Some(error) => error.code(),
+            None if error.is::<ConfigError>() => "config",
+            None => "failed",
+        };
+        Self { code, message: error.to_string(), causes: causes(error.as_ref()) }
+    }
+}
+
+fn causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string).collect()
+}
+
+/// Prints a line. Text of others is printed with [`plain`].
+pub(super) fn line(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).context("standard output cannot be written to")
+}
+
+/// Prints the one JSON document of a command.
+pub(super) fn document(document: &impl Serialize) -> anyhow::Result<()> {
+    line(&serde_json::to_string_pretty(document).context("the result cannot be written as JSON")?)
+}
+
+/// Prints why a command gave up: `error: …` for people, `{"ok": false, "error": …}` for machines.
+pub(super) fn failure(error: &anyhow::Error, as_json: bool) {
+    let failure = Failure::from(error);
+    if as_json && document(&json!({"ok": false, "error": failure})).is_ok() {
+        return;
+    }
+    complain(&failure);
+}
+
+/// Prints a failure for people.
+pub(super) fn complain(failure: &Failure) {
+    let (bold, end) = if is_colourful() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let mut text = format!("{bold}error:{end} {}", plain(&failure.message));
+    for cause in &failure.causes {
+        text.push_str("\n  caused by: ");
+        text.push_str(&plain(cause));
+    }
+    // If it cannot be written there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Prints what could be done about a failure.
+pub(super) fn hint(text: &str) {
+    let _ = writeln!(io::stderr(), "  {text}");
+}
+
+fn is_colourful() -> bool {
+    io::stderr().is_terminal() && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Text of a tool or a server, without what would steer a terminal: escape sequences could forge what is on the screen.
+pub(super) fn plain(text: &str) -> String {
+    let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// [`plain`] text for a terminal; a file or a pipe gets it as it is.
+pub(super) fn for_stdout(text: &str) -> String {
+    if io::stdout().is_terminal() { plain(text) } else { text.to_owned() }
+}
+
+/// The start of `text` in one line of at most `width` characters.
+pub(super) fn one_line(text: &str, width: usize) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = plain(&words);
+    match line.char_indices().nth(width) {
+        None => line,
+        Some(_) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_cannot_steer_the_terminal() {
+        assert_eq!(plain("a\x1b[2Jb\n\tc\u{9b}d\r"), "a\u{fffd}[2Jb\n\tc\u{fffd}d\u{fffd}");
+    }
+
+    #[test]
+    fn a_line_is_cut_to_its_width() {
+        assert_eq!(one_line("a  b\nc", 5), "a b c");
+        assert_eq!(one_line("äöüäöü", 5), "äöüä…");
+    }
+}

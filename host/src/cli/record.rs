@@ -1,0 +1,81 @@
+//! Calls as they are reported, from the ledger that the door keeps.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::output::Failure;
+use crate::{
+    catalog::Content,
+    door::{CallRecord, Ledger, Outcome},
+};
+
+/// A call that another one made.
+#[derive(Debug, Serialize)]
+pub(super) struct NestedCall {
+    name: String,
+    arguments: Value,
+    /// `ok`, `error` or `cancelled`.
+    status: &'static str,
+    error: Option<Failure>,
+    duration_ms: f64,
+    fuel: Option<u64>,
+}
+
+/// The one call that was asked for, and what it called in turn.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    pub(super) duration: Duration,
+    pub(super) fuel: Option<u64>,
+    /// Texts that were sent ahead of the answer.
+    pub(super) emitted: Vec<String>,
+    pub(super) nested: Vec<NestedCall>,
+}
+
+impl Account {
+    /// Reads a ledger in which one call was made from outside.
+    pub(super) fn of(ledger: &Ledger) -> Self {
+        let (roots, nested): (Vec<_>, Vec<_>) = ledger.records().into_iter().partition(|record| record.parent.is_none());
+        let nested = nested.into_iter().map(NestedCall::from).collect();
+        match roots.into_iter().next() {
+            Some(root) => Self {
+                duration: root.duration,
+                fuel: root.fuel,
+                emitted: root.emitted.into_iter().filter_map(into_text).collect(),
+                nested,
+            },
+            None => Self { nested, ..Self::default() },
+        }
+    }
+}
+
+impl From<CallRecord> for NestedCall {
+    fn from(record: CallRecord) -> Self {
+        let (status, error) = match record.outcome {
+            Outcome::Ok => ("ok", None),
+            Outcome::Cancelled => ("cancelled", None),
+            Outcome::Error { code, message } => ("error", Some(Failure { code, message, causes: Vec::new() })),
+        };
+        Self {
+            name: record.name.to_string(),
+            arguments: serde_json::from_str(&record.arguments).unwrap_or_default(),
+            status,
+            error,
+            duration_ms: millis(record.duration),
+            fuel: record.fuel,
+        }
+    }
+}
+
+/// Milliseconds, to the microsecond.
+pub(super) fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+fn into_text(content: Content) -> Option<String> {
+    match content {
+        Content::Text { text } => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,174 @@
+//! `airlock run`.
+
+use std::{future::Future, path::PathBuf};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    Done, input,
+    output::{self, Failure},
+    record::{Account, NestedCall, millis},
+    session::{self, ConfigFile},
+};
+use crate::{
+    catalog::{CallError, ToolOutput},
+    door::{Caller, Origin},
+    gateway::Gateway,
+};
+
+/// The meta-tool that runs scripts.
+const EXECUTE: &str = "executeToolCode";
+
+/// Run a script over the tools of code-mode clients
+///
+/// The script runs in the sandbox as a model's would: a call to a tool that is not in `tools_to_auto_execute` stops it, unless
+/// you approve all calls beforehand. What it leaves in `result` is what it returns.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  airlock run --config airlock.json report.star\n  \
+                        echo 'result = 6 * 7' | airlock run --config airlock.json -")]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// The script, in Starlark; `-` reads it from standard input.
+    script: PathBuf,
+    /// Approve every call that the script makes.
+    #[arg(long)]
+    approve: bool,
+    /// Print a JSON document: `{status, result, output, calls, fuel, duration_ms, error}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Ok,
+    /// The script or a tool is at fault.
+    Error,
+    /// A bound of the sandbox ended it.
+    Limit,
+    NeedsApproval,
+    Cancelled,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    status: Status,
+    result: Value,
+    /// What the script printed.
+    output: String,
+    calls: Vec<NestedCall>,
+    fuel: Option<u64>,
+    duration_ms: f64,
+    error: Option<Failure>,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let report = match execute(args).await {
+        Err(error) if args.json => Report::not_started(&error),
+        report => report?,
+    };
+    if args.json {
+        output::document(&report)?;
+    } else {
+        show(&report)?;
+    }
+    Ok((report.status == Status::Ok).into())
+}
+
+async fn execute(args: &Args) -> anyhow::Result<Report> {
+    let source = input::file(&args.script)?;
+    let origin = if args.approve { Origin::Caller } else { Origin::Model };
+    args.config
+        .with_gateway(async |gateway, signals| {
+            let script = run_script(&gateway.caller(origin), &source, signals.next()).await;
+            script.map_err(|error| explain(error, gateway))
+        })
+        .await
+}
+
+/// Without a tool for scripts there is no meta-tool to run them either, which by itself would be told as an unknown tool.
+fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
+    match error {
+        CallError::NotFound { .. } => {
+            let mut message = "no script can run: no client with `is_code_mode_client` has a tool".to_owned();
+            for absent in session::absent_sources(gateway) {
+                message.push_str("\n  ");
+                message.push_str(&absent);
+            }
+            anyhow::Error::new(error).context(message)
+        }
+        other => other.into(),
+    }
+}
+
+/// Runs a script through the door until it ends or `cancelled` does. The error is that of a script that did not start.
+async fn run_script(caller: &Caller, source: &str, cancelled: impl Future<Output = ()>) -> Result<Report, CallError> {
+    let admitted = caller.admit(EXECUTE, &json!({"code": source}).to_string())?;
+    let result = tokio::select! {
+        result = admitted.run() => result,
+        () = cancelled => Err(CallError::Cancelled),
+    };
+    Ok(Report::of(&result, Account::of(caller.ledger())))
+}
+
+impl Report {
+    fn not_started(error: &anyhow::Error) -> Self {
+        Self {
+            status: error.downcast_ref().map_or(Status::Error, Status::of),
+            result: Value::Null,
+            output: String::new(),
+            calls: Vec::new(),
+            fuel: None,
+            duration_ms: 0.0,
+            error: Some(Failure::from(error)),
+        }
+    }
+
+    fn of(result: &Result<ToolOutput, CallError>, account: Account) -> Self {
+        let structured = result.as_ref().ok().and_then(|output| output.structured.as_ref());
+        Self {
+            status: result.as_ref().err().map_or(Status::Ok, Status::of),
+            result: structured.and_then(|structured| structured.get("result")).cloned().unwrap_or_default(),
+            output: account.emitted.join("\n"),
+            calls: account.nested,
+            fuel: account.fuel,
+            duration_ms: millis(account.duration),
+            error: result.as_ref().err().map(Failure::from),
+        }
+    }
+}
+
+impl Status {
+    fn of(error: &CallError) -> Self {
+        match error {
+            CallError::NeedsApproval { .. } => Self::NeedsApproval,
+            CallError::Cancelled => Self::Cancelled,
+            error if error.is_limit() => Self::Limit,
+            _ => Self::Error,
+        }
+    }
+}
+
+fn show(report: &Report) -> anyhow::Result<()> {
+    if !report.output.is_empty() {
+        output::line(&output::for_stdout(&report.output))?;
+    }
+    match (&report.error, &report.result) {
+        (Some(failure), _) => {
+            output::complain(failure);
+            if report.status == Status::NeedsApproval {
+                output::hint("`--approve` lets the script make every call");
+            }
+        }
+        (None, Value::Null) => {}
+        (None, Value::String(text)) => output::line(&output::for_stdout(text))?,
+        (None, result) => output::document(result)?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+use std::{
+    future::{pending, ready},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use insta::assert_snapshot;
+
+use super::*;
+use crate::{
+    catalog::{Catalog, ClientName, Content, ErrorKind, OwnTools, Policy, Provider, Tool, ToolError, Whitelist},
+    door::{Admitted, Budget, Filter, View},
+};
+
+const BUDGET: Budget = Budget { deadline: Duration::from_secs(5), nested_calls: 8, depth: 4, in_flight: 2 };
+
+/// Stands in for the executor: a "script" is one word that says how to end, or the name of a tool to call.
+struct Executor;
+
+impl Provider for Executor {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            let arguments = call.arguments().to_object();
+            let script = arguments["code"].as_str().unwrap_or_default();
+            for line in ["one", "two"] {
+                call.chain().emit(Content::Text { text: line.into() });
+            }
+            call.chain().report_fuel(42);
+            match script {
+                "fail" => Err(CallError::Tool(ToolError::new(ErrorKind::InvalidInput, "report.star:1: no such name"))),
+                "spin" => Err(CallError::Fuel { tool: call.tool().name.clone(), limit: 42 }),
+                "wait" => pending().await,
+                tool => {
+                    let answer = call.chain().admit(&Origin::Script, tool, r#"{"a": 1}"#)?.run().await?;
+                    let structured = Some(json!({"result": {"text": answer.to_text()}}));
+                    Ok(ToolOutput { structured, ..ToolOutput::default() })
+                }
+            }
+        })
+    }
+}
+
+struct Echo;
+
+impl Provider for Echo {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move { Ok(ToolOutput::text(call.arguments().as_str())) })
+    }
+}
+
+/// A catalog whose scripts may call `fs-read` without asking, and `fs-write` with.
+fn caller(origin: Origin) -> Caller {
+    let catalog = Catalog::new();
+    let fs = ClientName::parse("fs").expect("a good name");
+    let auto_execute = Whitelist::parse(&["read"]).expect("a good list");
+    catalog.add_client(&fs, "stdio", Policy { execute: Whitelist::All, auto_execute, code_mode: true, ..Policy::default() });
+    let tools = json!([{"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}}]);
+    catalog.publish(&fs, serde_json::from_value(tools).expect("definitions"), Arc::new(Echo));
+    let execute = Tool::own(EXECUTE, "Runs a script.", json!({"type": "object"}));
+    catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(execute)], provider: Arc::new(Executor) });
+    Caller::new(View::new(&catalog.snapshot(), &Filter::none(), None), origin, BUDGET)
+}
+
+/// What `--json` prints, with durations masked.
+async fn report(origin: Origin, script: &str) -> String {
+    let report = run_script(&caller(origin), script, pending()).await.expect("a script that starts");
+    masked(&report)
+}
+
+fn masked(report: &Report) -> String {
+    let mut value = serde_json::to_value(report).expect("a report is JSON");
+    value["duration_ms"] = json!("…");
+    for call in value["calls"].as_array_mut().expect("calls") {
+        call["duration_ms"] = json!("…");
+    }
+    value.to_string()
+}
+
+#[tokio::test]
+async fn a_script_that_ends_well_leaves_result_output_and_calls() {
+    assert_snapshot!(
+        report(Origin::Model, "fs-read").await,
+        @r#"{"status":"ok","result":{"text":"{\"a\": 1}"},"output":"one\ntwo","calls":[{"name":"fs-read","arguments":{"a":1},"status":"ok","error":null,"duration_ms":"…","fuel":null}],"fuel":42,"duration_ms":"…","error":null}"#
+    );
+}
+
+#[tokio::test]
+async fn a_failed_script_and_one_that_was_stopped_say_so() {
+    assert_snapshot!(
+        report(Origin::Model, "fail").await,
+        @r#"{"status":"error","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"tool_error","message":"report.star:1: no such name"}}"#
+    );
+    assert_snapshot!(
+        report(Origin::Model, "spin").await,
+        @r#"{"status":"limit","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"out_of_fuel","message":"tool executeToolCode used up its fuel of 42"}}"#
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_asks_stops_the_script_unless_all_are_approved() {
+    assert_snapshot!(
+        report(Origin::Model, "fs-write").await,
+        @r#"{"status":"needs_approval","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"needs_approval","message":"tool 'fs-write' needs approval before it may run; it was called with {\"a\": 1}"}}"#
+    );
+    assert!(report(Origin::Caller, "fs-write").await.starts_with(r#"{"status":"ok""#));
+}
+
+#[tokio::test]
+async fn a_cancelled_script_still_tells_what_it_did() {
+    let report = run_script(&caller(Origin::Model), "wait", ready_soon()).await.expect("a script that starts");
+    assert_snapshot!(
+        masked(&report),
+        @r#"{"status":"cancelled","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"cancelled","message":"the call was cancelled"}}"#
+    );
+}
+
+/// Lets the script start first.
+async fn ready_soon() {
+    tokio::task::yield_now().await;
+    ready(()).await;
+}
+
+#[tokio::test]
+async fn without_a_tool_for_scripts_none_starts() {
+    let nothing = View::new(&Catalog::new().snapshot(), &Filter::none(), None);
+    let started = run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;
+    assert!(matches!(started, Err(CallError::NotFound { .. })));
+}

@@ -1,0 +1,16 @@
+//! `airlock schema`.
+
+use super::{Done, output};
+use crate::config;
+
+/// Print the JSON Schema of the configuration file
+///
+/// Editors use it to complete and check a configuration: name it in the file's "$schema".
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock schema > airlock.schema.json")]
+pub(super) struct Args {}
+
+pub(super) fn run(_: &Args) -> anyhow::Result<Done> {
+    output::document(&config::schema())?;
+    Ok(Done::Yes)
+}

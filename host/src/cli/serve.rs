@@ -1,0 +1,48 @@
+//! `airlock serve`.
+
+use anyhow::{Context as _, bail};
+use tokio::sync::oneshot;
+
+use super::{Done, output, session::ConfigFile, signals::Signals};
+use crate::gateway::{self, Gateway};
+
+/// Run the gateway
+///
+/// The first line on standard output says where it listens. SIGTERM or Ctrl-C ends it once requests in flight are answered,
+/// at the latest after `server.drain_timeout`; a second one ends it at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock serve --config airlock.json")]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let config = args.config.load()?;
+    let mut signals = Signals::catch()?;
+    // Before plugins are compiled: a port that is taken should be told at once.
+    let listener = gateway::bind(&config.server).await?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let starting = Gateway::builder(config).listener(listener).shutdown(closed(stopped)).start();
+    let gateway = tokio::select! {
+        gateway = starting => gateway?,
+        () = signals.next() => return Ok(Done::Yes),
+    };
+    output::line(&format!("listening on http://{address}"))?;
+    let impatience = async move {
+        signals.next().await;
+        tracing::info!("stopping; a second signal stops at once");
+        drop(stop);
+        signals.next().await;
+    };
+    tokio::select! {
+        served = gateway.run() => served.map(|()| Done::Yes),
+        () = impatience => bail!("stopped while requests were in flight"),
+    }
+}
+
+async fn closed(channel: oneshot::Receiver<()>) {
+    // The sender is dropped, never used.
+    let _ = channel.await;
+}

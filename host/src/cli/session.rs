@@ -1,0 +1,66 @@
+//! A gateway for the time of one command.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{output, signals::Signals};
+use crate::{
+    catalog::{CallError, State},
+    config::Config,
+    gateway::Gateway,
+};
+
+/// Longer than any source may take by default; a command does not wait for one that its operator gave more.
+const SETTLE: Duration = Duration::from_secs(35);
+
+/// Where the configuration is.
+#[derive(Debug, clap::Args)]
+pub(super) struct ConfigFile {
+    /// The configuration file.
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    pub(super) path: PathBuf,
+}
+
+impl ConfigFile {
+    pub(super) fn load(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(&self.path)?)
+    }
+
+    /// Starts a gateway, waits for its sources, acts, and stops it again whatever came out. A signal ends each step; while
+    /// acting it is for `act` to say what that means.
+    pub(super) async fn with_gateway<T>(
+        &self,
+        act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let config = self.load()?;
+        let mut signals = Signals::catch()?;
+        let gateway = tokio::select! {
+            started = Gateway::builder(config).start() => started?,
+            () = signals.next() => return Err(CallError::Cancelled.into()),
+        };
+        let is_settled = tokio::select! {
+            () = gateway.settled(SETTLE) => true,
+            () = signals.next() => false,
+        };
+        let result = if is_settled { act(&gateway, &mut signals).await } else { Err(CallError::Cancelled.into()) };
+        tokio::select! {
+            () = gateway.stop() => {}
+            () = signals.next() => {}
+        }
+        result
+    }
+}
+
+/// A line for each source that cannot be called.
+pub(super) fn absent_sources(gateway: &Gateway) -> Vec<String> {
+    let snapshot = gateway.catalog().snapshot();
+    let absent = snapshot.clients().filter(|client| client.state != State::Connected);
+    absent
+        .map(|client| {
+            let (name, kind, state) = (&client.name, client.connection_type, client.state.name());
+            match client.state.reason() {
+                Some(reason) => format!("{name} ({kind}) is not there, {state}: {}", output::one_line(reason, 300)),
+                None => format!("{name} ({kind}) is not there, {state}"),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,52 @@
+use clap::CommandFactory as _;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split(' '))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_command_parses_as_its_example_says() {
+    for line in [
+        "airlock serve --config airlock.json",
+        "airlock serve -c airlock.json --log-format json",
+        "airlock demo --json",
+        "airlock demo-mcp-server",
+        "airlock tools --config airlock.json --json",
+        "airlock call --config airlock.json fs-read {}",
+        "airlock call --config airlock.json fs-read - --json",
+        "airlock call --config airlock.json fs-read",
+        "airlock run --config airlock.json - --approve --json",
+        "airlock check --config airlock.json --json",
+        "airlock schema",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_exits_with_2_and_help_with_0() {
+    for line in ["airlock", "airlock serve", "airlock serve --config", "airlock fly", "airlock call --config a.json"] {
+        let code = parse(line).err().map(|error| error.exit_code());
+        assert_eq!(code, Some(2), "{line}");
+    }
+    for line in ["airlock --help", "airlock --version", "airlock run --help"] {
+        let code = parse(line).err().map(|error| error.exit_code());
+        assert_eq!(code, Some(0), "{line}");
+    }
+}
+
+#[test]
+fn every_public_command_has_help_and_an_example() {
+    for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        assert!(command.get_about().is_some() && command.get_long_about().is_some(), "{}", command.get_name());
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(after.contains(&format!("airlock {}", command.get_name())), "{}", command.get_name());
+    }
+}

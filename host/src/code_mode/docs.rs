@@ -1,0 +1,137 @@
+//! One tool in full: what `getToolDocs` answers.
+
+use super::{
+    missing,
+    names::{self, Found, Function, Namespace},
+    signature::{example, returned, signature},
+    text,
+    types::{Detail, Field, Types, scalar},
+};
+
+/// Bytes of a tool's description.
+const MAX_DESCRIPTION: usize = 8 << 10;
+/// Bytes of a field's description.
+const MAX_FIELD: usize = 1 << 10;
+/// Bytes of all fields, of the arguments and of the answer each.
+const MAX_FIELDS: usize = 16 << 10;
+/// How far fields of fields are told.
+const MAX_DEPTH: usize = 3;
+
+/// The docs of a tool, or what there is in its place.
+pub(super) fn docs(namespaces: &[Namespace], server: &str, tool: &str) -> String {
+    let namespace = match names::find(namespaces, server) {
+        Found::One(namespace) => namespace,
+        Found::Many(several) => return missing::ambiguous(server, &several),
+        Found::Nothing => return missing::no_server(namespaces, server),
+    };
+    match namespace.find(tool) {
+        Some(function) => page(namespace, function),
+        None => missing::no_tool(namespace, tool, "Available tools are:"),
+    }
+}
+
+fn page(namespace: &Namespace, function: &Function) -> String {
+    let mut out = banner(namespace, function);
+    out.push(String::new());
+    out.push(format!("{}:", signature(function)));
+    let docstring = docstring(namespace, function);
+    out.extend(docstring.into_iter().map(|line| if line.is_empty() { line } else { format!("    {line}") }));
+    out.push("    ...".to_owned());
+    out.join("\n")
+}
+
+fn banner(namespace: &Namespace, function: &Function) -> Vec<String> {
+    let full = format!("{}.{}", namespace.identifier, function.identifier);
+    let mut lines = vec![format!("# {full}")];
+    if function.tool.original != function.identifier {
+        lines.push(format!("# The server's own name for it: {}", text::line(&function.tool.original, 128)));
+    }
+    if let Some(alias) = &function.alias {
+        lines.push(format!("# Also callable as {}.{alias}", namespace.identifier));
+    }
+    lines.extend([
+        format!("# Usage: {}", example(namespace, function)),
+        "# The call waits for the answer: no async, no await".to_owned(),
+        format!("# If it fails the script ends; attempt({full}, {{...}}) gives .ok, .value and .error instead"),
+    ]);
+    lines
+}
+
+fn docstring(namespace: &Namespace, function: &Function) -> Vec<String> {
+    let tool = &function.tool;
+    let mut lines = vec![r#"""""#.to_owned()];
+    if !tool.description.trim().is_empty() {
+        lines.extend(text::block(&tool.description, MAX_DESCRIPTION));
+        lines.push(String::new());
+    }
+    let arguments = fields(&tool.input_schema, "parameter");
+    if !arguments.is_empty() {
+        lines.push("Args:".to_owned());
+        lines.extend(arguments);
+        lines.push(String::new());
+    }
+    lines.push("Returns:".to_owned());
+    match &tool.output_schema {
+        Some(schema) => {
+            lines.push(format!("    {}", returned(function, Detail::Outline)));
+            lines.extend(fields(schema, "field").into_iter().map(|line| format!("    {line}")));
+        }
+        None => lines.push("    Not declared: data if the answer is JSON, otherwise a str. Print it once to see.".to_owned()),
+    }
+    lines.extend([String::new(), "Example:".to_owned(), format!("    result = {}", example(namespace, function))]);
+    lines.push(r#"""""#.to_owned());
+    lines
+}
+
+/// The fields of an object, one a line, with those of their own below them.
+fn fields(schema: &serde_json::Value, what: &str) -> Vec<String> {
+    let mut listing = Listing { types: Types::new(schema), what, room: MAX_FIELDS, lines: Vec::new() };
+    listing.add(listing.types.inner_fields(schema), 1);
+    if listing.room == 0 {
+        listing.lines.push("    ...".to_owned());
+    }
+    listing.lines
+}
+
+struct Listing<'a> {
+    types: Types<'a>,
+    what: &'a str,
+    room: usize,
+    lines: Vec<String>,
+}
+
+impl<'a> Listing<'a> {
+    fn add(&mut self, mut fields: Vec<Field<'a>>, depth: usize) {
+        fields.sort_by_key(|field| field.name);
+        for field in fields {
+            let line = format!("{}{}", "    ".repeat(depth), self.line(&field));
+            self.room = self.room.saturating_sub(line.len());
+            if self.room == 0 {
+                return;
+            }
+            self.lines.push(line);
+            if depth < MAX_DEPTH {
+                self.add(self.types.inner_fields(field.schema), depth + 1);
+            }
+        }
+    }
+
+    /// `name (type): description (required)`.
+    fn line(&self, field: &Field<'_>) -> String {
+        let schema = self.types.resolve(field.schema);
+        let name = text::line(field.name, 128);
+        let description = schema.get("description").or_else(|| field.schema.get("description"));
+        let description = match description.and_then(serde_json::Value::as_str).map(|it| text::line(it, MAX_FIELD)) {
+            Some(description) if !description.is_empty() => description,
+            _ => format!("{name} {}", self.what),
+        };
+        let default = schema.get("default").and_then(scalar).filter(|it| it.len() <= 80 && it != "None");
+        let presence = match (field.is_required, default) {
+            (true, _) => "required".to_owned(),
+            (false, Some(default)) => format!("optional, default {default}"),
+            (false, None) => "optional".to_owned(),
+        };
+        let line = format!("{name} ({}): {description} ({presence})", self.types.text(schema, Detail::Outline));
+        line.replace(r#"""""#, "'''")
+    }
+}

@@ -1,0 +1,172 @@
+//! The four meta-tools as a model sees them, and their arguments.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{BindingLevel, stubs::Range};
+use crate::catalog::{Annotations, CallError, ErrorKind, Tool, ToolError};
+
+pub(super) const LIST: &str = "listToolFiles";
+pub(super) const READ: &str = "readToolFile";
+pub(super) const DOCS: &str = "getToolDocs";
+pub(super) const EXECUTE: &str = "executeToolCode";
+
+/// Bytes of a script.
+const MAX_SOURCE: usize = 256 << 10;
+
+/// The tools, with the words that fit how files are laid out.
+pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
+    let file = match level {
+        BindingLevel::Server => "one file a server, servers/<server>.pyi",
+        BindingLevel::Tool => "one file a tool, servers/<server>/<tool>.pyi",
+    };
+    let example = match level {
+        BindingLevel::Server => "servers/github.pyi",
+        BindingLevel::Tool => "servers/github/create_issue.pyi, or servers/github.pyi for all of a server's tools",
+    };
+    let list = format!(
+        "Lists the tools that scripts can call, as a tree of virtual files: {file}. Call this first, then readToolFile for \
+         names and parameters, getToolDocs where those do not explain themselves, and executeToolCode to run a script."
+    );
+    let read = "Reads a virtual file: the signature of each tool, with types, on one line. This is the authority on what can be \
+         called: names and parameters are exact, do not guess others. File names match without regard to case. The first \
+         line tells how many lines there are; if it says that the file is complete, do not read it again in parts.";
+    let docs = "Explains one tool in full: its whole description, every parameter, what it returns, and an example. Use it \
+                when the signature from readToolFile is not enough.";
+    vec![
+        read_only(Tool::own(LIST, &list, object(&[], &json!({})))),
+        read_only(Tool::own(
+            READ,
+            read,
+            object(
+                &["fileName"],
+                &json!({
+                    "fileName": {"type": "string", "description": format!("As listToolFiles shows it: {example}")},
+                    "startLine": {"type": "number", "description": "First line to read, from 1. Leave it out to read the whole file"},
+                    "endLine": {"type": "number", "description": "Last line to read, itself included"},
+                }),
+            ),
+        )),
+        read_only(Tool::own(
+            DOCS,
+            docs,
+            object(
+                &["server", "tool"],
+                &json!({
+                    "server": {"type": "string", "description": "The server's name, as in listToolFiles"},
+                    "tool": {"type": "string", "description": "The tool's name, as in readToolFile"},
+                }),
+            ),
+        )),
+        execute(),
+    ]
+}
+
+fn execute() -> Arc<Tool> {
+    let schema = object(
+        &["code"],
+        &json!({
+            "code": {"type": "string", "description": "The script. What it leaves in the global `result` is returned"},
+        }),
+    );
+    let mut tool = Tool::own(EXECUTE, EXECUTE_DESCRIPTION, schema);
+    tool.output_schema = Some(json!({
+        "type": "object",
+        "properties": {"result": {"description": "What the script left in `result`; null if nothing"}},
+        "required": ["result"],
+    }));
+    Arc::new(tool)
+}
+
+/// Models write Python. What is said here is what they get wrong otherwise; the rest they know.
+const EXECUTE_DESCRIPTION: &str = "\
+Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool answers stay in the script: \
+call many tools, filter and combine, and return only what you need.
+
+Each server is a global. Call tools as server.tool(name=value), with keyword arguments or one dict. Calls wait for the \
+answer. An answer that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str. Read names and \
+parameters with readToolFile first; do not guess them.
+
+The language is Starlark, a small Python: def, lambda, if, for, comprehensions, f-strings, slices, recursion, also at the \
+top level. What differs:
+- no try/except/raise: attempt(server.tool, {\"name\": value}) gives a struct with .ok, .value and .error; any other \
+failure ends the script
+- no while: for i in range(1000): ... break
+- no import, class, with, async, await, yield, assert, del, global, is (write ==)
+- no format specs: f\"{x}\" works, f\"{x:.2f}\" and \"%.2f\" do not; use round(x, 2)
+- no ** (pow), no {1, 2} (set([1, 2])), no a < b < c, no a = b = 1, no implicit joining of strings
+- lists have no .sort() (sorted), strings cannot be iterated (.elems()), no isinstance: \
+type(x) == \"list\", or \"string\", \"int\", \"dict\"
+- a function cannot assign to a global: return values instead
+- print takes values alone (no sep, no end); dicts are merged with a | b
+Built in: print len range enumerate zip sorted reversed map filter min max sum abs round pow any all int float str bool \
+list dict tuple set struct type repr hash chr ord hasattr getattr fail json.encode json.decode attempt gather.
+gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time and gives their answers in that order; with \
+attempt=True each is a struct as above.
+
+Every run starts fresh, without variables of earlier runs, without files, network or clock. A script that failed has still \
+made its calls: when you run it again, leave out those that change something.
+
+Example:
+issues = tracker.list_issues(state=\"open\")
+print(len(issues), \"open\")
+result = [{\"id\": i[\"id\"], \"title\": i[\"title\"]} for i in issues if \"bug\" in i[\"labels\"]]";
+
+/// An argument of a meta-tool is missing or of the wrong kind.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct BadArgument(String);
+
+impl From<BadArgument> for CallError {
+    fn from(bad: BadArgument) -> Self {
+        Self::Tool(ToolError::new(ErrorKind::InvalidInput, bad.0))
+    }
+}
+
+/// Arguments of a call, with the errors that models and clients know.
+pub(super) struct Given(pub(super) Map<String, Value>);
+
+impl Given {
+    /// A text that must be there.
+    pub(super) fn text(&self, name: &str) -> Result<&str, BadArgument> {
+        let text = self.0.get(name).and_then(Value::as_str);
+        text.ok_or_else(|| BadArgument(format!("{name} parameter is required and must be a string")))
+    }
+
+    /// The script, without blanks around it.
+    pub(super) fn code(&self) -> Result<&str, BadArgument> {
+        match self.0.get("code").and_then(Value::as_str) {
+            None | Some("") => Err(BadArgument("code parameter is required and must be a non-empty string".to_owned())),
+            Some(code) if code.len() > MAX_SOURCE => {
+                Err(BadArgument(format!("code parameter has {} bytes, the limit is {MAX_SOURCE}", code.len())))
+            }
+            Some(code) => Ok(code.trim()),
+        }
+    }
+
+    /// The lines to read.
+    pub(super) fn range(&self) -> Result<Range, BadArgument> {
+        Ok(Range { start: self.line("startLine")?, end: self.line("endLine")? })
+    }
+
+    fn line(&self, name: &str) -> Result<Option<usize>, BadArgument> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            // A float as well: models write 3.0. The conversion saturates, and the file clamps what is left.
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            Some(Value::Number(number)) => Ok(number.as_f64().map(|line| line as usize)),
+            Some(_) => Err(BadArgument(format!("{name} parameter must be a number"))),
+        }
+    }
+}
+
+fn object(required: &[&str], properties: &Value) -> Value {
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+fn read_only(mut tool: Tool) -> Arc<Tool> {
+    tool.annotations =
+        Annotations { read_only: Some(true), destructive: Some(false), idempotent: Some(true), open_world: Some(false) };
+    Arc::new(tool)
+}

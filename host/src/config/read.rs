@@ -1,0 +1,296 @@
+//! JSON → the file's types, with errors for the person who wrote the file.
+//!
+//! `serde_json`'s own deserializer would quote a value of the wrong type, which may be a secret in the wrong place, and
+//! would stop at the first unknown key. This one knows where it is, collects unknown keys, and quotes nothing but names.
+
+use std::{cell::RefCell, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeSeed, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor, value::StrDeserializer},
+    forward_to_deserialize_any,
+};
+use serde_json::{Map, Value};
+
+use super::{KeyPath, Problem, unsupported};
+
+/// Reads a value. With problems there may still be a value: one unknown key does not hide what else is wrong.
+pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> (Option<T>, Vec<Problem>) {
+    let unknown = RefCell::default();
+    let read = T::deserialize(Reader { value, key: KeyPath::default(), unknown: &unknown });
+    let mut problems = unknown.into_inner();
+    let value = read.map_err(|wrong| problems.push(wrong.into())).ok();
+    (value, problems)
+}
+
+/// One value and where it stands.
+struct Reader<'de, 'p> {
+    value: &'de Value,
+    key: KeyPath,
+    unknown: &'p RefCell<Vec<Problem>>,
+}
+
+impl<'de> Reader<'de, '_> {
+    fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        let key = self.key.clone();
+        let visited = match self.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::Array(elements) => visitor.visit_seq(Elements { reader: self, elements: elements.iter().enumerate() }),
+            Value::Object(members) => visitor.visit_map(Members::new(self, members)),
+            Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(value), _) => visitor.visit_u64(value),
+                (_, Some(value)) => visitor.visit_i64(value),
+                _ => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
+            },
+        };
+        visited.map_err(|wrong: Wrong| wrong.at(&key))
+    }
+
+    fn child(&self, value: &'de Value, key: KeyPath) -> Self {
+        Self { value, key, unknown: self.unknown }
+    }
+
+    /// Notes every key that `owner` does not have.
+    fn note_unknown(&self, owner: &'static str, known: &[&str], members: &Map<String, Value>) {
+        let unknown = members.keys().filter(|name| !known.contains(&name.as_str()));
+        self.unknown.borrow_mut().extend(unknown.map(|name| Problem {
+            key: self.key.member(name),
+            message: unsupported::key(owner, name).unwrap_or_else(|| unknown_key(name, known)),
+        }));
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de, '_> {
+    type Error = Wrong;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        self.visit(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Wrong> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        let Value::Object(members) = self.value else {
+            // Left to serde, an array would do: members by position.
+            let wrong: Wrong = de::Error::invalid_type(unexpected(self.value), &visitor);
+            return Err(wrong.at(&self.key));
+        };
+        self.note_unknown(name, fields, members);
+        let key = self.key.clone();
+        visitor.visit_map(Members::new(self, members).only(fields)).map_err(|wrong| wrong.at(&key))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        let wrong = match self.value {
+            Value::String(text) if variants.contains(&text.as_str()) => {
+                let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
+                return visitor.visit_enum(text);
+            }
+            Value::String(text) => {
+                unsupported::value(name, text).map_or_else(|| de::Error::unknown_variant(text, variants), Wrong::new)
+            }
+            other => Wrong::new(format!("expected {}, found {}", any_of(variants), found(&unexpected(other)))),
+        };
+        Err(wrong.at(&self.key))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier ignored_any
+    }
+}
+
+struct Elements<'de, 'p> {
+    reader: Reader<'de, 'p>,
+    elements: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'de, '_> {
+    type Error = Wrong;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Wrong> {
+        let Some((index, element)) = self.elements.next() else { return Ok(None) };
+        let key = self.reader.key.element(index);
+        seed.deserialize(self.reader.child(element, key.clone())).map(Some).map_err(|wrong| wrong.at(&key))
+    }
+}
+
+/// Members of an object. One that is null counts as absent, as files written by programs have it.
+struct Members<'de, 'p> {
+    reader: Reader<'de, 'p>,
+    rest: serde_json::map::Iter<'de>,
+    only: Option<&'static [&'static str]>,
+    next: Option<(&'de str, &'de Value)>,
+}
+
+impl<'de, 'p> Members<'de, 'p> {
+    fn new(reader: Reader<'de, 'p>, members: &'de Map<String, Value>) -> Self {
+        Self { reader, rest: members.iter(), only: None, next: None }
+    }
+
+    fn only(self, fields: &'static [&'static str]) -> Self {
+        Self { only: Some(fields), ..self }
+    }
+}
+
+impl<'de> MapAccess<'de> for Members<'de, '_> {
+    type Error = Wrong;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
+        let only = self.only;
+        let is_wanted = |name: &str, value: &Value| !value.is_null() && only.is_none_or(|only| only.contains(&name));
+        let Some((name, value)) = self.rest.find(|(name, value)| is_wanted(name, value)) else { return Ok(None) };
+        self.next = Some((name, value));
+        seed.deserialize(name.as_str().into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
+        let (name, value) = self.next.take().expect("serde asks for a value after its key");
+        let key = self.reader.key.member(name);
+        seed.deserialize(self.reader.child(value, key.clone())).map_err(|wrong| wrong.at(&key))
+    }
+}
+
+/// A problem on its way up to where its place is known.
+#[derive(Debug)]
+struct Wrong {
+    /// The member of the value at hand that it is about.
+    member: Option<&'static str>,
+    key: Option<KeyPath>,
+    message: String,
+}
+
+impl Wrong {
+    fn new(message: impl Into<String>) -> Self {
+        Self { member: None, key: None, message: message.into() }
+    }
+
+    /// Says where, unless someone closer did.
+    fn at(mut self, key: &KeyPath) -> Self {
+        let member = self.member;
+        self.key.get_or_insert_with(|| member.map_or_else(|| key.clone(), |member| key.member(member)));
+        self
+    }
+}
+
+impl From<Wrong> for Problem {
+    fn from(wrong: Wrong) -> Self {
+        Self { key: wrong.key.unwrap_or_default(), message: wrong.message }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl de::Error for Wrong {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(message.to_string())
+    }
+
+    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(format!("expected {}, found {}", wanted(expected), found(&unexpected)))
+    }
+
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(unexpected, expected)
+    }
+
+    fn unknown_variant(variant: &str, variants: &'static [&'static str]) -> Self {
+        let variant = crate::catalog::cut(variant.to_owned(), 64);
+        Self::new(match nearest(&variant, variants) {
+            Some(near) => format!("found {variant:?}, did you mean {near:?}? Valid is {}", any_of(variants)),
+            None => format!("found {variant:?}, expected {}", any_of(variants)),
+        })
+    }
+
+    fn unknown_field(field: &str, fields: &'static [&'static str]) -> Self {
+        Self::new(format!("{field:?}: {}", unknown_key(field, fields)))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self { member: Some(field), ..Self::new("is required, but missing") }
+    }
+}
+
+fn unknown_key(name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("unknown key, did you mean {near:?}?"),
+        None => format!("unknown key; valid here are {}", known.join(", ")),
+    }
+}
+
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    // Below this, a suggestion would more often be wrong than right.
+    const ALIKE: f64 = 0.85;
+    let alike = |known: &&str| strsim::jaro_winkler(&name.to_lowercase(), known);
+    known.iter().copied().filter(|known| alike(known) >= ALIKE).max_by(|a, b| alike(a).total_cmp(&alike(b)))
+}
+
+fn any_of(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+/// serde's word for what was expected, in JSON's.
+fn wanted(expected: &dyn Expected) -> String {
+    let text = expected.to_string();
+    match text.as_str() {
+        "a sequence" => "an array".into(),
+        "a map" => "an object".into(),
+        "a boolean" => "true or false".into(),
+        "u64" => "a whole number from 0".into(),
+        _ if text.starts_with("struct ") => "an object".into(),
+        _ => text,
+    }
+}
+
+/// What was found: a number as it is, a string never, since it may be a secret.
+fn found(unexpected: &Unexpected<'_>) -> String {
+    match unexpected {
+        Unexpected::Bool(value) => value.to_string(),
+        Unexpected::Unsigned(value) => value.to_string(),
+        Unexpected::Signed(value) => value.to_string(),
+        Unexpected::Float(value) => value.to_string(),
+        Unexpected::Unit => "null".into(),
+        Unexpected::Seq => "an array".into(),
+        Unexpected::Map => "an object".into(),
+        _ => "a string".into(),
+    }
+}
+
+fn unexpected(value: &Value) -> Unexpected<'_> {
+    match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(number) => Unexpected::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) => Unexpected::Str(text),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
+    }
+}

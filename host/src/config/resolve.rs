@@ -1,0 +1,167 @@
+//! The file's types → each module's settings: defaults, bounds, the environment, and what must fit together. Every
+//! problem is noted and the work goes on, so that one look at the errors is enough.
+
+mod client;
+mod key;
+mod plugin;
+mod provider;
+mod server;
+mod upstream;
+
+use std::{
+    cell::RefCell,
+    fmt,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Config, KeyPath, Problem, file,
+    values::{EnvText, Span},
+};
+use crate::{agent, catalog::Whitelist, code_mode::BindingLevel, door::Budget, sandbox, secret::Secret};
+
+/// Looks up a variable of the gateway's environment.
+pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Resolves a whole file whose paths are relative to `base`.
+pub(super) fn resolve(file: file::File, base: &Path, env: Env<'_>) -> Result<Config, Vec<Problem>> {
+    let problems = RefCell::default();
+    let root = Place { key: KeyPath::default(), base, env, problems: &problems };
+    let config = config(&root, file);
+    match problems.into_inner() {
+        problems if problems.is_empty() => Ok(config),
+        problems => Err(problems),
+    }
+}
+
+/// What is returned is whole only if no problem was noted.
+fn config(root: &Place<'_>, file: file::File) -> Config {
+    let mcp = root.member("mcp");
+    let names = client::names(&mcp.member("client_configs"), &file.mcp.client_configs);
+    let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
+    let (agent, budget, binding_level) = tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    Config {
+        server: server::resolve(&root.member("server"), file.server, has_active_key),
+        providers: provider::resolve(&root.member("providers"), file.providers),
+        clients: client::resolve(&mcp.member("client_configs"), file.mcp.client_configs, &names),
+        agent,
+        budget,
+        binding_level,
+        keys: key::resolve(&root.member("governance").member("virtual_keys"), file.governance.virtual_keys, &names),
+        sandbox: sandbox::Settings { depths: budget.depth, ..sandbox::Settings::new(code_cache(root.env)) },
+    }
+}
+
+/// Where compiled code is kept: what `AIRLOCK_CACHE_DIR` says, else the user's cache directory, else nowhere.
+fn code_cache(env: Env<'_>) -> Option<PathBuf> {
+    let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    set("AIRLOCK_CACHE_DIR").or_else(|| cache.map(|cache| cache.join("airlock"))).map(|directory| directory.join("code"))
+}
+
+fn tool_manager(place: &Place<'_>, file: &file::ToolManager) -> (agent::Settings, Budget, BindingLevel) {
+    let timeout = file.tool_execution_timeout.map(|timeout| timeout.0);
+    let parallel_calls = place.member("max_parallel_tool_calls").count(file.max_parallel_tool_calls, 8, 1..=64) as usize;
+    let agent = agent::Settings {
+        max_depth: place.member("max_agent_depth").count(file.max_agent_depth, 10, 1..=100),
+        parallel_calls,
+        disable_auto_tool_inject: file.disable_auto_tool_inject,
+    };
+    let longest = Span::secs(60 * 60);
+    let budget = Budget {
+        deadline: place.member("tool_execution_timeout").within(timeout, Span::secs(30), Span::millis(1)..=longest).0,
+        nested_calls: place.member("max_nested_calls").count(file.max_nested_calls, 64, 0..=10_000),
+        depth: place.member("max_call_depth").count(file.max_call_depth, 4, 1..=16),
+        in_flight: parallel_calls,
+    };
+    let binding_level = match file.code_mode_binding_level {
+        None | Some(file::BindingLevel::Server) => BindingLevel::Server,
+        Some(file::BindingLevel::Tool) => BindingLevel::Tool,
+    };
+    (agent, budget, binding_level)
+}
+
+/// A place in the file. What is checked here is noted under its key.
+struct Place<'a> {
+    key: KeyPath,
+    base: &'a Path,
+    env: Env<'a>,
+    problems: &'a RefCell<Vec<Problem>>,
+}
+
+impl<'a> Place<'a> {
+    fn member(&self, name: &str) -> Place<'a> {
+        Place { key: self.key.member(name), ..*self }
+    }
+
+    fn element(&self, index: usize) -> Place<'a> {
+        Place { key: self.key.element(index), ..*self }
+    }
+
+    /// Notes a problem.
+    fn refuse(&self, message: impl fmt::Display) {
+        self.problems.borrow_mut().push(Problem { key: self.key.clone(), message: message.to_string() });
+    }
+
+    /// Notes the error, if it is one.
+    fn accept<T, E: fmt::Display>(&self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.refuse(error)).ok()
+    }
+
+    /// Unwraps what must be there.
+    fn required<T>(&self, value: Option<T>) -> Option<T> {
+        if value.is_none() {
+            self.refuse("is required, but missing");
+        }
+        value
+    }
+
+    /// Text as written or from the environment; never empty.
+    fn text(&self, text: EnvText) -> Option<Secret> {
+        match text {
+            EnvText::Written(text) if text.expose().is_empty() => {
+                self.refuse("is empty");
+                None
+            }
+            EnvText::Written(text) => Some(text),
+            EnvText::Variable(name) => self.variable(&name),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<Secret> {
+        let found = (self.env)(name);
+        let state = if found.is_some() { "empty" } else { "not set" };
+        let value = found.filter(|value| !value.is_empty());
+        if value.is_none() {
+            self.refuse(format_args!("the environment variable {name} is {state}"));
+        }
+        value.map(Secret::new)
+    }
+
+    fn path(&self, path: &Path) -> PathBuf {
+        if path.as_os_str().is_empty() {
+            self.refuse("is empty");
+        }
+        self.base.join(path)
+    }
+
+    fn whitelist(&self, names: &[String]) -> Whitelist {
+        self.accept(Whitelist::parse(names)).unwrap_or_default()
+    }
+
+    /// A value within its bounds.
+    fn within<T: Copy + PartialOrd + fmt::Display>(&self, value: Option<T>, default: T, range: RangeInclusive<T>) -> T {
+        let value = value.unwrap_or(default);
+        if !range.contains(&value) {
+            self.refuse(format_args!("must be from {} to {}, found {value}", range.start(), range.end()));
+        }
+        value
+    }
+
+    /// A number within its bounds.
+    fn count(&self, value: Option<u64>, default: u32, range: RangeInclusive<u32>) -> u32 {
+        let value = self.within(value, default.into(), (*range.start()).into()..=(*range.end()).into());
+        u32::try_from(value).unwrap_or(default)
+    }
+}

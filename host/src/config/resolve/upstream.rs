@@ -1,0 +1,127 @@
+//! MCP servers: `stdio_config`, `connection_string`, `headers`.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderName, HeaderValue, Uri, uri::Scheme};
+
+use super::{
+    super::{
+        file::{self, ConnectionType},
+        values::{EnvText, Span},
+    },
+    Place,
+};
+use crate::{
+    catalog::ClientName,
+    secret::Secret,
+    upstream::{Settings, Transport},
+};
+
+/// Headers that belong to the transport itself.
+const RESERVED: [&str; 9] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+];
+
+pub(super) fn resolve(place: &Place<'_>, name: &ClientName, client: file::Client) -> Option<Settings> {
+    let timeouts = Span::millis(1)..=Span::secs(10 * 60);
+    let connect_timeout = place.member("connect_timeout").within(client.connect_timeout, Span::secs(30), timeouts).0;
+    let transport = if client.connection_type == ConnectionType::Stdio {
+        let place = place.member("stdio_config");
+        stdio(&place, place.required(client.stdio_config)?)
+    } else {
+        let headers = headers(&place.member("headers"), client.headers.unwrap_or_default());
+        let place = place.member("connection_string");
+        Transport::Http { url: url(&place, place.required(client.connection_string)?)?, headers }
+    };
+    Some(Settings { name: name.clone(), transport, connect_timeout })
+}
+
+fn stdio(place: &Place<'_>, stdio: file::Stdio) -> Transport {
+    let command = place.member("command");
+    if stdio.command.trim().is_empty() {
+        command.refuse("is empty");
+    }
+    // A bare name is left for PATH to find.
+    let is_path = stdio.command.contains('/');
+    let command = if is_path { command.base.join(&stdio.command).to_string_lossy().into_owned() } else { stdio.command };
+    Transport::Stdio { command, args: stdio.args, env: environment(&place.member("envs"), &stdio.envs) }
+}
+
+/// The child's whole environment.
+fn environment(place: &Place<'_>, entries: &[String]) -> BTreeMap<String, Secret> {
+    let mut variables = BTreeMap::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let place = place.element(index);
+        let (name, value) = entry.split_once('=').map_or((entry.as_str(), None), |(name, value)| (name, Some(value)));
+        if !is_variable_name(name) {
+            // The entry itself may be a secret that lost its name.
+            place.refuse("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`");
+        } else if !seen.insert(name) {
+            place.refuse(format_args!("{name} is listed twice"));
+        } else if let Some(value) = variable(&place, name, value) {
+            variables.insert(name.to_owned(), value);
+        }
+    }
+    variables
+}
+
+fn variable(place: &Place<'_>, name: &str, value: Option<&str>) -> Option<Secret> {
+    match value.map(EnvText::parse) {
+        None => place.variable(name),
+        Some(EnvText::Variable(other)) => place.variable(&other),
+        // Setting a variable to nothing has a meaning.
+        Some(EnvText::Written(value)) => Some(value),
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// An HTTP URL. It is not quoted in errors: some services put tokens into theirs.
+pub(super) fn url(place: &Place<'_>, text: EnvText) -> Option<String> {
+    let text = place.text(text)?;
+    let is_http = |uri: &Uri| uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
+    let Some(uri) = text.expose().parse::<Uri>().ok().filter(is_http) else {
+        place.refuse("expected a URL that starts with http:// or https://");
+        return None;
+    };
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        place.refuse("a URL with a user name or password in it would show up in logs; use a header");
+        return None;
+    }
+    Some(text.expose().to_owned())
+}
+
+fn headers(place: &Place<'_>, headers: BTreeMap<String, EnvText>) -> BTreeMap<String, Secret> {
+    let mut checked = BTreeMap::new();
+    for (name, value) in headers {
+        let place = place.member(&name);
+        let Ok(header) = name.parse::<HeaderName>() else {
+            place.refuse("is no name of a header");
+            continue;
+        };
+        if RESERVED.contains(&header.as_str()) {
+            place.refuse("is set by the transport itself");
+            continue;
+        }
+        let Some(value) = place.text(value) else { continue };
+        if HeaderValue::from_str(value.expose()).is_err() {
+            place.refuse("the value has a line break or another character that no header can hold");
+        } else if checked.insert(header.as_str().to_owned(), value).is_some() {
+            place.refuse("is listed twice (case does not count)");
+        }
+    }
+    checked
+}

@@ -1,0 +1,480 @@
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    catalog::Whitelist,
+    model,
+    sandbox::{Access, Directory},
+    upstream::Transport,
+};
+
+const SECRET: &str = "sk-bf-hunter2-hunter2-hunter2";
+
+/// Every variable that starts with `GOOD` is set.
+fn env(name: &str) -> Option<String> {
+    match name {
+        "EMPTY" => Some(String::new()),
+        "PATH" => Some("/usr/bin".into()),
+        _ if name.starts_with("GOOD") => Some(format!("{SECRET}-{name}")),
+        _ => None,
+    }
+}
+
+fn parse(file: &Value) -> Result<Config, ConfigError> {
+    Config::parse(&file.to_string(), "/etc/airlock/gateway.json", &env)
+}
+
+fn good(file: &Value) -> Config {
+    parse(file).expect("a good configuration")
+}
+
+/// What is wrong with a file, a line each.
+fn error(file: &Value) -> String {
+    let error = parse(file).expect_err("a bad configuration");
+    assert!(!error.to_string().contains("hunter2"), "a secret is shown: {error}");
+    error.problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn stdio(name: &str) -> Value {
+    json!({"name": name, "connection_type": "stdio", "stdio_config": {"command": "server"}})
+}
+
+fn with(mut object: Value, key: &str, value: Value) -> Value {
+    object[key] = value;
+    object
+}
+
+fn clients(clients: Value) -> Value {
+    json!({"mcp": with(json!({}), "client_configs", clients)})
+}
+
+/// One stdio client named `fs` with one key changed.
+fn fs_with(key: &str, value: Value) -> Value {
+    clients(json!([with(stdio("fs"), key, value)]))
+}
+
+#[test]
+fn an_empty_file_listens_on_loopback_and_lends_nothing() {
+    let config = good(&json!({}));
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+    assert!(config.providers.is_empty() && config.clients.is_empty() && config.keys.is_empty());
+    assert_eq!((config.agent.max_depth, config.agent.parallel_calls), (10, 8));
+    assert_eq!((config.budget.deadline.as_secs(), config.budget.nested_calls, config.budget.depth), (30, 64, 4));
+    let client = &good(&clients(json!([stdio("fs")]))).clients[0];
+    assert_eq!(client.policy, Policy::default());
+}
+
+#[test]
+fn a_child_gets_what_is_listed_and_nothing_else() {
+    let file = clients(json!([{
+        "name": "fs",
+        "connection_type": "stdio",
+        "stdio_config": {"command": "bin/server", "args": ["env.GOOD"], "envs": ["GOOD", "A=1", "B=env.GOOD_B", "C="]},
+    }]));
+    let Source::Upstream(settings) = &good(&file).clients[0].source else { panic!("an upstream server") };
+    let Transport::Stdio { command, args, env } = &settings.transport else { panic!("a child") };
+    assert_eq!((command.as_str(), args.as_slice()), ("/etc/airlock/bin/server", ["env.GOOD".to_owned()].as_slice()));
+    let env: Vec<_> = env.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
+    assert_eq!(env, ["A=1".to_owned(), format!("B={SECRET}-GOOD_B"), "C=".into(), format!("GOOD={SECRET}-GOOD")]);
+}
+
+#[test]
+fn a_plugin_gets_its_grants_and_the_default_limits_but_for_what_is_said() {
+    let file = clients(json!([{
+        "name": "p",
+        "connection_type": "inprocess",
+        "wasm_config": {
+            "component": "p.wasm",
+            "grants": {"directories": [{"name": "in", "path": "data", "access": "read_only"}], "tools": ["p-read-it"]},
+            "limits": {"deadline": "250ms", "memory": "1MiB"},
+        },
+        "tools_to_execute": ["*"],
+    }]));
+    let client = &good(&file).clients[0];
+    assert_eq!(client.policy.execute, Whitelist::All);
+    let Source::Wasm(wasm) = &client.source else { panic!("a plugin") };
+    assert_eq!(wasm.component, PathBuf::from("/etc/airlock/p.wasm"));
+    let directory = Directory { name: "in".into(), path: "/etc/airlock/data".into(), access: Access::ReadOnly };
+    assert_eq!(wasm.grants, Grants { directories: vec![directory], tools: vec!["p-read-it".into()] });
+    let deadline = std::time::Duration::from_millis(250);
+    assert_eq!(wasm.limits, Limits { deadline, memory_bytes: 1 << 20, ..Limits::PLUGIN });
+}
+
+#[test]
+fn providers_keep_their_order() {
+    let config = good(&json!({"providers": {
+        "z": {"kind": "scripted", "script": "z.json"},
+        "a": {"kind": "openai", "base_url": "http://localhost:9/v1/", "api_key": {"env_var": "env.GOOD", "from_env": true}},
+    }}));
+    let names: Vec<_> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
+    assert_eq!(names, ["z", "a"]);
+    let api_key = Some(crate::secret::Secret::new(format!("{SECRET}-GOOD")));
+    assert_eq!(config.providers[1].kind, model::Kind::OpenAi { base_url: "http://localhost:9/v1".into(), api_key });
+}
+
+#[test]
+fn a_bare_timeout_is_seconds_where_it_always_was_and_refused_elsewhere() {
+    let config = good(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": 45}}}));
+    assert_eq!(config.budget.deadline.as_secs(), 45);
+    assert_snapshot!(
+        error(&json!({"server": {"read_timeout": 45}})),
+        @r#"server.read_timeout: expected a time with its unit, such as "250ms", "30s" or "10m", found 45"#
+    );
+    assert_snapshot!(
+        error(&json!({"server": {"max_body": "1024"}})),
+        @r#"server.max_body: found "1024", expected a size with its unit, such as "64MiB" or "512KiB""#
+    );
+    assert_snapshot!(
+        error(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "0s"}}})),
+        @"mcp.tool_manager_config.tool_execution_timeout: must be from 1ms to 1h, found 0s"
+    );
+}
+
+#[test]
+fn a_disabled_client_or_key_needs_no_environment_but_keeps_its_name() {
+    let process = json!({"command": "x", "envs": ["UNSET"]});
+    let file = json!({
+        "mcp": {"client_configs": [with(with(stdio("fs"), "disabled", json!(true)), "stdio_config", process)]},
+        "governance": {"virtual_keys": [
+            {"name": "old", "value": "env.UNSET", "is_active": false, "mcp_configs": [{"mcp_client_name": "fs"}]},
+        ]},
+    });
+    let config = good(&file);
+    assert!(config.clients.is_empty() && config.keys.is_empty());
+}
+
+#[test]
+fn syntax_errors_have_line_and_column() {
+    let error = |text: &str| Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string();
+    assert_snapshot!(error("{\n  \"server\": {,}\n}"), @"gateway.json: line 2, column 14: key must be a string");
+    assert_snapshot!(
+        error("{\"server\": {},\n \"server\": {}}"),
+        @r#"gateway.json: line 2, column 9: the key "server" is written twice in one object"#
+    );
+    assert_snapshot!(error(""), @"gateway.json: line 1, column 0: EOF while parsing a value");
+    assert_snapshot!(error("[]"), @"gateway.json: expected an object, found an array");
+    assert_snapshot!(error(&" ".repeat(json::MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
+}
+
+#[test]
+fn every_unknown_key_is_told_with_the_nearest_known_one() {
+    let file = json!({
+        "sever": {},
+        "server": {"lisen": ":8080", "colour": "blue"},
+        "mcp": {"client_configs": [with(stdio("fs"), "stdio_config", json!({"comand": "x", "command": "y"}))]},
+    });
+    assert_snapshot!(parse(&file).expect_err("four typing errors"), @r#"
+    /etc/airlock/gateway.json has 4 errors:
+      sever: unknown key, did you mean "server"?
+      server.lisen: unknown key, did you mean "listen"?
+      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, max_body, max_header, read_timeout, drain_timeout, max_connections
+      mcp.client_configs[0].stdio_config.comand: unknown key, did you mean "command"?
+    "#);
+}
+
+#[test]
+fn a_wrong_type_names_key_and_types_and_never_quotes_text() {
+    assert_snapshot!(
+        error(&fs_with("headers", json!(SECRET))),
+        @"mcp.client_configs[0].headers: expected an object, found a string"
+    );
+    assert_snapshot!(
+        error(&fs_with("is_code_mode_client", json!("yes"))),
+        @"mcp.client_configs[0].is_code_mode_client: expected true or false, found a string"
+    );
+    assert_snapshot!(
+        error(&fs_with("tools_to_execute", json!("*"))),
+        @"mcp.client_configs[0].tools_to_execute: expected an array, found a string"
+    );
+    assert_snapshot!(
+        error(&fs_with("stdio_config", json!({}))),
+        @"mcp.client_configs[0].stdio_config.command: is required, but missing"
+    );
+    assert_snapshot!(
+        error(&json!({"server": {"max_connections": -1}})),
+        @"server.max_connections: expected a whole number from 0, found -1"
+    );
+    assert_snapshot!(
+        error(&json!({"providers": {"a b": {"kind": "openai", "api_key": 7}}})),
+        @r#"providers["a b"].api_key: expected a string, "env.NAME", or {"env_var": "env.NAME"}, found 7"#
+    );
+}
+
+#[test]
+fn a_missing_or_empty_variable_is_named_with_its_key() {
+    let file = json!({
+        "providers": {"openai": {"kind": "openai", "api_key": "env.UNSET"}},
+        "mcp": {"client_configs": [
+            with(stdio("fs"), "stdio_config", json!({"command": "x", "envs": ["UNSET", "A=env.EMPTY"]})),
+            {
+                "name": "web",
+                "connection_type": "http",
+                "connection_string": "env.UNSET",
+                "headers": {"X-Key": {"env_var": "env.UNSET"}},
+            },
+        ]},
+        "governance": {"virtual_keys": [{"name": "a", "value": "env.EMPTY"}]},
+    });
+    assert_snapshot!(error(&file), @"
+    providers.openai.api_key: the environment variable UNSET is not set
+    mcp.client_configs[0].stdio_config.envs[0]: the environment variable UNSET is not set
+    mcp.client_configs[0].stdio_config.envs[1]: the environment variable EMPTY is empty
+    mcp.client_configs[1].headers.X-Key: the environment variable UNSET is not set
+    mcp.client_configs[1].connection_string: the environment variable UNSET is not set
+    governance.virtual_keys[0].value: the environment variable EMPTY is empty
+    ");
+    let provider = |api_key: Value| json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}});
+    assert_snapshot!(
+        error(&provider(json!({"env_var": "GOOD"}))),
+        @r#"providers.o.api_key: `env_var` must have the form "env.NAME""#
+    );
+    assert_snapshot!(
+        error(&provider(json!({"value": SECRET, "env_var": "env.GOOD"}))),
+        @"providers.o.api_key: expected either `env_var` (from the environment) or `value` (as it is), and not both"
+    );
+}
+
+#[test]
+fn names_are_checked_and_unique() {
+    assert_snapshot!(error(&clients(json!([stdio("my-server"), stdio("a"), stdio("a")]))), @r#"
+    mcp.client_configs[0].name: "my-server" is no client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters
+    mcp.client_configs[2].name: another client is named "a" already
+    "#);
+    let key = |name: &str, value: &str| json!({"name": name, "value": value});
+    let keys = json!([
+        key("a", "env.GOOD"),
+        key("a", "env.GOOD1"),
+        key("b", "env.GOOD1"),
+        key("c", "sk-bf-short"),
+        key("d", "hunter2-hunter2-hunter2"),
+        key("e", "sk-bf-hunter2-hunter2-hunter2\n")
+    ]);
+    assert_snapshot!(error(&json!({"governance": {"virtual_keys": keys}})), @r#"
+    governance.virtual_keys[1].name: another key is named "a" already
+    governance.virtual_keys[2].value: is the same as that of the key "a"
+    governance.virtual_keys[3].value: must start with "sk-bf-" and have at least 20 characters, none of them blank
+    governance.virtual_keys[4].value: must start with "sk-bf-" and have at least 20 characters, none of them blank
+    governance.virtual_keys[5].value: must start with "sk-bf-" and have at least 20 characters, none of them blank
+    "#);
+}
+
+#[test]
+fn whitelists_are_checked() {
+    let file = clients(json!([
+        with(with(stdio("a"), "tools_to_execute", json!(["read"])), "tools_to_auto_execute", json!(["READ", "write"])),
+        with(stdio("b"), "tools_to_execute", json!(["*", "read"])),
+        with(stdio("c"), "tools_to_execute", json!(["read", "Read"])),
+    ]));
+    assert_snapshot!(error(&file), @r#"
+    mcp.client_configs[0].tools_to_auto_execute: "write" is not in `tools_to_execute`: a tool that may not run cannot run unasked
+    mcp.client_configs[1].tools_to_execute: "*" stands for every tool and must be the only entry
+    mcp.client_configs[2].tools_to_execute: "Read" is listed twice (case does not count)
+    "#);
+}
+
+#[test]
+fn what_the_build_does_not_act_on_is_refused_and_not_ignored() {
+    let http = json!({"name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp"});
+    for accepted in ["none", "headers"] {
+        good(&clients(json!([with(http.clone(), "auth_type", json!(accepted))])));
+    }
+    assert_snapshot!(
+        error(&clients(json!([with(http.clone(), "auth_type", json!("oauth"))]))),
+        @r#"mcp.client_configs[0].auth_type: "oauth" is not built yet: use "headers" with a token in `headers`"#
+    );
+    assert_snapshot!(
+        error(&fs_with("connection_type", json!("docker"))),
+        @r#"mcp.client_configs[0].connection_type: "docker" is not built yet: use "stdio" with `docker` as the command until it is"#
+    );
+    assert_snapshot!(
+        error(&fs_with("connection_type", json!("sse"))),
+        @r#"mcp.client_configs[0].connection_type: "sse" is not built yet: most servers speak "http" as well"#
+    );
+    assert_snapshot!(
+        error(&fs_with("connection_type", json!("stdoi"))),
+        @r#"mcp.client_configs[0].connection_type: found "stdoi", did you mean "stdio"? Valid is "stdio", "http", "wasm" or "inprocess""#
+    );
+    assert_snapshot!(error(&with(fs_with("tool_pricing", json!({})), "encryption_key", json!(SECRET))), @"
+    encryption_key: this build does not act on it: the configuration is this file alone
+    mcp.client_configs[0].tool_pricing: this build does not act on it: calls are not priced
+    ");
+    assert_snapshot!(
+        error(&fs_with("wasm_config", json!({"component": "x"}))),
+        @r#"mcp.client_configs[0].wasm_config: belongs to a client whose `connection_type` is "wasm""#
+    );
+    assert_snapshot!(error(&fs_with("connection_type", json!("http"))), @r#"
+    mcp.client_configs[0].stdio_config: belongs to a client whose `connection_type` is "stdio"
+    mcp.client_configs[0].connection_string: is required, but missing
+    "#);
+}
+
+#[test]
+fn an_endpoint_is_a_plain_url_and_its_headers_can_be_sent() {
+    let http = |url: &str, headers: Value| {
+        clients(json!([{"name": "web", "connection_type": "http", "connection_string": url, "headers": headers}]))
+    };
+    for bad in ["example.com", "ftp://example.com", "https://", "/mcp"] {
+        assert!(error(&http(bad, json!({}))).contains("expected a URL"), "{bad}");
+    }
+    assert_snapshot!(
+        error(&http("https://me:hunter2@example.com", json!({}))),
+        @"mcp.client_configs[0].connection_string: a URL with a user name or password in it would show up in logs; use a header"
+    );
+    let headers = json!({"Host": "x", "a b": "x", "X-Key": "hunter2\n", "x": "1", "X": "2"});
+    assert_snapshot!(error(&http("https://example.com", headers)), @r#"
+    mcp.client_configs[0].headers.Host: is set by the transport itself
+    mcp.client_configs[0].headers.X-Key: the value has a line break or another character that no header can hold
+    mcp.client_configs[0].headers["a b"]: is no name of a header
+    mcp.client_configs[0].headers.x: is listed twice (case does not count)
+    "#);
+}
+
+#[test]
+fn grants_and_limits_are_checked() {
+    let plugin = |wasm: Value| clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]));
+    let directory = |name: &str| json!({"name": name, "path": "x", "access": "read_write"});
+    let directories = json!([directory("a/b"), directory("ok"), directory("ok")]);
+    let tools = json!(["read", "q-read", "p-*"]);
+    let grants = json!({"directories": directories, "tools": tools});
+    assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
+    mcp.client_configs[0].wasm_config.component: is empty
+    mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
+    mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
+    mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
+    mcp.client_configs[0].wasm_config.grants.directories[0].name: found "a/b", expected 1 to 64 letters, digits, `_` or `-`
+    mcp.client_configs[0].wasm_config.grants.directories[2].name: another directory is named "ok" already
+    "#);
+    let limits = json!({"fuel": 1, "cpu_time": "1h", "memory": "8GiB", "host_calls": 9_999_999});
+    assert_snapshot!(error(&plugin(json!({"component": "x", "limits": limits}))), @"
+    mcp.client_configs[0].wasm_config.limits.fuel: must be from 1000 to 1000000000000, found 1
+    mcp.client_configs[0].wasm_config.limits.cpu_time: must be from 1ms to 5m, found 1h
+    mcp.client_configs[0].wasm_config.limits.memory: must be from 64KiB to 1GiB, found 8GiB
+    mcp.client_configs[0].wasm_config.limits.host_calls: must be from 0 to 1000000, found 9999999
+    ");
+}
+
+#[test]
+fn a_key_opens_only_clients_that_exist() {
+    let rows = json!([
+        {"mcp_client_name": "fs"},
+        {"mcp_client_name": "fs"},
+        {"mcp_client_name": "nobody"},
+        {"mcp_client_name": "fs", "mcp_client_id": 1},
+    ]);
+    let file = with(
+        clients(json!([stdio("fs")])),
+        "governance",
+        json!({"virtual_keys": [{"name": "a", "value": "env.GOOD", "mcp_configs": rows}]}),
+    );
+    assert_snapshot!(error(&file), @r#"
+    governance.virtual_keys[0].mcp_configs[3].mcp_client_id: this build does not act on it: use `mcp_client_name`
+    governance.virtual_keys[0].mcp_configs[1].mcp_client_name: there is another row for "fs"
+    governance.virtual_keys[0].mcp_configs[2].mcp_client_name: no client is named "nobody"
+    governance.virtual_keys[0].mcp_configs[3].mcp_client_name: there is another row for "fs"
+    "#);
+}
+
+#[test]
+fn what_can_be_reached_from_outside_needs_keys() {
+    assert_snapshot!(
+        error(&json!({"server": {"listen": "0.0.0.0:80"}})),
+        @"server.listen: 0.0.0.0:80 can be reached from other machines: set `server.require_virtual_key` to true, or listen on 127.0.0.1"
+    );
+    assert_snapshot!(
+        error(&json!({"server": {"listen": "0.0.0.0:80", "require_virtual_key": true}})),
+        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key: nobody could call"
+    );
+    assert_snapshot!(error(&json!({"server": {"listen": "localhost:80", "allowed_hosts": ["https://a.example"]}})), @r#"
+    server.listen: found "localhost:80", expected an IP address and a port, such as "127.0.0.1:8080" or "[::1]:8080"
+    server.allowed_hosts[0]: found "https://a.example", expected a host name without scheme or port, such as "tools.example.com"
+    "#);
+    let keys = json!({"virtual_keys": [{"name": "a", "value": "env.GOOD"}]});
+    let config = good(&json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}));
+    assert!(config.keys.find(&format!("{SECRET}-GOOD")).is_some());
+}
+
+#[test]
+fn every_sample_is_accepted() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let any = |name: &str| match name {
+        "TRACKER_URL" => Some("https://tracker.example.com/mcp".to_owned()),
+        "NOT_THERE_YET" => None,
+        _ => Some(SECRET.to_owned()),
+    };
+    let mut seen = 0;
+    for entry in std::fs::read_dir(samples).expect("samples") {
+        let path = entry.expect("a sample").path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let text = std::fs::read_to_string(&path).expect("a sample");
+            Config::parse(&text, &path.display().to_string(), &any).expect("a good sample");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "{seen} samples");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_with_the_cause() {
+    let error = Config::load(Path::new("/nowhere/gateway.json")).expect_err("no file");
+    assert_snapshot!(error, @"/nowhere/gateway.json cannot be read");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn a_file_that_the_configuration_names_and_that_is_not_there_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gateway.json");
+    let wasm = json!({
+        "component": "p.wasm",
+        "grants": {"directories": [{"name": "in", "path": ".", "access": "read_only"}]},
+    });
+    let file = clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]));
+    std::fs::write(&path, file.to_string()).expect("a file");
+    let config = Config::load(&path).expect("a good file");
+    let error = config.check_files("gateway.json").expect_err("no component").to_string();
+    let masked = error.replace(&directory.path().display().to_string(), "…");
+    assert_snapshot!(masked, @r#"gateway.json: mcp.client_configs[name = "p"].wasm_config.component: there is no file …/p.wasm"#);
+    std::fs::write(directory.path().join("p.wasm"), "").expect("a file");
+    config.check_files("gateway.json").expect("all files");
+}
+
+proptest! {
+    #[test]
+    fn no_secret_is_printed_wherever_it_stands(secret in "[a-zA-Z0-9]{24}", from_env: bool) {
+        let credential = format!("sk-bf-{secret}");
+        let text = if from_env { "env.SECRET".to_owned() } else { credential.clone() };
+        let file = json!({
+            "providers": {"openai": {"kind": "openai", "api_key": text}},
+            "mcp": {"client_configs": [
+                {
+                    "name": "web",
+                    "connection_type": "http",
+                    "connection_string": "https://example.com",
+                    "headers": {"X-Key": text},
+                },
+                {"name": "fs", "connection_type": "stdio", "stdio_config": {"command": "x", "envs": [format!("TOKEN={text}")]}},
+            ]},
+            "governance": {"virtual_keys": [{"name": "a", "value": text}]},
+        });
+        let lookup = |name: &str| (name == "SECRET").then(|| credential.clone());
+        let config = Config::parse(&file.to_string(), "gateway.json", &lookup).expect("a good file");
+        prop_assert!(config.keys.find(&credential).is_some());
+        let printed = format!("{config:?} {config:#?}");
+        prop_assert!(!printed.contains(&secret));
+    }
+
+    #[test]
+    fn a_secret_in_the_wrong_place_is_not_quoted(key in "(name|headers|stdio_config|disabled|sever)", nested: bool) {
+        let value = if nested { json!({"a": SECRET}) } else { json!([SECRET]) };
+        error(&fs_with(&key, value));
+    }
+
+    #[test]
+    fn any_text_is_an_error_and_never_a_panic(text in "\\PC{0,200}") {
+        let _ = Config::parse(&text, "gateway.json", &env);
+    }
+}

@@ -1,0 +1,64 @@
+//! `airlock demo`: the gateway at work in four scenes, with nothing to install, no key and no other server.
+//!
+//! Everything is real but the model, which reads from a script: the gateway listens on a port, its plugins are WebAssembly
+//! components, its MCP server is a process, and the scenes are played over HTTP.
+
+pub mod mcp_server;
+mod scenes;
+mod script;
+mod stage;
+
+use std::io::{IsTerminal as _, Write as _};
+
+use serde_json::{Value, json};
+
+use self::{scenes::Scene, stage::Stage};
+
+/// Plays the demonstration on stdout, as text or as one JSON document. Answers whether every scene was ok.
+pub async fn run(as_json: bool) -> anyhow::Result<bool> {
+    let stage = Stage::set().await?;
+    if !as_json {
+        print_line(&format!(
+            "A gateway listens on {}. It has a scripted model, plugins in WebAssembly, and an MCP server.",
+            stage.url
+        ));
+    }
+    let mut number = 0;
+    let played = scenes::play(&stage, |scene| {
+        number += 1;
+        if !as_json {
+            print_scene(number, scene);
+        }
+    })
+    .await;
+    stage.strike().await?;
+    let ok = played.iter().all(|scene| scene.ok);
+    if as_json {
+        let scenes: Vec<Value> = played.iter().map(Scene::to_json).collect();
+        print_line(&json!({"scenes": scenes, "ok": ok}).to_string());
+    } else {
+        print_line(if ok { "\nAll four scenes went as they should." } else { "\nNot all scenes went as they should." });
+    }
+    Ok(ok)
+}
+
+fn print_scene(number: usize, scene: &Scene) {
+    let mark = if scene.ok { "ok" } else { "NOT OK" };
+    let title = format!("{number}. {}", scene.title);
+    print_line(&format!(
+        "\n{}  [{mark}]",
+        if std::io::stdout().is_terminal() { format!("\x1b[1m{title}\x1b[0m") } else { title }
+    ));
+    for (who, what) in &scene.story {
+        let mut lines = what.lines();
+        print_line(&format!("   {who:<10} {}", lines.next().unwrap_or_default()));
+        for line in lines {
+            print_line(&format!("   {:<10} {line}", ""));
+        }
+    }
+}
+
+fn print_line(line: &str) {
+    // Whoever closed the pipe has seen enough.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

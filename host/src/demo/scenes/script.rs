@@ -1,0 +1,44 @@
+//! A model writes one script over two plugins and an MCP server; only its result goes back to the model.
+
+use std::collections::BTreeMap;
+
+use super::{Scene, calls, content, cost, user};
+use crate::demo::{
+    script::NOTES_QUESTION,
+    stage::{NOTES, Stage, note},
+};
+
+pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()> {
+    let expected: usize = (1..=NOTES).map(|number| note(number).split_whitespace().count()).sum();
+    scene.tell("user", NOTES_QUESTION);
+    let reply = stage.chat(&[user(NOTES_QUESTION)]).await?;
+    let by_tool = calls(&reply).iter().fold(BTreeMap::<&str, usize>::new(), |mut counts, call| {
+        *counts.entry(call["name"].as_str().unwrap_or_default()).or_default() += 1;
+        counts
+    });
+    let count = |tool: &str| by_tool.get(tool).copied().unwrap_or(0);
+    scene.tell("model", "writes a script and calls executeToolCode with it");
+    if let Some(run) = calls(&reply).first() {
+        scene.tell("script", format!("ran in a fresh sandbox of its own: {}", cost(run)));
+    }
+    scene.tell("script", format!("read {} files through the plugin `files`, read-only", count("files-read_file")));
+    scene.tell("script", format!("counted {} texts through the plugin `words`", count("words-word_count")));
+    scene.tell(
+        "script",
+        format!("told the total to `desk`, an MCP server in a process of its own ({} call)", count("desk-tally")),
+    );
+    scene.tell("model", content(&reply));
+    scene.check(reply.status == 200, || format!("HTTP {}: {}", reply.status, reply.body));
+    scene.check(count("files-read_file") == NOTES && count("words-word_count") == NOTES && count("desk-tally") == 1, || {
+        format!("{NOTES} files should have been read and counted, and the total told: {by_tool:?}")
+    });
+    scene.check(content(&reply).contains(&format!("\"total\": {expected}")), || {
+        format!("the total should be {expected}, as counted outside the gateway")
+    });
+    scene.fact("expected_total", expected);
+    scene.fact("calls_by_tool", serde_json::to_value(&by_tool)?);
+    scene.fact("answer", content(&reply));
+    scene.fact("duration_ms", super::milliseconds(reply.elapsed));
+    scene.fact("fuel", calls(&reply).first().map(|run| run["fuel"].clone()).unwrap_or_default());
+    Ok(())
+}

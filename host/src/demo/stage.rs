@@ -1,0 +1,144 @@
+//! What the demonstration plays on: a real gateway on a real port, made from a configuration file as any other, in a
+//! directory that is gone afterwards.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+
+use super::script;
+use crate::{catalog::State, config::Config, gateway::Gateway, guests};
+
+/// Notes that the script of the second scene reads.
+pub(super) const NOTES: usize = 40;
+/// How long the sources may take to be there; the MCP server is a process that has to start.
+const SETTLE: Duration = Duration::from_secs(30);
+
+/// A running gateway and how to talk to it.
+pub(super) struct Stage {
+    pub(super) url: String,
+    directory: tempfile::TempDir,
+    client: reqwest::Client,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+/// An answer of the gateway.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) body: Value,
+    pub(super) elapsed: Duration,
+}
+
+impl Stage {
+    /// Writes the files, starts the gateway and waits until every source of tools is there.
+    pub(super) async fn set() -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("airlock-demo-").tempdir().context("cannot make a directory")?;
+        write_files(directory.path()).context("cannot write the demo's files")?;
+        let config = Config::load(&directory.path().join("gateway.json"))?;
+        let listener = TcpListener::bind(config.server.listen).await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async {
+            // A stage that was dropped without a word is to stop too.
+            let _ = stopped.await;
+        };
+        let gateway = Gateway::builder(config).listener(listener).shutdown(stopped).start().await?;
+        gateway.settled(SETTLE).await;
+        for client in gateway.catalog().snapshot().clients() {
+            let reason = client.state.reason().unwrap_or("it did not connect in time");
+            ensure!(client.state == State::Connected, "the source {} is not there: {reason}", client.name);
+        }
+        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(60)).build()?;
+        Ok(Self { url, directory, client, stop, running: tokio::spawn(gateway.run()) })
+    }
+
+    /// Asks the model, as any OpenAI client would.
+    pub(super) async fn chat(&self, messages: &[Value]) -> anyhow::Result<Reply> {
+        self.post("/v1/chat/completions", &json!({"model": "demo/scripted", "messages": messages})).await
+    }
+
+    /// Runs one tool, as whoever approves a pending call does.
+    pub(super) async fn execute(&self, name: &str, arguments: &Value) -> anyhow::Result<Reply> {
+        let call = json!({
+            "id": "demo", "type": "function", "function": {"name": name, "arguments": arguments.to_string()},
+        });
+        self.post("/v1/mcp/tool/execute", &call).await
+    }
+
+    /// Where files that the `outbox` plugin writes end up.
+    pub(super) fn outbox(&self) -> PathBuf {
+        self.directory.path().join("outbox")
+    }
+
+    /// Stops the gateway and waits for it.
+    pub(super) async fn strike(self) -> anyhow::Result<()> {
+        // The gateway may have ended by itself, which the next line tells.
+        let _ = self.stop.send(());
+        self.running.await?
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
+        let started = std::time::Instant::now();
+        let response = self.client.post(format!("{}{path}", self.url)).json(body).send().await?;
+        let status = response.status().as_u16();
+        let body = response.json().await?;
+        Ok(Reply { status, body, elapsed: started.elapsed() })
+    }
+}
+
+/// The text of one note. Its words are known, so that the script's answer can be checked.
+pub(super) fn note(number: usize) -> String {
+    format!("Note {number}\n{}", "one more thing to remember ".repeat(number))
+}
+
+fn write_files(directory: &Path) -> anyhow::Result<()> {
+    for (name, component) in [("text", guests::TEXT), ("files", guests::FILES), ("unruly", guests::UNRULY)] {
+        fs::write(directory.join(name).with_extension("wasm"), component)?;
+    }
+    fs::create_dir(directory.join("outbox"))?;
+    fs::create_dir(directory.join("notes"))?;
+    for number in 1..=NOTES {
+        fs::write(directory.join(format!("notes/note-{number:02}.txt")), note(number))?;
+    }
+    fs::write(directory.join("model.json"), script::model().to_string())?;
+    fs::write(directory.join("gateway.json"), config(directory)?.to_string())?;
+    Ok(())
+}
+
+/// The configuration, as an operator would write it.
+fn config(directory: &Path) -> anyhow::Result<Value> {
+    let this_program = std::env::current_exe().context("cannot tell where this program is")?;
+    let directory_grant = |name: &str, access: &str| json!([{"name": name, "path": directory.join(name), "access": access}]);
+    let plugin = |name: &str, component: &str, grants: Value, auto: Value, code_mode: bool| {
+        json!({
+            "name": name, "connection_type": "wasm", "is_code_mode_client": code_mode,
+            "wasm_config": {"component": component, "grants": {"directories": grants}},
+            "tools_to_execute": ["*"], "tools_to_auto_execute": auto,
+        })
+    };
+    Ok(json!({
+        "server": {"listen": "127.0.0.1:0"},
+        "providers": {"demo": {"kind": "scripted", "script": "model.json"}},
+        "mcp": {
+            "tool_manager_config": {"max_nested_calls": 100},
+            "client_configs": [
+                plugin("text", "text.wasm", json!([]), json!(["*"]), false),
+                plugin("unruly", "unruly.wasm", json!([]), json!(["*"]), false),
+                plugin("outbox", "files.wasm", directory_grant("outbox", "read_write"), json!(["list_directory"]), false),
+                plugin("files", "files.wasm", directory_grant("notes", "read_only"), json!(["*"]), true),
+                plugin("words", "text.wasm", json!([]), json!(["*"]), true),
+                {
+                    "name": "desk", "connection_type": "stdio", "is_code_mode_client": true,
+                    "stdio_config": {"command": this_program, "args": ["demo-mcp-server"]},
+                    "tools_to_execute": ["tally", "totals"], "tools_to_auto_execute": ["tally", "totals"],
+                },
+            ],
+        },
+    }))
+}

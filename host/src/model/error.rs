@@ -1,0 +1,159 @@
+//! Why there is no answer from a model, and how that is told in OpenAI's shape.
+
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+
+use super::{BadScript, Object, object};
+
+/// Why a provider cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum BadProvider {
+    /// Two of one name.
+    #[error("there are two providers named {provider:?}")]
+    Duplicate {
+        /// The name.
+        provider: String,
+    },
+    /// No usable address.
+    #[error("base_url {base_url:?} of provider {provider:?} must be an http:// or https:// address without user or query")]
+    BaseUrl {
+        /// The provider.
+        provider: String,
+        /// What is configured.
+        base_url: String,
+    },
+    /// The key cannot be sent.
+    #[error("the API key of provider {provider:?} has characters that no HTTP header can hold")]
+    Key {
+        /// The provider.
+        provider: String,
+    },
+    /// No HTTP client could be made.
+    #[error("provider {provider:?} has no HTTP client")]
+    Client {
+        /// The provider.
+        provider: String,
+        /// Why.
+        #[source]
+        cause: reqwest::Error,
+    },
+    /// The script cannot be used.
+    #[error("the script of provider {provider:?} cannot be used")]
+    Script {
+        /// The provider.
+        provider: String,
+        /// Why.
+        #[source]
+        cause: BadScript,
+    },
+}
+
+/// Why there is no completion. `Display` is safe to show to clients: it holds no credentials and no addresses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The request names no model.
+    #[error("`model` must be a string, as in \"provider/model\"")]
+    NoModel,
+    /// Nobody to ask.
+    #[error("there is no provider for model '{model}'")]
+    UnknownModel {
+        /// What was asked for.
+        model: String,
+    },
+    /// The provider answered with an error in OpenAI's shape; both are kept.
+    #[error("provider '{provider}' answered with status {}", .refusal.status.as_u16())]
+    Refused {
+        /// The provider.
+        provider: String,
+        /// What it said.
+        refusal: Box<Refusal>,
+    },
+    /// The provider does not accept the gateway's credential. What it says about that is not the caller's business.
+    #[error("provider '{provider}' does not accept the gateway's credential")]
+    Credential {
+        /// The provider.
+        provider: String,
+    },
+    /// The provider answered with something else than a completion.
+    #[error("provider '{provider}' answered with {what}")]
+    BadAnswer {
+        /// The provider.
+        provider: String,
+        /// What came.
+        what: &'static str,
+    },
+    /// The provider could not be reached, or hung up.
+    #[error("provider '{provider}' cannot be reached")]
+    Unreachable {
+        /// The provider.
+        provider: String,
+        /// Why. For the operator.
+        #[source]
+        cause: reqwest::Error,
+    },
+    /// The provider took too long.
+    #[error("provider '{provider}' did not answer in time")]
+    Timeout {
+        /// The provider.
+        provider: String,
+        /// Why. For the operator.
+        #[source]
+        cause: reqwest::Error,
+    },
+    /// No turn of a script fits the conversation.
+    #[error("no turn of script '{provider}' answers {conversation}")]
+    NoTurn {
+        /// The provider.
+        provider: String,
+        /// What the turns were asked about.
+        conversation: String,
+    },
+}
+
+/// A provider's error.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its `error` object.
+    pub error: Object,
+    /// Its `Retry-After`.
+    pub retry_after: Option<HeaderValue>,
+}
+
+impl ModelError {
+    /// The HTTP status that tells it.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::NoModel | Self::NoTurn { .. } => StatusCode::BAD_REQUEST,
+            Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
+            Self::Refused { refusal, .. } => refusal.status,
+            Self::Credential { .. } | Self::BadAnswer { .. } | Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
+            Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// When to try again, where the provider said so.
+    pub fn retry_after(&self) -> Option<&HeaderValue> {
+        match self {
+            Self::Refused { refusal, .. } => refusal.retry_after.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The `error` object: a provider's own where there is one.
+    pub fn to_object(&self) -> Object {
+        let (kind, param, code) = match self {
+            Self::Refused { refusal, .. } => return refusal.error.clone(),
+            Self::NoModel => ("invalid_request_error", Some("model"), "missing_model"),
+            Self::UnknownModel { .. } => ("invalid_request_error", Some("model"), "model_not_found"),
+            Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
+            Self::Credential { .. } => ("server_error", None, "provider_credential"),
+            Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
+            Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
+            Self::Timeout { .. } => ("server_error", None, "provider_timeout"),
+        };
+        object(json!({"message": self.to_string(), "type": kind, "param": param, "code": code}))
+    }
+}

@@ -1,0 +1,162 @@
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+
+use super::*;
+
+const KEY: &str = "sk-very-secret";
+const SMALL: Bounds =
+    Bounds { connect: Duration::from_secs(5), answer: Duration::from_secs(5), list: Duration::from_secs(5), answer_bytes: 1000 };
+
+/// What a service does once it has read a request.
+enum Service {
+    Says(String),
+    HangsUp,
+    IsSilent,
+}
+
+/// A service for one request, which is what the task gives back.
+async fn service(service: Service) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base_url = format!("http://{}/v1/", listener.local_addr().expect("an address"));
+    let task = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let request = read_request(&mut stream).await;
+        match service {
+            Service::Says(answer) => stream.write_all(answer.as_bytes()).await.expect("it is read"),
+            Service::HangsUp => {}
+            Service::IsSilent => drop(stream.read(&mut [0]).await),
+        }
+        request
+    });
+    (base_url, task)
+}
+
+async fn read_request(stream: &mut TcpStream) -> String {
+    let mut request = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&request).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.to_lowercase().split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+            if body.len() >= length.unwrap_or(0) {
+                return text;
+            }
+        }
+        stream.read_buf(&mut request).await.expect("a request");
+    }
+}
+
+fn answer(status: &str, body: &str) -> Service {
+    Service::Says(format!("HTTP/1.1 {status}\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
+}
+
+fn client(base_url: &str, bounds: Bounds) -> Client {
+    Client::with_bounds("up", base_url, Some(&Secret::new(KEY)), bounds).expect("a good address")
+}
+
+async fn complete(behaviour: Service) -> Result<Object, ModelError> {
+    let (base_url, task) = service(behaviour).await;
+    let result = client(&base_url, SMALL).complete(&object(json!({"model": "m", "messages": []}))).await;
+    task.await.expect("the service ends");
+    result
+}
+
+#[tokio::test]
+async fn requests_and_answers_go_through_as_they_are() {
+    let body = r#"{"id":"x","unknown":{"b":1,"a":[2.5]},"choices":[{"odd":true}]}"#;
+    let (base_url, task) = service(answer("200 OK", body)).await;
+    let request = r#"{"zeta":{"y":1,"x":null},"model":"m","messages":[],"alpha":0.1}"#;
+    let parsed: Object = serde_json::from_str(request).expect("an object");
+    let answered = client(&base_url, SMALL).complete(&parsed).await.expect("a completion");
+    assert_eq!(Value::from(answered).to_string(), body);
+    let sent = task.await.expect("the service ends");
+    assert!(sent.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{sent}");
+    assert!(sent.contains(&format!("authorization: Bearer {KEY}\r\n")), "{sent}");
+    assert!(sent.ends_with(request), "{sent}");
+}
+
+#[tokio::test]
+async fn errors_of_the_service_keep_status_shape_and_retry_after() {
+    for (status, body, expected) in [
+        (
+            "429 Too Many Requests",
+            r#"{"error":{"message":"slow","type":"t","odd":1}}"#,
+            json!({"message": "slow", "type": "t", "odd": 1}),
+        ),
+        ("500 Oops", r#"{"error":{"message":"m"}}"#, json!({"message": "m"})),
+    ] {
+        let error = complete(answer(status, body)).await.expect_err("an error");
+        assert_eq!(error.status().as_u16().to_string(), status[..3]);
+        assert_eq!(Value::from(error.to_object()), expected);
+        assert_eq!(error.retry_after().expect("it was sent"), "7");
+    }
+    for (status, body) in [("503 Busy", "<html>"), ("404 Gone", r#"{"error":"text"}"#), ("400 Bad", r#"{"detail":"x"}"#)] {
+        let error = complete(answer(status, body)).await.expect_err("an error");
+        assert_eq!(error.status().as_u16().to_string(), status[..3]);
+        assert_eq!(error.to_object()["message"], format!("provider 'up' answered with status {}", &status[..3]));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_completion_is_a_bad_gateway() {
+    let long = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(1000));
+    for body in ["", "hello", "[]", "{}", r#"{"choices":1}"#, r#"{"error":{"message":"m"}}"#, &long] {
+        let error = complete(answer("200 OK", body)).await.expect_err(body);
+        assert_eq!(error.status(), StatusCode::BAD_GATEWAY, "{body}");
+    }
+    let error = complete(answer("307 Moved", "")).await.expect_err("a redirect");
+    assert!(matches!(error, ModelError::BadAnswer { what: "a redirect", .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn trouble_on_the_way_is_told_without_addresses() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let nobody = format!("http://{}/v1", gone.local_addr().expect("an address"));
+    drop(gone);
+    let unreachable = client(&nobody, SMALL).complete(&Object::new()).await.expect_err("nobody listens");
+    let hung_up = complete(Service::HangsUp).await.expect_err("no answer");
+    let (base_url, task) = service(Service::IsSilent).await;
+    let short = Bounds { answer: Duration::from_millis(50), ..SMALL };
+    let late = client(&base_url, short).complete(&Object::new()).await.expect_err("no answer");
+    task.await.expect("the service ends");
+    for (error, status) in [(unreachable, 502), (hung_up, 502), (late, 504)] {
+        assert_eq!(error.status().as_u16(), status, "{error:?}");
+        assert!(!causes(&error).contains("127.0.0.1"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_never_told() {
+    let body = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}"}}}}"#);
+    for status in ["401 Unauthorized", "403 Forbidden", "400 Bad Request"] {
+        let error = complete(answer(status, &body)).await.expect_err("an error");
+        assert!(!format!("{error:?} {error} {:?}", error.to_object()).contains(KEY), "{error:?}");
+        let expected = if status.starts_with("400") { 400 } else { 502 };
+        assert_eq!(error.status().as_u16(), expected);
+    }
+    assert!(!format!("{:?}", client("http://localhost/v1", SMALL)).contains(KEY));
+}
+
+#[tokio::test]
+async fn a_list_is_asked_for_once_and_a_dead_service_has_none() {
+    let (base_url, task) = service(answer("200 OK", r#"{"data":[{"id":"a","x":1},{"no":"id"},7]}"#)).await;
+    let client = client(&base_url, SMALL);
+    for _ in 0..2 {
+        assert_eq!(client.list().await, [object(json!({"id": "a", "x": 1}))]);
+    }
+    task.await.expect("the service ends");
+    let (base_url, task) = service(Service::HangsUp).await;
+    assert!(self::client(&base_url, SMALL).list().await.is_empty());
+    task.await.expect("the service ends");
+}
+
+#[test]
+fn an_address_is_http_and_plain() {
+    for bad in ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""] {
+        assert!(matches!(Client::new("up", bad, None), Err(BadProvider::BaseUrl { .. })), "{bad}");
+    }
+    let client = Client::new("up", "https://h/api/v1//", None).expect("a good address");
+    assert_eq!(client.completions.as_str(), "https://h/api/v1/chat/completions");
+}

@@ -1,0 +1,341 @@
+//! A model that is a file of turns, for demonstrations and tests. It answers at once, offline, and always the same.
+//!
+//! ```json
+//! {"turns": [
+//!   {"when": {"role": "user", "contains": "add", "offered": ["calc-add"]},
+//!    "answer": {"tool_calls": [{"name": "calc-add", "arguments": {"a": 1, "b": 2}}]}},
+//!   {"when": {"role": "tool", "tool_results": 1},
+//!    "answer": {"content": "It is {{last_tool_result}}."}},
+//!   {"answer": {"error": {"status": 429, "message": "slow down", "retry_after": 2}}}
+//! ]}
+//! ```
+//!
+//! The first turn whose `when` holds answers. Each condition that is written must hold, and none is needed:
+//!
+//! | condition | holds if |
+//! |---|---|
+//! | `role` | the last message has this role |
+//! | `contains` | the text of the last message holds this text |
+//! | `offered` | the request offers all these tools |
+//! | `tool_results` | so many tool messages stand after the last user message |
+//!
+//! An answer is `content`, `tool_calls` or both, or an `error`. A call's `arguments` are any JSON, or a string that is sent
+//! as it is; its `id` is made up unless given. In `content` and in every string of `arguments`, `{{last_tool_result}}` and
+//! `{{last_user_message}}` stand for those texts. Nothing is remembered between requests, the conversation says it all, so
+//! any number of conversations can be held at once.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use http::{HeaderValue, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{BadProvider, ModelError, Object, Refusal, object};
+
+const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
+const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
+/// The one model of a script, for lists. A request may call it anything.
+const MODEL: &str = "script";
+
+/// Why a script cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadScript {
+    /// The file cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file is no list of turns.
+    #[error("{} must be a JSON object {{\"turns\": [...]}}", .path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// What was found, and where.
+        #[source]
+        cause: serde_json::Error,
+    },
+    /// One turn is wrong.
+    #[error("turn {turn} of {}: {problem}", .path.display())]
+    Turn {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 1.
+        turn: usize,
+        /// What is wrong and what would be valid.
+        problem: String,
+    },
+}
+
+/// A script, ready to answer.
+#[derive(Debug)]
+pub(super) struct Script {
+    provider: String,
+    turns: Vec<Turn>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    turns: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Turn {
+    #[serde(default)]
+    when: When,
+    answer: Answer,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct When {
+    role: Option<Role>,
+    contains: Option<String>,
+    #[serde(default)]
+    offered: Vec<String>,
+    tool_results: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    System,
+    Developer,
+    User,
+    Assistant,
+    Tool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    content: Option<String>,
+    tool_calls: Option<Vec<Call>>,
+    error: Option<Failure>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    id: Option<String>,
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Failure {
+    status: u16,
+    message: String,
+    retry_after: Option<u32>,
+}
+
+/// The model of a script in OpenAI's list.
+pub(super) fn listing() -> Object {
+    object(json!({"id": MODEL, "object": "model", "created": 0, "owned_by": "airlock"}))
+}
+
+impl Script {
+    pub(super) fn load(provider: &str, path: &Path) -> Result<Self, BadProvider> {
+        let turns = load(path).map_err(|cause| BadProvider::Script { provider: provider.to_owned(), cause })?;
+        Ok(Self { provider: provider.to_owned(), turns })
+    }
+
+    pub(super) fn complete(&self, request: &Object) -> Result<Object, ModelError> {
+        let seen = Seen::of(request);
+        let turn = self.turns.iter().find(|turn| turn.when.holds(&seen));
+        let turn = turn.ok_or_else(|| ModelError::NoTurn { provider: self.provider.clone(), conversation: seen.describe() })?;
+        match &turn.answer.error {
+            Some(failure) => Err(failure.to_error(&self.provider)),
+            None => Ok(turn.answer.to_completion(request, &seen)),
+        }
+    }
+}
+
+fn load(path: &Path) -> Result<Vec<Turn>, BadScript> {
+    let text = fs::read_to_string(path).map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
+    let file: File = serde_json::from_str(&text).map_err(|cause| BadScript::Shape { path: path.to_owned(), cause })?;
+    let parsed = file.turns.into_iter().enumerate().map(|(index, turn)| {
+        Turn::parse(turn).map_err(|problem| BadScript::Turn { path: path.to_owned(), turn: index + 1, problem })
+    });
+    parsed.collect()
+}
+
+impl Turn {
+    fn parse(value: Value) -> Result<Self, String> {
+        let turn: Self = serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
+        let answer = &turn.answer;
+        match (&answer.error, answer.content.is_some() || answer.tool_calls.is_some()) {
+            (None, false) => Err("answer: needs `content`, `tool_calls` or `error`".to_owned()),
+            (Some(_), true) => Err("answer: `error` stands alone, without `content` and `tool_calls`".to_owned()),
+            (Some(Failure { status, .. }), _) if !(400..600).contains(status) => {
+                Err(format!("answer.error.status: found {status}, expected 400 to 599"))
+            }
+            _ => Ok(turn),
+        }
+    }
+}
+
+impl When {
+    fn holds(&self, seen: &Seen) -> bool {
+        self.role.is_none_or(|role| seen.role == Some(role))
+            && self.contains.as_ref().is_none_or(|text| seen.last_text.contains(text.as_str()))
+            && self.offered.iter().all(|name| seen.offered.contains(&name.as_str()))
+            && self.tool_results.is_none_or(|count| seen.tool_results == count)
+    }
+}
+
+/// A conversation as far as turns look at it.
+struct Seen<'a> {
+    role: Option<Role>,
+    last_text: String,
+    last_user_message: String,
+    last_tool_result: String,
+    tool_results: usize,
+    offered: Vec<&'a str>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(request: &'a Object) -> Self {
+        let messages = request.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let tools = request.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let mut seen = Self {
+            role: messages.last().and_then(role_of),
+            last_text: messages.last().map(text_of).unwrap_or_default(),
+            last_user_message: String::new(),
+            last_tool_result: String::new(),
+            tool_results: 0,
+            offered: tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect(),
+        };
+        for message in messages {
+            match role_of(message) {
+                Some(Role::User) => (seen.last_user_message, seen.tool_results) = (text_of(message), 0),
+                Some(Role::Tool) => {
+                    seen.last_tool_result = text_of(message);
+                    seen.tool_results += 1;
+                }
+                _ => {}
+            }
+        }
+        seen
+    }
+
+    fn fill_in(&self, text: &str) -> String {
+        // One pass, so that a placeholder in a tool's result stays a text.
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("{{") {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let (stands_for, length) = if rest.starts_with(LAST_TOOL_RESULT) {
+                (self.last_tool_result.as_str(), LAST_TOOL_RESULT.len())
+            } else if rest.starts_with(LAST_USER_MESSAGE) {
+                (self.last_user_message.as_str(), LAST_USER_MESSAGE.len())
+            } else {
+                ("{{", 2)
+            };
+            out.push_str(stands_for);
+            rest = &rest[length..];
+        }
+        out + rest
+    }
+
+    fn fill_in_all(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.fill_in(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.fill_in_all(item)).collect(),
+            Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), self.fill_in_all(value))).collect(),
+            other => other.clone(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let role = self.role.map_or("nobody".to_owned(), |role| format!("{role:?}").to_lowercase());
+        let text = crate::catalog::cut(self.last_text.clone(), 80);
+        let (results, offered) = (self.tool_results, self.offered.len());
+        format!(
+            "a conversation whose last message is {text:?} by {role}, with {results} tool results and {offered} tools offered"
+        )
+    }
+}
+
+fn role_of(message: &Value) -> Option<Role> {
+    Role::deserialize(message.get("role")?).ok()
+}
+
+/// The text of a message, whether it is a string or a list of parts.
+fn text_of(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        _ => String::new(),
+    }
+}
+
+impl Answer {
+    fn to_completion(&self, request: &Object, seen: &Seen) -> Object {
+        let content = self.content.as_ref().map(|text| seen.fill_in(text));
+        let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+        let calls: Vec<Value> = self.tool_calls.iter().flatten().map(|call| call.to_json(seen)).collect();
+        let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
+        if !calls.is_empty() {
+            message["tool_calls"] = calls.into();
+        }
+        let usage = usage(request, &message);
+        object(json!({
+            "id": format!("chatcmpl-{}", Uuid::new_v4().simple()),
+            "object": "chat.completion",
+            "created": SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            "model": request.get("model").unwrap_or(&MODEL.into()),
+            "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason}],
+            "usage": usage,
+        }))
+    }
+}
+
+impl Call {
+    fn to_json(&self, seen: &Seen) -> Value {
+        let id = self.id.clone().unwrap_or_else(|| format!("call_{}", Uuid::new_v4().simple()));
+        let arguments = match seen.fill_in_all(&self.arguments) {
+            Value::String(text) => text,
+            Value::Null => "{}".to_owned(),
+            other => other.to_string(),
+        };
+        json!({"id": id, "type": "function", "function": {"name": self.name, "arguments": arguments}})
+    }
+}
+
+impl Failure {
+    fn to_error(&self, provider: &str) -> ModelError {
+        let status = StatusCode::from_u16(self.status).expect("Turn::parse() let only 400 to 599 through");
+        let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
+        let refusal = Refusal {
+            status,
+            error: object(json!({"message": self.message, "type": kind, "param": null, "code": "scripted"})),
+            retry_after: self.retry_after.map(HeaderValue::from),
+        };
+        ModelError::Refused { provider: provider.to_owned(), refusal: Box::new(refusal) }
+    }
+}
+
+/// Rough counts: four bytes to a token.
+fn usage(request: &Object, message: &Value) -> Value {
+    let tokens = |bytes: usize| bytes.div_ceil(4);
+    let prompt = tokens(request.get("messages").map_or(0, |messages| messages.to_string().len()));
+    let completion = tokens(message.to_string().len());
+    json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use super::*;
+
+fn script(turns: &Value) -> Result<Script, BadProvider> {
+    let dir = tempfile::TempDir::new().expect("a directory");
+    let path = dir.path().join("script.json");
+    fs::write(&path, json!({"turns": turns}).to_string()).expect("a file");
+    Script::load("demo", &path)
+}
+
+fn answer(turns: &Value, messages: &Value) -> Value {
+    let request = object(json!({"model": "m", "messages": messages, "tools": [{"function": {"name": "a"}}]}));
+    script(turns).expect("a good script").complete(&request).expect("a turn").into()
+}
+
+#[test]
+fn the_first_turn_that_holds_answers() {
+    let turns = json!([
+        {"when": {"offered": ["b"]}, "answer": {"content": "b is offered"}},
+        {"when": {"role": "tool", "tool_results": 2}, "answer": {"content": "two: {{last_tool_result}}, {{last_user_message}}"}},
+        {"when": {"role": "user", "contains": "add"}, "answer": {"tool_calls": [{"name": "a", "arguments": {"x": ["{{last_user_message}}"]}}]}},
+        {"answer": {"content": "otherwise"}},
+    ]);
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let tool = |text: &str| json!({"role": "tool", "content": text});
+    let parts = json!({"role": "user", "content": [{"type": "text", "text": "please add"}]});
+    let calls = answer(&turns, &json!([parts]));
+    let call = &calls["choices"][0]["message"]["tool_calls"][0];
+    assert_eq!(call["function"], json!({"name": "a", "arguments": r#"{"x":["please add"]}"#}));
+    assert_eq!((&calls["choices"][0]["finish_reason"], &call["type"]), (&json!("tool_calls"), &json!("function")));
+    let two = answer(&turns, &json!([tool("0"), user("u"), tool("1"), tool("{{last_user_message}}")]));
+    assert_eq!(two["choices"][0]["message"]["content"], "two: {{last_user_message}}, u");
+    let one = answer(&turns, &json!([tool("0"), user("u"), tool("1")]));
+    assert_eq!(one["choices"][0]["message"]["content"], "otherwise");
+}
+
+#[test]
+fn a_conversation_that_no_turn_fits_is_an_error_that_describes_it() {
+    let script = script(&json!([{"when": {"contains": "x"}, "answer": {"content": ""}}])).expect("a good script");
+    let error = script.complete(&object(json!({"messages": [{"role": "user", "content": "hello"}]}))).expect_err("no turn");
+    insta::assert_snapshot!(
+        error,
+        @r#"no turn of script 'demo' answers a conversation whose last message is "hello" by user, with 0 tool results and 0 tools offered"#
+    );
+}
+
+#[test]
+fn a_bad_turn_is_named_with_what_would_be_valid() {
+    let problem = |turn: Value| match script(&json!([{"answer": {"content": ""}}, turn])) {
+        Err(BadProvider::Script { cause: BadScript::Turn { turn: 2, problem, .. }, .. }) => problem,
+        other => panic!("{other:?}"),
+    };
+    insta::assert_snapshot!(
+        problem(json!({"when": {"contain": "x"}, "answer": {}})),
+        @"when.contain: unknown field `contain`, expected one of `role`, `contains`, `offered`, `tool_results`"
+    );
+    insta::assert_snapshot!(
+        problem(json!({"when": {"role": "bot"}, "answer": {}})),
+        @"when.role: unknown variant `bot`, expected one of `system`, `developer`, `user`, `assistant`, `tool`"
+    );
+    insta::assert_snapshot!(problem(json!({"answer": {}})), @"answer: needs `content`, `tool_calls` or `error`");
+    insta::assert_snapshot!(
+        problem(json!({"answer": {"error": {"status": 200, "message": ""}}})),
+        @"answer.error.status: found 200, expected 400 to 599"
+    );
+    assert!(matches!(
+        Script::load("demo", Path::new("/nowhere")),
+        Err(BadProvider::Script { cause: BadScript::Read { .. }, .. })
+    ));
+}

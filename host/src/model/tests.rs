@@ -1,0 +1,47 @@
+use std::fs;
+
+use serde_json::json;
+
+use super::*;
+
+fn models() -> Models {
+    let dir = tempfile::TempDir::new().expect("a directory");
+    let script = dir.path().join("script.json");
+    fs::write(&script, r#"{"turns": []}"#).expect("a file");
+    let settings =
+        ["first", "second"].map(|name| Settings { name: name.into(), kind: Kind::Scripted { script: script.clone() } });
+    Models::new(&settings).expect("good settings")
+}
+
+#[test]
+fn a_provider_is_named_before_the_slash_or_is_the_first() {
+    let models = models();
+    for (asked, provider, model) in [
+        ("second/m", "second", "m"),
+        ("second/a/b", "second", "a/b"),
+        ("first/second/m", "first", "second/m"),
+        ("meta/llama", "first", "meta/llama"),
+        ("secondary/m", "first", "secondary/m"),
+        ("second", "first", "second"),
+    ] {
+        let mut request = object(json!({"a": 1, "model": asked, "z": 2}));
+        assert_eq!(models.route(&mut request).expect("a provider").name, provider, "{asked}");
+        assert_eq!(Value::from(request).to_string(), json!({"a": 1, "model": model, "z": 2}).to_string(), "{asked}");
+    }
+    assert!(matches!(models.route(&mut object(json!({"model": 1}))), Err(ModelError::NoModel)));
+    let nobody = Models::default();
+    assert!(matches!(nobody.route(&mut object(json!({"model": "m"}))), Err(ModelError::UnknownModel { .. })));
+}
+
+#[tokio::test]
+async fn listed_ids_can_be_asked_for() {
+    let ids: Vec<_> = models().list().await.iter().map(|model| model["id"].clone()).collect();
+    assert_eq!(ids, ["first/script", "second/script"]);
+}
+
+#[test]
+fn two_providers_of_one_name_are_refused() {
+    let twice = ["a", "a"]
+        .map(|name| Settings { name: name.into(), kind: Kind::OpenAi { base_url: "http://localhost/v1".into(), api_key: None } });
+    assert!(matches!(Models::new(&twice), Err(BadProvider::Duplicate { .. })));
+}

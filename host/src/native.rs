@@ -1,0 +1,72 @@
+//! Tools that the embedding program brings along, as one client named `internal`.
+
+use std::{collections::BTreeMap, future::Future, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+
+use crate::{
+    catalog::{Annotations, CallError, Provider, ToolDefinition, ToolError, ToolOutput},
+    door::Admitted,
+};
+
+/// The client's name.
+pub(crate) const CLIENT: &str = "internal";
+
+type Body = Box<dyn Fn(Map<String, Value>) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
+
+/// The embedder's tools.
+#[derive(Default)]
+pub(crate) struct NativeTools {
+    definitions: Vec<ToolDefinition>,
+    bodies: BTreeMap<String, Body>,
+}
+
+impl NativeTools {
+    /// Adds a tool; of two with one name the later one is dropped when the catalog takes them.
+    pub(crate) fn register<F, R>(&mut self, name: &str, description: &str, input_schema: Value, body: F)
+    where
+        F: Fn(Map<String, Value>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        self.definitions.push(ToolDefinition {
+            name: name.to_owned(),
+            title: None,
+            description: description.to_owned(),
+            input_schema,
+            output_schema: None,
+            annotations: Annotations::default(),
+            meta: None,
+        });
+        let body: Body = Box::new(move |arguments| Box::pin(body(arguments)));
+        self.bodies.entry(name.to_owned()).or_insert(body);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.definitions.is_empty()
+    }
+
+    /// Splits into what the catalog lists and what runs it.
+    pub(crate) fn into_parts(self) -> (Vec<ToolDefinition>, Arc<dyn Provider>) {
+        (self.definitions, Arc::new(Bodies(self.bodies)))
+    }
+}
+
+struct Bodies(BTreeMap<String, Body>);
+
+impl Provider for Bodies {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            let tool = call.tool();
+            let Some(body) = self.0.get(&tool.original) else {
+                return Err(CallError::NotFound { name: tool.name.to_string() });
+            };
+            let deadline = call.chain().deadline();
+            let limit = deadline.saturating_duration_since(std::time::Instant::now());
+            match tokio::time::timeout_at(deadline.into(), body(call.arguments().to_object())).await {
+                Ok(answer) => answer.map_err(CallError::Tool),
+                Err(_) => Err(CallError::Deadline { tool: tool.name.clone(), limit }),
+            }
+        })
+    }
+}

@@ -1,0 +1,29 @@
+//! `POST /v1/chat/completions`: OpenAI's chat completions, with the gateway's tools.
+
+use http::Request;
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use super::{
+    App, Sender, body,
+    respond::{self, ApiError, Reply},
+};
+use crate::{agent, door::Origin, model::Object};
+
+/// Answers a chat completion. Nothing is checked beyond what the loop needs: the rest is between sender and provider.
+pub(super) async fn complete(app: &App, sender: Sender, request: Request<Incoming>) -> Result<Reply, ApiError> {
+    let bytes = body::read(request.into_body(), &app.settings).await?;
+    let body: Object = serde_json::from_slice(&bytes)
+        .map_err(|error| ApiError::bad_request("invalid_json", format!("the request body is no JSON object: {error}")))?;
+    if !matches!(body.get("messages"), Some(Value::Array(_))) {
+        return Err(ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages"));
+    }
+    if body.get("stream") == Some(&Value::Bool(true)) {
+        let message = "streaming is not supported; leave `stream` out or set it to false";
+        return Err(ApiError::bad_request("unsupported_value", message).about("stream"));
+    }
+    let caller = app.caller(&sender, Origin::Model);
+    let request = agent::Request { body, names_tools: !sender.filter.is_none() };
+    let answer = agent::run(&app.models, &caller, request, &app.agent).await?;
+    Ok(respond::json(&answer.into()))
+}

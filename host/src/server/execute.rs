@@ -1,0 +1,166 @@
+//! `POST /v1/mcp/tool/execute`: runs one tool for a caller, who approves it by asking.
+//!
+//! The body is a tool call as a model writes it, the answer what the model is sent back: in the form of chat completions, or
+//! of responses with `?format=responses`. The answer has an `airlock` object besides, with `duration_ms`, `fuel` where
+//! the tool ran in the sandbox, and in `calls` what the tool called in turn.
+
+use http::{HeaderValue, Request, StatusCode, header};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    App, Sender, body,
+    respond::{self, ApiError, Reply},
+};
+use crate::{
+    agent::{self, EXTENSION},
+    catalog::CallError,
+    door::{CallId, Ledger, Origin},
+    model::{Object, object},
+};
+
+/// Runs the tool that the body names. A failure of the tool's own is its answer, marked by `is_error`; a call that could not
+/// be made or brought to its end is an error.
+pub(super) async fn run(app: &App, sender: Sender, request: Request<Incoming>) -> Result<Reply, ApiError> {
+    let format = Format::parse(request.uri().query())?;
+    let bytes = body::read(request.into_body(), &app.settings).await?;
+    let call = format.read(&bytes)?;
+    let caller = app.caller(&sender, Origin::Caller);
+    let admitted = caller.admit(&call.name, &call.arguments).map_err(|error| refusal(&error))?;
+    let id = admitted.chain().id();
+    let result = admitted.run().await;
+    agent::log_failure(&call.name, result.as_ref().err());
+    let airlock = extension(caller.ledger(), id);
+    let mut reply = match result {
+        Ok(output) => format.write(call.id, &output.to_text()),
+        Err(error @ CallError::Tool(_)) => {
+            let mut reply = format.write(call.id, &error.to_string());
+            reply.insert("is_error".to_owned(), true.into());
+            reply
+        }
+        Err(error) => return Err(refusal(&error).with_airlock(airlock)),
+    };
+    reply.insert(EXTENSION.to_owned(), airlock.into());
+    Ok(respond::json(&reply.into()))
+}
+
+fn refusal(error: &CallError) -> ApiError {
+    match error {
+        CallError::Busy => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", error.code(), error.to_string())
+            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")),
+        _ => ApiError::bad_request(error.code(), error.to_string()),
+    }
+}
+
+fn extension(ledger: &Ledger, id: CallId) -> Object {
+    let records = ledger.records();
+    let mut extension = Object::new();
+    if let Some(record) = records.iter().find(|record| record.id == id) {
+        extension.insert("duration_ms".to_owned(), agent::milliseconds(record.duration).into());
+        extension.extend(record.fuel.map(|fuel| ("fuel".to_owned(), fuel.into())));
+    }
+    extension.insert("calls".to_owned(), agent::describe(&records, id).into());
+    extension
+}
+
+/// Which of OpenAI's APIs a call is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Chat,
+    Responses,
+}
+
+/// A call, from either form.
+#[derive(Debug)]
+struct Call {
+    /// Echoed as it is; whatever it is.
+    id: Option<Value>,
+    name: String,
+    arguments: String,
+}
+
+#[derive(Deserialize)]
+struct ChatCall {
+    id: Option<Value>,
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct ResponsesCall {
+    call_id: Option<Value>,
+    #[serde(flatten)]
+    function: Function,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+impl Format {
+    fn parse(query: Option<&str>) -> Result<Self, ApiError> {
+        let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        match pairs.find(|(key, _)| *key == "format").map_or("", |(_, value)| value) {
+            "" => Ok(Self::Chat),
+            value if value.eq_ignore_ascii_case("chat") => Ok(Self::Chat),
+            value if value.eq_ignore_ascii_case("responses") => Ok(Self::Responses),
+            _ => {
+                Err(ApiError::bad_request("invalid_format", "Invalid format value, must be 'chat' or 'responses'")
+                    .about("format"))
+            }
+        }
+    }
+
+    fn read(self, bytes: &[u8]) -> Result<Call, ApiError> {
+        let (id, function) = match self {
+            Self::Chat => serde_json::from_slice::<ChatCall>(bytes).map(|call| (call.id, call.function)),
+            Self::Responses => serde_json::from_slice::<ResponsesCall>(bytes).map(|call| (call.call_id, Some(call.function))),
+        }
+        .map_err(|error| ApiError::bad_request("invalid_json", format!("Invalid request format: {error}")))?;
+        let function = function.unwrap_or(Function { name: None, arguments: None });
+        let name = function.name.filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| ApiError::bad_request("missing_name", "Tool function name is required").about("name"))?;
+        Ok(Call { id, name, arguments: function.arguments.unwrap_or_default() })
+    }
+
+    fn write(self, id: Option<Value>, text: &str) -> Object {
+        let (mut reply, id_key) = match self {
+            Self::Chat => (object(json!({"role": "tool", "content": text})), "tool_call_id"),
+            Self::Responses => (object(json!({"type": "function_call_output", "output": text})), "call_id"),
+        };
+        reply.extend(id.map(|id| (id_key.to_owned(), id)));
+        reply
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_chat_unless_it_says_responses() {
+        for (query, format) in [
+            (None, Format::Chat),
+            (Some(""), Format::Chat),
+            (Some("format="), Format::Chat),
+            (Some("a=b&format=CHAT"), Format::Chat),
+            (Some("format=Responses"), Format::Responses),
+        ] {
+            assert_eq!(Format::parse(query).expect("a good format"), format, "{query:?}");
+        }
+        assert!(Format::parse(Some("format=xml")).is_err());
+    }
+
+    #[test]
+    fn a_call_needs_a_name_and_keeps_its_id() {
+        let call = Format::Chat.read(br#"{"id": 7, "function": {"name": "t"}}"#).expect("a good call");
+        assert_eq!((call.id, call.name.as_str(), call.arguments.as_str()), (Some(json!(7)), "t", ""));
+        let call = Format::Responses.read(br#"{"name": "t", "arguments": "{}"}"#).expect("a good call");
+        assert_eq!((call.id, call.arguments.as_str()), (None, "{}"));
+        for bad in [&b"{}"[..], br#"{"function": {}}"#, br#"{"function": {"name": ""}}"#, br#"{"function": {"name": 1}}"#, b"["] {
+            assert!(Format::Chat.read(bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Answers: JSON, and errors in OpenAI's shape.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::Full;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use crate::{
+    agent::{AgentError, EXTENSION},
+    model::{Object, causes, object},
+};
+
+/// An answer.
+pub(super) type Reply = Response<Full<Bytes>>;
+
+/// Answers 200 with JSON.
+pub(super) fn json(body: &Value) -> Reply {
+    with_status(StatusCode::OK, body)
+}
+
+fn with_status(status: StatusCode, body: &Value) -> Reply {
+    let mut reply = Response::new(Full::from(body.to_string()));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    reply
+}
+
+/// Reads a header that may be sent several times: the values joined by `,`, as HTTP means it.
+pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
+    let mut joined: Option<String> = None;
+    for value in headers.get_all(name) {
+        let value = std::str::from_utf8(value.as_bytes())
+            .map_err(|_| ApiError::bad_request("bad_header", format!("header `{name}` is not UTF-8")))?;
+        match &mut joined {
+            Some(joined) => {
+                joined.push(',');
+                joined.push_str(value);
+            }
+            None => joined = Some(value.to_owned()),
+        }
+    }
+    Ok(joined)
+}
+
+/// An answer that says what went wrong.
+#[derive(Debug)]
+pub(super) struct ApiError(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    status: StatusCode,
+    error: Object,
+    headers: HeaderMap,
+    /// What was done before it went wrong.
+    airlock: Option<Object>,
+}
+
+impl ApiError {
+    pub(super) fn new(status: StatusCode, kind: &str, code: &str, message: impl Into<String>) -> Self {
+        let error = object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
+        Self(Box::new(Parts { status, error, headers: HeaderMap::new(), airlock: None }))
+    }
+
+    pub(super) fn bad_request(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", code, message)
+    }
+
+    pub(super) fn unauthorized(message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
+    }
+
+    pub(super) fn forbidden(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", code, message)
+    }
+
+    pub(super) fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "internal_error",
+            "the gateway failed; the operator was told",
+        )
+    }
+
+    pub(super) fn no_such_path() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", "there is nothing at this path")
+    }
+
+    pub(super) fn wrong_method(allowed: &[Method]) -> Self {
+        let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+        let message = format!("this path answers to {allowed} alone");
+        let error = Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "method_not_allowed", message);
+        error.with_header(header::ALLOW, HeaderValue::try_from(allowed).expect("method names are header text"))
+    }
+
+    /// Names the member of the request that is wrong.
+    pub(super) fn about(mut self, param: &str) -> Self {
+        self.0.error.insert("param".to_owned(), param.into());
+        self
+    }
+
+    pub(super) fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.insert(name, value);
+        self
+    }
+
+    pub(super) fn with_airlock(mut self, airlock: Object) -> Self {
+        self.0.airlock = Some(airlock);
+        self
+    }
+
+    pub(super) fn into_reply(self) -> Reply {
+        let Parts { status, error, headers, airlock } = *self.0;
+        let mut body = Object::from_iter([("error".to_owned(), error.into())]);
+        if let Some(airlock) = airlock {
+            body.insert(EXTENSION.to_owned(), airlock.into());
+        }
+        let mut reply = with_status(status, &body.into());
+        reply.headers_mut().extend(headers);
+        reply
+    }
+}
+
+impl From<AgentError> for ApiError {
+    fn from(error: AgentError) -> Self {
+        if std::error::Error::source(&error.error).is_some() {
+            warn!(error = causes(&error.error), "a model provider failed");
+        }
+        let headers = error.error.retry_after().map(|value| (header::RETRY_AFTER, value.clone()));
+        Self(Box::new(Parts {
+            status: error.error.status(),
+            error: error.error.to_object(),
+            headers: headers.into_iter().collect(),
+            airlock: error.airlock,
+        }))
+    }
+}

@@ -1,0 +1,346 @@
+use std::future::Future;
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
+
+use super::*;
+use crate::{agent::fake, catalog::Whitelist};
+
+/// Long enough for anything that should happen at once.
+const SOON: Duration = Duration::from_secs(10);
+const SHORT: Duration = Duration::from_millis(50);
+
+struct Gateway {
+    address: SocketAddr,
+    happened: mpsc::UnboundedReceiver<&'static str>,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<std::io::Result<()>>,
+}
+
+fn settings() -> Settings {
+    Settings {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        require_virtual_key: false,
+        allowed_hosts: Vec::new(),
+        max_body_bytes: 10_000,
+        max_header_bytes: MIN_HEADER_BYTES,
+        read_timeout: SOON,
+        drain_timeout: SOON,
+        max_connections: 64,
+    }
+}
+
+impl Gateway {
+    async fn start(settings: Settings) -> Self {
+        let (catalog, happened) = fake::catalog();
+        let models = fake::scripted(&json!([
+            {"when": {"role": "user", "contains": "echo"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
+            {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
+            {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
+        ]));
+        let agent = agent::Settings { max_depth: 3, parallel_calls: 4, disable_auto_tool_inject: false };
+        let desk = crate::catalog::ClientName::parse("desk").expect("a good name");
+        let rows = [(desk, Whitelist::parse(&["echo"]).expect("a good list"))].into();
+        let keys = Keys::new([VirtualKey::new("ann", "sk-bf-ann", rows)]);
+        let listener = TcpListener::bind(settings.listen).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let app = App::new(settings, catalog, models, agent, fake::BUDGET, keys, Vec::new());
+        let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
+        Self { address, happened, stop, running }
+    }
+
+    async fn standard() -> Self {
+        Self::start(settings()).await
+    }
+
+    async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+        let reply = self.send(method, path, headers, body).await;
+        (reply.status().as_u16(), reply.json().await.unwrap_or_default())
+    }
+
+    async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> reqwest::Response {
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let mut request = client.request(method, format!("http://{}{path}", self.address)).body(body.to_owned());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.send().await.expect("an answer")
+    }
+
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        self.ask(Method::GET, path, headers, "").await
+    }
+
+    async fn chat(&self, message: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": message}]});
+        self.ask(Method::POST, "/v1/chat/completions", headers, &body.to_string()).await
+    }
+
+    async fn execute(&self, tool: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        let call = json!({"id": "c1", "type": "function", "function": {"name": tool, "arguments": r#"{"code":"files-write"}"#}});
+        self.ask(Method::POST, "/v1/mcp/tool/execute", headers, &call.to_string()).await
+    }
+
+    /// Opens a connection and sends `text`.
+    async fn connect(&self, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.expect("a connection");
+        stream.write_all(text.as_bytes()).await.expect("it is read");
+        stream
+    }
+
+    async fn next_event(&mut self) -> &'static str {
+        soon(self.happened.recv()).await.expect("the tools live")
+    }
+
+    async fn stop(self) {
+        self.stop.send(()).expect("it runs");
+        soon(self.running).await.expect("no panic").expect("no error");
+    }
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, future).await.expect("it happens soon")
+}
+
+/// All that comes until the other side hangs up.
+async fn rest_of(mut stream: TcpStream) -> String {
+    let mut text = Vec::new();
+    // A reset after the answer is an end like any other.
+    let _ = soon(stream.read_to_end(&mut text)).await;
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn post(path: &str, body: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn hanging_chat() -> String {
+    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}]});
+    post("/v1/chat/completions", &body.to_string())
+}
+
+#[tokio::test]
+async fn a_chat_runs_tools_and_says_so() {
+    let gateway = Gateway::standard().await;
+    let (status, answer) = gateway.chat("echo", &[]).await;
+    assert_eq!((status, &answer["choices"][0]["message"]["content"]), (200, &json!("done: echo {}")));
+    assert_eq!(answer["airlock"]["rounds"], 1);
+    let (_, narrowed) = gateway.chat("echo", &[("x-bf-mcp-include-tools", "desk-fail")]).await;
+    assert_eq!(narrowed["airlock"]["pending"][0]["reason"], "not_offered");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_chat_that_cannot_be_answered_is_an_openai_error() {
+    let gateway = Gateway::standard().await;
+    for (body, status, code, param) in [
+        ("{", 400, "invalid_json", Value::Null),
+        ("[]", 400, "invalid_json", Value::Null),
+        ("{}", 400, "invalid_type", "messages".into()),
+        (r#"{"messages": [], "stream": true}"#, 400, "unsupported_value", "stream".into()),
+        (r#"{"messages": []}"#, 400, "missing_model", "model".into()),
+        (r#"{"messages": [], "model": "m"}"#, 400, "no_matching_turn", "messages".into()),
+    ] {
+        let (found, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], body).await;
+        assert_eq!((found, &answer["error"]["code"], &answer["error"]["param"]), (status, &code.into(), &param), "{body}");
+    }
+    let (_, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], "{\n  x").await;
+    insta::assert_snapshot!(
+        answer["error"]["message"].as_str().expect("a text"),
+        @"the request body is no JSON object: key must be a string at line 2 column 3"
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_is_executed_for_whoever_asks() {
+    let gateway = Gateway::standard().await;
+    let (status, mut answer) = gateway.execute("desk-write", &[]).await;
+    assert!(answer["airlock"]["duration_ms"].take().is_number());
+    let airlock = json!({"duration_ms": null, "fuel": 7, "calls": []});
+    let content = r#"write {"code":"files-write"}"#;
+    assert_eq!(answer, json!({"role": "tool", "content": content, "tool_call_id": "c1", "airlock": airlock}));
+    assert_eq!(status, 200);
+
+    let (status, answer) = gateway.execute("desk-fail", &[]).await;
+    assert_eq!((status, &answer["content"], &answer["is_error"]), (200, &json!("no luck"), &json!(true)));
+    let (_, answer) = gateway.execute("executeToolCode", &[]).await;
+    let names: Vec<_> = answer["airlock"]["calls"].as_array().expect("a list").iter().map(|call| &call["name"]).collect();
+    assert_eq!(names, ["files-read", "files-write"]);
+
+    let call = r#"{"type":"function_call","call_id":"c2","name":"desk-echo","arguments":""}"#;
+    let (_, answer) = gateway.ask(Method::POST, "/v1/mcp/tool/execute?format=responses", &[], call).await;
+    assert_eq!(
+        (&answer["type"], &answer["output"], &answer["call_id"]),
+        (&json!("function_call_output"), &json!("echo {}"), &json!("c2"))
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_executed_is_an_openai_error() {
+    let gateway = Gateway::standard().await;
+    let (status, answer) = gateway.execute("desk-nothing", &[]).await;
+    assert_eq!((status, &answer["error"]["message"]), (400, &json!("tool 'desk-nothing' is not available or not permitted")));
+    let busy = gateway.send(Method::POST, "/v1/mcp/tool/execute", &[], r#"{"function":{"name":"desk-busy"}}"#).await;
+    assert_eq!((busy.status().as_u16(), busy.headers()["retry-after"].as_bytes()), (503, &b"1"[..]));
+    let (status, answer) = gateway.ask(Method::POST, "/v1/mcp/tool/execute?format=xml", &[], "{}").await;
+    assert_eq!((status, &answer["error"]["message"]), (400, &json!("Invalid format value, must be 'chat' or 'responses'")));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_and_the_next_request_is_answered() {
+    let gateway = Gateway::standard().await;
+    let (status, answer) = gateway.execute("desk-panic", &[]).await;
+    assert_eq!((status, &answer["error"]["code"]), (500, &json!("internal_error")));
+    assert_eq!(gateway.execute("desk-echo", &[]).await.0, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn models_clients_and_health_are_told() {
+    let gateway = Gateway::standard().await;
+    let (_, models) = gateway.get("/v1/models", &[]).await;
+    assert_eq!((&models["object"], &models["data"][0]["id"]), (&json!("list"), &json!("demo/script")));
+    let (_, clients) = gateway.get("/api/mcp/clients", &[]).await;
+    assert_eq!((&clients["count"], &clients["total_count"], &clients["offset"]), (&json!(3), &json!(3), &json!(0)));
+    assert_eq!((&clients["clients"][0]["state"], &clients["clients"][0]["tools"]), (&json!("connecting"), &json!([])));
+    let files = &clients["clients"][2];
+    let config = json!({"name": "files", "connection_type": "internal", "is_code_mode_client": true,
+                        "tools_to_execute": ["*"], "tools_to_auto_execute": ["read"]});
+    assert_eq!((&files["config"], &files["tools"][0]["name"]), (&config, &json!("read")));
+    let (_, health) = gateway.get("/health", &[]).await;
+    assert_eq!((&health["status"], &health["clients"]), (&json!("ok"), &json!({"connected": 2, "total": 3})));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_path_or_method_that_is_not_there_is_told() {
+    let gateway = Gateway::standard().await;
+    assert_eq!(gateway.get("/v1/completions", &[]).await.0, 404);
+    let reply = gateway.send(Method::GET, "/v1/chat/completions", &[], "").await;
+    assert_eq!((reply.status().as_u16(), reply.headers()["allow"].as_bytes()), (405, &b"POST"[..]));
+    assert_eq!(gateway.send(Method::HEAD, "/health", &[], "").await.status().as_u16(), 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_is_asked_for_where_one_is_required_and_opens_its_tools_alone() {
+    let gateway = Gateway::start(Settings { require_virtual_key: true, ..settings() }).await;
+    for path in ["/v1/models", "/api/mcp/clients"] {
+        assert_eq!(gateway.get(path, &[]).await.0, 401);
+        assert_eq!(gateway.get(path, &[("authorization", "Bearer sk-bf-ann")]).await.0, 200);
+    }
+    let (status, answer) = gateway.chat("echo", &[("x-bf-vk", "sk-bf-bob")]).await;
+    assert_eq!((status, &answer["error"]["message"]), (401, &json!("virtual key not found")));
+    assert_eq!(gateway.get("/health", &[]).await.0, 200);
+    let ann = [("x-api-key", "sk-bf-ann")];
+    assert_eq!(gateway.execute("desk-echo", &ann).await.0, 200);
+    assert_eq!(gateway.execute("desk-write", &ann).await.1["error"]["code"], "not_found");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_web_page_is_kept_out() {
+    let gateway = Gateway::standard().await;
+    assert_eq!(gateway.get("/health", &[("host", "evil.example")]).await.0, 403);
+    assert_eq!(gateway.execute("desk-echo", &[("origin", "http://evil.example")]).await.0, 403);
+    assert_eq!(gateway.execute("desk-echo", &[("origin", "http://localhost:3000")]).await.0, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let gateway = Gateway::standard().await;
+    let fits = format!("{:<10000}", r#"{"function":{"name":"desk-echo"}}"#);
+    assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &fits).await.0, 200);
+    assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &format!("{fits} ")).await.0, 413);
+    let chunked = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2711\r\n";
+    let stream = gateway.connect(&format!("{chunked}{fits} \r\n0\r\n\r\n")).await;
+    assert!(rest_of(stream).await.starts_with("HTTP/1.1 413 "));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let gateway = Gateway::standard().await;
+    let head = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n", "x".repeat(MIN_HEADER_BYTES));
+    let answer = rest_of(gateway.connect(&head).await).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_sender_who_is_too_slow_is_not_waited_for() {
+    let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
+    let body = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{";
+    assert!(rest_of(gateway.connect(body).await).await.starts_with("HTTP/1.1 408 "));
+    for head in ["", "P", "GET /health HTTP/1.1\r\nhost:", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let answer = rest_of(gateway.connect(head).await).await;
+        assert!(!answer.contains(" 200 "), "{head:?}: {answer}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_stops_the_tool() {
+    let mut gateway = Gateway::standard().await;
+    let stream = gateway.connect(&hanging_chat()).await;
+    assert_eq!(gateway.next_event().await, "started");
+    drop(stream);
+    assert_eq!(gateway.next_event().await, "dropped");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_cap_wait_for_their_turn() {
+    let mut gateway = Gateway::start(Settings { max_connections: 1, ..settings() }).await;
+    let first = gateway.connect(&hanging_chat()).await;
+    assert_eq!(gateway.next_event().await, "started");
+    let mut second = gateway.connect("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+    assert!(tokio::time::timeout(SHORT, second.read(&mut [0])).await.is_err(), "there is no room");
+    drop(first);
+    assert!(rest_of(second).await.starts_with("HTTP/1.1 200 "));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn draining_waits_for_what_is_in_flight_and_not_for_what_hangs() {
+    let mut gateway = Gateway::start(Settings { drain_timeout: SHORT, ..settings() }).await;
+    let idle = gateway.connect("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let hanging = gateway.connect(&hanging_chat()).await;
+    assert_eq!(gateway.next_event().await, "started");
+    gateway.stop.send(()).expect("it runs");
+    soon(gateway.running).await.expect("no panic").expect("no error");
+    assert_eq!(gateway.happened.recv().await, Some("dropped"));
+    assert!(rest_of(idle).await.starts_with("HTTP/1.1 200 "));
+    assert_eq!(rest_of(hanging).await, "");
+    assert!(TcpStream::connect(gateway.address).await.is_err());
+}
+
+#[tokio::test]
+async fn dropping_the_server_stops_its_connections() {
+    let mut gateway = Gateway::standard().await;
+    let stream = gateway.connect(&hanging_chat()).await;
+    assert_eq!(gateway.next_event().await, "started");
+    gateway.running.abort();
+    assert_eq!(gateway.next_event().await, "dropped");
+    assert_eq!(rest_of(stream).await, "");
+}
+
+#[test]
+fn a_gateway_open_to_the_network_needs_keys() {
+    let open = Settings { listen: SocketAddr::from(([0, 0, 0, 0], 80)), ..settings() };
+    assert_eq!(open.check(), Err(BadSettings::Open { listen: open.listen }));
+    assert_eq!(Settings { require_virtual_key: true, ..open }.check(), Ok(()));
+    assert_eq!(Settings { listen: "[::1]:80".parse().expect("an address"), ..settings() }.check(), Ok(()));
+    assert_eq!(Settings { max_header_bytes: 1, ..settings() }.check(), Err(BadSettings::HeaderBytes { found: 1 }));
+    assert_eq!(Settings { max_connections: 0, ..settings() }.check(), Err(BadSettings::Connections));
+}

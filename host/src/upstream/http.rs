@@ -1,0 +1,125 @@
+//! Servers behind streamable HTTP.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use http::{HeaderName, HeaderValue};
+use reqwest::{Url, redirect};
+use rmcp::{
+    service::ServiceError,
+    transport::{
+        StreamableHttpClientTransport,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
+    },
+};
+
+use super::{bounded::SendError, process::MAX_MESSAGE_BYTES, trouble::Trouble};
+use crate::{catalog::Cause, secret::Secret};
+
+/// Time for reaching the host; what comes after it has deadlines of its own.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests open at one time; calls have a bound of their own below it.
+const MAX_REQUESTS: usize = 64;
+/// Redirects followed in a row.
+const MAX_REDIRECTS: usize = 3;
+/// Headers that the protocol sets itself.
+const RESERVED: [&str; 4] = ["accept", "mcp-protocol-version", "mcp-session-id", "last-event-id"];
+
+pub(super) type Http = StreamableHttpClientTransport<reqwest::Client>;
+type HttpError = SendError<StreamableHttpError<reqwest::Error>>;
+
+/// Makes the transport; nothing is sent yet.
+pub(super) fn transport(url: &str, headers: &BTreeMap<String, Secret>) -> Result<Http, Trouble> {
+    let parsed = Url::parse(url).map_err(|error| Trouble::Settings(format!("the URL cannot be used: {error}")))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(Trouble::Settings(format!("the URL must begin with http:// or https://, found {}://", parsed.scheme())));
+    }
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .max_concurrent_requests(MAX_REQUESTS)
+        .max_sse_event_size(MAX_MESSAGE_BYTES)
+        .custom_headers(checked(headers)?);
+    Ok(StreamableHttpClientTransport::with_client(client()?, config))
+}
+
+/// A client for one server: connections and credentials are shared with nobody.
+fn client() -> Result<reqwest::Client, Trouble> {
+    reqwest::Client::builder()
+        .no_proxy()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .referer(false)
+        .redirect(redirect::Policy::custom(same_origin))
+        .build()
+        .map_err(|error| Trouble::Settings(format!("no HTTP client: {error}")))
+}
+
+/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays where the credentials belong. Any other
+/// is handed back as the answer that it is.
+fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
+    let first = attempt.previous().first();
+    let stays = first.is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
+}
+
+/// A transport's error without the layers around it: they hide its cause and show the whole URL.
+pub(super) fn bare(error: Cause) -> Cause {
+    match error.downcast::<HttpError>() {
+        Ok(error) => match *error {
+            SendError::Transport(StreamableHttpError::Client(error)) => Cause::from(error.without_url()),
+            other => Cause::from(other),
+        },
+        Err(error) => error,
+    }
+}
+
+/// Whether a request failed because its answer is too large to be read.
+pub(super) fn is_too_large(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    let error = error.error.downcast_ref::<HttpError>();
+    matches!(error, Some(SendError::Transport(StreamableHttpError::ResponseBodyTooLarge { .. })))
+}
+
+fn checked(headers: &BTreeMap<String, Secret>) -> Result<HashMap<HeaderName, HeaderValue>, Trouble> {
+    headers.iter().map(|(name, value)| header(name, value)).collect()
+}
+
+fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), Trouble> {
+    let parsed = HeaderName::try_from(name).map_err(|_| Trouble::Settings(format!("{name:?} is no header name")))?;
+    if RESERVED.contains(&parsed.as_str()) {
+        return Err(Trouble::Settings(format!("header {name:?} belongs to the protocol and cannot be set")));
+    }
+    let mut value = HeaderValue::try_from(value.expose())
+        .map_err(|_| Trouble::Settings(format!("the value of header {name:?} has characters that a header cannot hold")))?;
+    value.set_sensitive(true);
+    Ok((parsed, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str, name: &str, value: &str) -> String {
+        let headers = BTreeMap::from([(name.to_owned(), Secret::new(value))]);
+        let Err(trouble) = transport(url, &headers) else { panic!("{url} {name} was taken") };
+        assert!(trouble.is_lasting());
+        trouble.to_string()
+    }
+
+    #[test]
+    fn settings_that_can_never_work_are_told_apart_and_hold_no_secret() {
+        insta::assert_snapshot!(refused("localhost", "a", "b"), @"the URL cannot be used: relative URL without a base");
+        insta::assert_snapshot!(refused("ftp://h/", "a", "b"), @"the URL must begin with http:// or https://, found ftp://");
+        insta::assert_snapshot!(refused("http://h/", "a b", "c"), @r#""a b" is no header name"#);
+        insta::assert_snapshot!(
+            refused("http://h/", "Accept", "c"),
+            @r#"header "Accept" belongs to the protocol and cannot be set"#
+        );
+        insta::assert_snapshot!(
+            refused("http://h/", "x-key", "s3cret\n"),
+            @r#"the value of header "x-key" has characters that a header cannot hold"#
+        );
+    }
+}

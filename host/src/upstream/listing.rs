@@ -1,0 +1,184 @@
+//! `tools/list`: all pages, within bounds, one tool at a time.
+
+use std::collections::HashSet;
+
+use rmcp::{
+    model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams},
+    service::ServiceError,
+};
+use serde_json::Value;
+use tracing::warn;
+
+use super::link::Link;
+use crate::catalog::{ClientName, MAX_TOOLS_PER_CLIENT, ToolDefinition, cut};
+
+/// Pages read at most.
+const MAX_PAGES: usize = 100;
+/// JSON text of all tools together.
+const MAX_LIST_BYTES: usize = 16 << 20;
+/// Complaints told about one list.
+const MAX_COMPLAINTS: usize = 20;
+
+/// Reads the whole list. What cannot be used is left out, and the operator told.
+pub(super) async fn read(link: &Link, client: &ClientName) -> Result<Vec<ToolDefinition>, ServiceError> {
+    let mut list = List::default();
+    let mut cursor = None;
+    loop {
+        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
+        match link.ask(ClientRequest::ListToolsRequest(request)).await {
+            Ok(page) => cursor = list.add(page),
+            // A server without tools need not know the method.
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND && list.pages == 0 => break,
+            Err(error) => return Err(error),
+        }
+        if cursor.is_none() {
+            break;
+        }
+    }
+    complain(client, &list.dropped);
+    Ok(list.tools)
+}
+
+/// Tells the operator what was left out of a client's list.
+pub(super) fn complain(client: &ClientName, dropped: &[String]) {
+    for reason in dropped.iter().take(MAX_COMPLAINTS) {
+        warn!(%client, reason, "tool left out");
+    }
+    if let Some(more @ 1..) = dropped.len().checked_sub(MAX_COMPLAINTS) {
+        warn!(%client, more, "more tools left out");
+    }
+}
+
+/// The list so far.
+#[derive(Default)]
+struct List {
+    tools: Vec<ToolDefinition>,
+    dropped: Vec<String>,
+    cursors: HashSet<String>,
+    pages: usize,
+    bytes: usize,
+}
+
+impl List {
+    /// Takes a page and says where the next one is, if it is to be read.
+    fn add(&mut self, page: Value) -> Option<String> {
+        self.pages += 1;
+        let Value::Object(mut page) = page else {
+            self.dropped.push("a page that is no object".into());
+            return None;
+        };
+        let tools = match page.remove("tools") {
+            Some(Value::Array(tools)) => tools,
+            None => Vec::new(),
+            Some(_) => {
+                self.dropped.push("a page whose tools are no list".into());
+                Vec::new()
+            }
+        };
+        for tool in tools {
+            if !self.add_tool(tool) {
+                return None;
+            }
+        }
+        match page.remove("nextCursor") {
+            Some(Value::String(cursor)) => self.next(cursor),
+            _ => None,
+        }
+    }
+
+    /// Whether there is room for more.
+    fn add_tool(&mut self, tool: Value) -> bool {
+        self.bytes += tool.to_string().len();
+        if self.tools.len() == MAX_TOOLS_PER_CLIENT || self.bytes > MAX_LIST_BYTES {
+            let (tools, bytes) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES);
+            self.dropped.push(format!("all beyond {tools} tools or {bytes} bytes"));
+            return false;
+        }
+        match decode(tool) {
+            Ok(tool) => self.tools.push(tool),
+            Err(reason) => self.dropped.push(reason),
+        }
+        true
+    }
+
+    fn next(&mut self, cursor: String) -> Option<String> {
+        if self.pages >= MAX_PAGES {
+            self.dropped.push(format!("all beyond {MAX_PAGES} pages"));
+            return None;
+        }
+        if !self.cursors.insert(cursor.clone()) {
+            self.dropped.push("a page that was read already".into());
+            return None;
+        }
+        Some(cursor)
+    }
+}
+
+fn decode(mut tool: Value) -> Result<ToolDefinition, String> {
+    let name = match tool.get("name") {
+        Some(Value::String(name)) => format!("{:?}", cut(name.clone(), 128)),
+        _ => "without a name".into(),
+    };
+    // Some servers write what they leave out as null.
+    if let Some(fields) = tool.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    serde_json::from_value(tool).map_err(|error| format!("tool {name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn one_malformed_tool_costs_only_itself() {
+        let mut list = List::default();
+        let page = json!({"tools": [
+            {"name": "no_schema"},
+            {"name": "hint", "inputSchema": {}, "annotations": {"readOnlyHint": "yes"}},
+            {"name": "good", "inputSchema": {"type": "object"}, "description": null, "execution": {"taskSupport": "optional"}},
+            7,
+        ]});
+        assert_eq!(list.add(page), None);
+        assert_eq!(list.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["good"]);
+        insta::assert_snapshot!(list.dropped.join("\n"), @r#"
+        tool "no_schema": missing field `inputSchema`
+        tool "hint": invalid type: string "yes", expected a boolean
+        tool without a name: invalid type: integer `7`, expected struct ToolDefinition
+        "#);
+    }
+
+    #[test]
+    fn a_schema_keeps_its_keywords_and_their_order() {
+        let schema = r##"{"type":"object","$defs":{"z":{},"a":{}},"properties":{"q":{"$ref":"#/$defs/z"}},"x-more":[1.5]}"##;
+        let mut list = List::default();
+        list.add(serde_json::from_str(&format!(r#"{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}"#)).expect("JSON"));
+        assert_eq!(list.tools[0].input_schema.to_string(), schema);
+    }
+
+    #[test]
+    fn pages_end_at_the_last_a_known_cursor_or_the_bound() {
+        let page = |cursor: &str| json!({"tools": [], "nextCursor": cursor});
+        let mut list = List::default();
+        assert_eq!(list.add(page("a")).as_deref(), Some("a"));
+        assert_eq!(list.add(page("b")).as_deref(), Some("b"));
+        assert_eq!(list.add(page("a")), None);
+        assert_eq!(List::default().add(json!({"tools": []})), None);
+        assert_eq!(List::default().add(json!("tools")), None);
+
+        let mut endless = List::default();
+        let pages = (0..MAX_PAGES * 2).take_while(|n| endless.add(page(&n.to_string())).is_some()).count();
+        assert_eq!(pages + 1, MAX_PAGES);
+    }
+
+    #[test]
+    fn tools_end_at_the_bound() {
+        let tools: Vec<Value> = (0..=MAX_TOOLS_PER_CLIENT).map(|n| json!({"name": n.to_string(), "inputSchema": {}})).collect();
+        let mut list = List::default();
+        assert_eq!(list.add(json!({"tools": tools, "nextCursor": "more"})), None);
+        assert_eq!((list.tools.len(), list.dropped.len()), (MAX_TOOLS_PER_CLIENT, 1));
+    }
+}

@@ -1,0 +1,186 @@
+//! Servers that are child processes.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
+use rmcp::{RoleClient, transport::async_rw::AsyncRwTransport};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{ChildStdin, ChildStdout, Command},
+    signal::unix::SignalKind,
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::trouble::{Ending, Trouble, one_line};
+use crate::secret::Secret;
+
+/// The longest message that a server may send; a longer one is dropped where it is read.
+pub(super) const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Kept of what a server writes to stderr.
+const KEPT_STDERR_BYTES: usize = 16 * 1024;
+/// Told of it when the server dies.
+const TOLD_STDERR_BYTES: usize = 1024;
+/// How long a server may take to end once its stdin is closed, and again once it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the rest of its stderr may take once it is gone; someone may have inherited the pipe and kept it.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// The two pipes of a child.
+pub(super) type Pipes = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
+
+/// A running child with all that it has started. Dropping it kills them.
+pub(super) struct Process {
+    child: Box<dyn ChildWrapper>,
+    tail: Arc<Mutex<Tail>>,
+    reader: JoinHandle<()>,
+}
+
+impl Process {
+    /// Starts a server in a process group of its own, with `env` as its whole environment.
+    pub(super) fn spawn(command: &str, args: &[String], env: &BTreeMap<String, Secret>) -> Result<(Self, Pipes), Trouble> {
+        let cannot = |cause| Trouble::Spawn { command: command.to_owned(), cause };
+        let mut prepared = Command::new(find(command, env)?);
+        prepared.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value.expose())));
+        prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut wrapped = CommandWrap::from(prepared);
+        wrapped.wrap(ProcessGroup::leader());
+        let mut child = wrapped.spawn().map_err(cannot)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin().take(), child.stdout().take(), child.stderr().take())
+        else {
+            return Err(cannot(std::io::Error::other("it has no pipes")));
+        };
+        let tail = Arc::new(Mutex::new(Tail::default()));
+        let reader = tokio::spawn(read_all(stderr, tail.clone()));
+        let pipes = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+        Ok((Self { child, tail, reader }, pipes))
+    }
+
+    /// Ends the child, whose stdin must be closed by now: it may go by itself, then it is asked to, then it is killed. Whatever
+    /// it leaves behind in its group is killed in any case.
+    pub(super) async fn stop(mut self) -> Ending {
+        let mut status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
+        let unasked = status.is_some();
+        if status.is_none() {
+            // It fails if there is nobody left, which is what is wanted.
+            let _ = self.child.signal(SignalKind::terminate().as_raw_value());
+            status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
+        }
+        let _ = self.child.start_kill();
+        if status.is_none() {
+            status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
+        }
+        let _ = timeout(LAST_WORDS, &mut self.reader).await;
+        Ending { status, unasked, stderr: lock(&self.tail).last_words() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // After `stop` the group is empty and this finds nobody. The runtime reaps a child that it still has to.
+        let _ = self.child.start_kill();
+        self.reader.abort();
+    }
+}
+
+/// Finds the program. The child gets no `PATH` that is not configured, so the search is over before it starts.
+fn find(command: &str, env: &BTreeMap<String, Secret>) -> Result<PathBuf, Trouble> {
+    if command.is_empty() {
+        return Err(Trouble::Settings("the command is empty".into()));
+    }
+    if command.contains('/') {
+        let path = PathBuf::from(command);
+        return if is_program(&path) {
+            Ok(path)
+        } else {
+            Err(Trouble::NoCommand { command: command.to_owned(), place: "the file system" })
+        };
+    }
+    let (path, place) = match env.get("PATH") {
+        Some(path) => (OsString::from(path.expose()), "the PATH of its envs"),
+        None => (env::var_os("PATH").unwrap_or_default(), "the gateway's PATH"),
+    };
+    find_in(&path, command).ok_or_else(|| Trouble::NoCommand { command: command.to_owned(), place })
+}
+
+fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
+    // An empty entry means the working directory, which is no place to take programs from.
+    env::split_paths(path).filter(|place| place.is_absolute()).map(|place| place.join(command)).find(|file| is_program(file))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// The end of a stream.
+#[derive(Default)]
+struct Tail(VecDeque<u8>);
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(KEPT_STDERR_BYTES)..];
+        let excess = (self.0.len() + bytes.len()).saturating_sub(KEPT_STDERR_BYTES);
+        self.0.drain(..excess.min(self.0.len()));
+        self.0.extend(bytes);
+    }
+
+    fn last_words(&mut self) -> String {
+        let text = one_line(&String::from_utf8_lossy(self.0.make_contiguous()));
+        match text.len().checked_sub(TOLD_STDERR_BYTES) {
+            None | Some(0) => text,
+            Some(excess) => format!("…{}", &text[text.ceil_char_boundary(excess)..]),
+        }
+    }
+}
+
+/// Reads without end, so that a chatty child never waits for the gateway.
+async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
+    let mut buffer = vec![0; 8 * 1024];
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        lock(&tail).push(&buffer[..count]);
+    }
+}
+
+fn lock(tail: &Mutex<Tail>) -> std::sync::MutexGuard<'_, Tail> {
+    // Bytes are whole after every statement.
+    tail.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_end_of_stderr_is_kept_and_less_is_told() {
+        let mut tail = Tail::default();
+        for round in 0..100 {
+            tail.push(format!("line {round}\n").repeat(100).as_bytes());
+        }
+        assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);
+        let told = tail.last_words();
+        assert!(told.starts_with('…') && told.ends_with("line 99") && told.len() <= TOLD_STDERR_BYTES + 3, "{told}");
+        tail.push(&vec![b'x'; 3 * KEPT_STDERR_BYTES]);
+        assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);
+    }
+
+    #[test]
+    fn a_command_is_looked_up_where_the_settings_say() {
+        let with_path = |path: &str| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]);
+        assert_eq!(find("sh", &with_path("/nowhere:/bin")).expect("a shell"), Path::new("/bin/sh"));
+        assert_eq!(find("/bin/sh", &with_path("/nowhere")).expect("a shell"), Path::new("/bin/sh"));
+        assert!(find("sh", &BTreeMap::new()).is_ok_and(|path| path.is_absolute()));
+        let missing = find("sh", &with_path("/nowhere::.")).expect_err("no shell there");
+        insta::assert_snapshot!(missing, @r#"command "sh" is not found in the PATH of its envs"#);
+        let missing = find("/etc/passwd", &BTreeMap::new()).expect_err("no program");
+        insta::assert_snapshot!(missing, @r#"command "/etc/passwd" is not found in the file system"#);
+    }
+}

@@ -1,0 +1,247 @@
+//! Servers that misbehave, as real processes.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::join_all};
+use serde_json::json;
+use tokio::{
+    task::JoinHandle,
+    time::{interval, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    catalog::{CallError, Catalog, Client, Policy, State, Whitelist},
+    door::{Admitted, Budget, Caller, Filter, Origin, View},
+};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A supervised server and the catalog that it publishes into.
+struct Supervised {
+    catalog: Arc<Catalog>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Supervised {
+    fn start(transport: Transport, connect_timeout: Duration) -> Self {
+        let name = ClientName::parse("up").expect("a good name");
+        let catalog = Catalog::new();
+        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        catalog.add_client(&name, transport.connection_type(), policy);
+        let stop = CancellationToken::new();
+        let settings = Settings { name, transport, connect_timeout };
+        let task = tokio::spawn(supervise(settings, catalog.clone(), stop.clone()));
+        Self { catalog, stop, task }
+    }
+
+    fn fake(how: &str) -> Self {
+        Self::start(fake(how), PATIENCE)
+    }
+
+    async fn connected(how: &str) -> Self {
+        let server = Self::fake(how);
+        server.until(|client| client.state == State::Connected).await;
+        server
+    }
+
+    fn client(&self) -> Arc<Client> {
+        self.catalog.snapshot().clients().next().expect("one client").clone()
+    }
+
+    async fn until(&self, is_so: impl Fn(&Client) -> bool) -> Arc<Client> {
+        let found = eventually(|| Some(self.client()).filter(|client| is_so(client))).await;
+        found.unwrap_or_else(|| panic!("still {:?}", self.client().state))
+    }
+
+    async fn reason(&self) -> String {
+        let client = self.until(|client| client.state.reason().is_some()).await;
+        client.state.reason().unwrap_or_default().to_owned()
+    }
+
+    fn admit(&self, tool: &str, arguments: &str, deadline: Duration) -> Admitted {
+        let view = View::new(&self.catalog.snapshot(), &Filter::none(), None);
+        let caller = Caller::new(view, Origin::Caller, Budget { deadline, nested_calls: 0, depth: 1, in_flight: 1 });
+        caller.admit(&format!("up-{tool}"), arguments).expect("an offered tool")
+    }
+
+    async fn call(&self, tool: &str) -> Result<String, CallError> {
+        self.admit(tool, "{}", PATIENCE).run().await.map(|output| output.to_text())
+    }
+
+    async fn answer(&self, tool: &str) -> String {
+        self.call(tool).await.expect("an answer")
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        timeout(PATIENCE, self.task).await.expect("it stops").expect("without a panic");
+    }
+}
+
+fn fake(how: &str) -> Transport {
+    python(&[include_str!("tests/server.py"), how])
+}
+
+fn python(args: &[&str]) -> Transport {
+    let args = ["-c"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
+    let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("open-sesame"))]);
+    Transport::Stdio { command: "python3".into(), args, env }
+}
+
+/// Looks again and again, for as long as there is patience.
+async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let search = async {
+        let mut tick = interval(Duration::from_millis(2));
+        loop {
+            tick.tick().await;
+            if let Some(found) = look() {
+                return found;
+            }
+        }
+    };
+    timeout(PATIENCE, search).await.ok()
+}
+
+async fn is_gone(pid: &str) -> bool {
+    // A killed process whose parent is gone too may stay as a zombie where nobody reaps.
+    let status = format!("/proc/{pid}/status");
+    let look = || match std::fs::read_to_string(Path::new(&status)) {
+        Ok(status) => status.contains("State:\tZ").then_some(()),
+        Err(_) => Some(()),
+    };
+    eventually(look).await.is_some()
+}
+
+#[tokio::test]
+async fn a_child_has_the_environment_that_is_configured_and_no_other() {
+    let server = Supervised::connected("well").await;
+    let names = server.answer("env").await;
+    assert!(names.split(' ').any(|name| name == "TOKEN"), "{names}");
+    // What Python's launcher sets by itself may be there, but nothing that only the gateway could have given.
+    assert!(names.split(' ').all(|name| name != "HOME" && !name.starts_with("CARGO")), "{names}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn garbage_and_floods_do_not_disturb_a_session_and_one_bad_tool_no_other() {
+    let server = Supervised::connected("noisy").await;
+    assert_eq!(server.client().tools.len(), 9);
+    let echoed = server.admit("echo", &json!({"text": "häh"}).to_string(), PATIENCE).run().await.expect("an answer");
+    assert_eq!(echoed.to_text(), "häh");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_fails_its_call_and_is_back_for_the_next() {
+    let server = Supervised::connected("well").await;
+    let first = server.answer("pid").await;
+    let dead = server.call("die").await.expect_err("no answer from the dead");
+    insta::assert_snapshot!(dead, @"the source of tool up-die is unavailable");
+    let restarted = |client: &Client| client.state == State::Connected;
+    server.until(restarted).await;
+    let again = loop {
+        // Until the loss is noticed, the old connection is still the one.
+        if let Ok(pid) = server.call("pid").await {
+            break pid;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_ne!(first, again);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_server_are_told_without_secrets() {
+    let dying = r#"import os, sys; sys.stderr.write("no \x1b[1mcheese, only " + os.environ["TOKEN"]); sys.exit(3)"#;
+    let server = Supervised::start(python(&[dying]), PATIENCE);
+    insta::assert_snapshot!(
+        server.reason().await,
+        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its last words: no [1mcheese, only ***"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_in_time() {
+    let server = Supervised::start(fake("silent"), Duration::from_millis(200));
+    insta::assert_snapshot!(server.reason().await, @"not connected within 200ms");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_is_told_at_once() {
+    let env = BTreeMap::from([("PATH".to_owned(), Secret::new("/nowhere"))]);
+    let server = Supervised::start(Transport::Stdio { command: "nonesuch".into(), args: vec![], env }, PATIENCE);
+    let client = server.until(|client| matches!(client.state, State::Failed { .. })).await;
+    insta::assert_snapshot!(
+        client.state.reason().unwrap_or_default(),
+        @r#"command "nonesuch" is not found in the PATH of its envs"#
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
+    let server = Supervised::connected("well").await;
+    let late = server.admit("hang", "{}", Duration::from_millis(50)).run().await.expect_err("it hangs");
+    insta::assert_snapshot!(late, @"tool up-hang ran past its 50ms deadline");
+
+    let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());
+    assert!((&mut dropped).now_or_never().is_none());
+    // One more answer means that the request before it was sent.
+    server.answer("pid").await;
+    assert!((&mut dropped).now_or_never().is_none());
+    drop(dropped);
+    let told = async {
+        while server.answer("cancelled").await != "2" {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, told).await.expect("the server is told of both");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn calls_beyond_those_that_may_wait_are_refused_at_once() {
+    let server = Supervised::connected("well").await;
+    let places = server::MAX_RUNNING + server::MAX_WAITING;
+    let mut calls: Vec<_> = (0..places).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
+    assert!(join_all(&mut calls).now_or_never().is_none());
+    assert!(matches!(server.call("pid").await, Err(CallError::Busy)));
+    drop(calls);
+    server.answer("pid").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_changes_is_read_again() {
+    let server = Supervised::connected("well").await;
+    server.answer("grow").await;
+    server.until(|client| client.tools.iter().any(|tool| tool.original == "grown")).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_ends_the_server_and_all_that_it_started() {
+    for how in ["well", "stubborn"] {
+        let server = Supervised::connected(how).await;
+        let (pid, grandchild) = (server.answer("pid").await, server.answer("child").await);
+        server.stop().await;
+        assert!(is_gone(&pid).await, "{how}");
+        assert!(is_gone(&grandchild).await, "{how}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_to_a_stopped_server_is_not_sent() {
+    let server = Supervised::connected("well").await;
+    let call = server.admit("pid", "{}", PATIENCE);
+    server.stop().await;
+    let error = call.run().await.expect_err("nobody is there");
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    insta::assert_snapshot!(cause, @"it is not connected; nothing was sent");
+}
