@@ -1,4 +1,24 @@
 //! Airlock: a hardened gateway between language models and tools.
+//!
+//! Every tool call, wherever it comes from, crosses one policy decision, and all code that the operator did not write runs in
+//! a WebAssembly sandbox with hard limits. The map, in the direction in which data flows:
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`cli`] | the command line: flags → configuration → telemetry → gateway |
+//! | [`config`] | the file as written → each module's settings |
+//! | [`gateway`] | wires the parts and runs until told to stop; what an embedder builds |
+//! | [`server`] | hyper: sockets, limits, drain, routes; one file an API |
+//! | [`agent`] | the loop: ask the model, run what it may run, answer |
+//! | [`model`] | providers of models |
+//! | [`door`] | who may call what: `View`, `Origin`, `Admitted` |
+//! | [`catalog`] | every tool under one name, and the `Provider` trait that runs it |
+//! | [`upstream`] | MCP servers as sources of tools |
+//! | [`code_mode`] | a script in, a result out |
+//! | [`sandbox`] | wasmtime: a fresh instance for every call |
+//! | [`demo`] | all of it at work in four scenes |
+//!
+//! A gateway in another program: [`Gateway::builder`], and `examples/embed.rs`.
 
 pub mod agent;
 pub mod catalog;
