@@ -223,8 +223,8 @@ impl Catalog {
 fn adopt_all(client: &ClientName, definitions: Vec<ToolDefinition>) -> (Vec<Arc<Tool>>, Vec<String>) {
     let mut tools: BTreeMap<ToolName, Arc<Tool>> = BTreeMap::new();
     let mut dropped = Vec::new();
-    for definition in definitions {
-        if tools.len() == MAX_TOOLS_PER_CLIENT {
+    for (count, definition) in definitions.into_iter().enumerate() {
+        if count == MAX_TOOLS_PER_CLIENT {
             dropped.push(format!("more than {MAX_TOOLS_PER_CLIENT} tools; the rest is left out"));
             break;
         }

@@ -30,7 +30,7 @@ pub use self::{
     ledger::{CallRecord, Ledger, Outcome},
     view::{Entry, Placement, View},
 };
-use crate::catalog::{CallError, Content, Provider, Tool, ToolName, ToolOutput};
+use crate::catalog::{CallError, Content, Provider, Tool, ToolOutput};
 
 /// Arguments beyond this are refused before they are parsed.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
@@ -345,11 +345,6 @@ impl Chain {
         };
         self.caller.decide(origin, name, arguments, start)
     }
-}
-
-/// Names that a plugin may call, for [`Origin::Plugin`].
-pub fn granted(names: impl IntoIterator<Item = ToolName>) -> Origin {
-    Origin::Plugin(Arc::new(names.into_iter().map(|name| name.as_str().to_owned()).collect()))
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
+use indicatif::MultiProgress;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    catalog::{Catalog, Policy, State, ToolError, ToolOutput},
+    catalog::{Catalog, Client, Policy, State, ToolError, ToolOutput},
     config::Config,
     door::{Caller, Filter, Origin, View},
     model::Models,
@@ -29,6 +30,8 @@ pub struct Gateway {
     listener: Option<TcpListener>,
     shutdown: Option<BoxFuture<'static, ()>>,
     upstreams: Upstreams,
+    /// What is compiled right now, for whoever waits at a terminal.
+    progress: MultiProgress,
 }
 
 /// The tasks that keep upstream servers connected.
@@ -43,6 +46,13 @@ impl Upstreams {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+    }
+}
+
+impl Drop for Upstreams {
+    /// A gateway that is dropped without being stopped leaves nothing running.
+    fn drop(&mut self) {
+        self.stop.cancel();
     }
 }
 
@@ -77,11 +87,12 @@ impl Gateway {
         Caller::new(View::new(&self.catalog.snapshot(), &Filter::none(), None), origin, self.config.budget)
     }
 
-    /// Waits until every source has connected or failed once, at most for `limit`.
-    pub async fn settled(&self, limit: Duration) {
+    /// Waits until every source that matters has connected or failed once, at most for `limit`.
+    pub async fn settled(&self, limit: Duration, matters: impl Fn(&Client) -> bool) {
         let mut changes = self.catalog.changes();
         let all_settled = async {
-            while self.catalog.snapshot().clients().any(|client| client.state == State::Connecting) {
+            let waits = |client: &Arc<Client>| client.state == State::Connecting && matters(client);
+            while self.catalog.snapshot().clients().any(waits) {
                 if changes.changed().await.is_err() {
                     return;
                 }
@@ -180,6 +191,7 @@ impl Builder {
             listener: self.listener,
             shutdown: self.shutdown,
             upstreams: Upstreams::default(),
+            progress: MultiProgress::new(),
             config,
         };
         gateway.add_native(self.native, self.native_policy);

@@ -23,7 +23,7 @@ mod section;
 mod stdio;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -47,7 +47,10 @@ pub use self::{
     plugin::Plugin,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
 };
-use crate::catalog::{CallError, Cause, ClientName, ToolName};
+use crate::{
+    catalog::{CallError, Cause, ClientName, ToolName},
+    door::Chain,
+};
 
 /// The largest component that is compiled. Compiling takes time and memory in proportion.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
@@ -161,13 +164,13 @@ struct Inner {
     memory: Arc<MemoryBudget>,
     cache: Option<CodeCache>,
     /// Compiling takes every core it gets; one at a time is as fast and keeps its memory bounded.
-    compiling: tokio::sync::Mutex<()>,
+    compiling: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Sandbox {
     /// Makes the engine, and opens the cache; one that cannot be used is reported and done without.
     pub fn new(settings: &Settings) -> Result<Self, LoadError> {
-        let slots = settings.instances_per_depth * settings.depths;
+        let slots = settings.instances_per_depth * settings.depths.max(1);
         // A little more than can be asked for, so that a slot that is being cleared is never waited for.
         let engine = engine::engine(slots + slots / 12 + 1).map_err(|error| LoadError::Compile(error.into()))?;
         let link = |linker: wasmtime::Result<Linker<State>>| linker.map_err(|error| LoadError::Compile(error.into()));
@@ -178,10 +181,10 @@ impl Sandbox {
         Ok(Self(Arc::new(Inner {
             plugin_linker: link(plugin::linker(&engine))?,
             executor_linker: link(executor::linker(&engine))?,
-            admission: Admission::new(settings.depths, settings.instances_per_depth, settings.queue, settings.queue_wait),
+            admission: Admission::new(settings.depths.max(1), settings.instances_per_depth, settings.queue, settings.queue_wait),
             memory: MemoryBudget::new(settings.process_memory_bytes),
             cache,
-            compiling: tokio::sync::Mutex::new(()),
+            compiling: Arc::default(),
             engine,
         })))
     }
@@ -227,9 +230,14 @@ impl Sandbox {
         if Engine::detect_precompiled(&wasm).is_some() {
             return Err(LoadError::NotAComponent("it holds native code, which is never loaded from outside".into()));
         }
-        let _turn = self.0.compiling.lock().await;
+        let turn = self.0.compiling.clone().lock_owned().await;
         let sandbox = self.clone();
-        let compiled = tokio::task::spawn_blocking(move || sandbox.compile(&wasm)).await;
+        // The turn goes along: compiling goes on when nobody waits for it any more.
+        let compile = move || {
+            let _turn = turn;
+            sandbox.compile(&wasm)
+        };
+        let compiled = tokio::task::spawn_blocking(compile).await;
         compiled.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
     }
 
@@ -256,6 +264,10 @@ impl Sandbox {
         component.map_err(|error| LoadError::Compile(error.into()))
     }
 
+    fn cache_directory(&self) -> Option<&Path> {
+        self.0.cache.as_ref().map(CodeCache::directory)
+    }
+
     fn plugin_linker(&self) -> &Linker<State> {
         &self.0.plugin_linker
     }
@@ -272,7 +284,8 @@ impl Sandbox {
         start: Start,
         body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T, CallError> {
-        let _slot = self.0.admission.enter(depth).await.map_err(|_| CallError::Busy)?;
+        let deadline = start.chain.as_ref().map(Chain::deadline);
+        let _slot = self.0.admission.enter(depth, deadline).await.map_err(|_| CallError::Busy)?;
         instance::run(&self.0.engine, &self.0.memory, tool, start, body).await
     }
 }

@@ -74,7 +74,11 @@ fn target() -> Result<PathBuf, String> {
         }
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is for build scripts")?);
-    // Cargo marks the directory; another `target` above it, or none, is no surprise to it.
-    let marked = out.ancestors().find(|directory| directory.join("CACHEDIR.TAG").is_file());
-    marked.map(Path::to_path_buf).ok_or_else(|| format!("{} is in no target directory", out.display()))
+    let lost = || format!("{} is not where cargo puts what build scripts make", out.display());
+    let build = out.ancestors().find(|directory| directory.ends_with("build")).ok_or_else(lost)?;
+    // build → profile → target, with the triple between the last two where one was asked for.
+    let above = build.ancestors().nth(2).ok_or_else(lost)?;
+    let is_triple = above.file_name().is_some_and(|name| env::var_os("TARGET").is_some_and(|triple| name == triple));
+    let target = if is_triple { above.parent() } else { Some(above) };
+    target.map(Path::to_path_buf).ok_or_else(lost)
 }

@@ -60,7 +60,7 @@ async fn tools_that_may_run_are_run_and_the_model_has_the_last_word() {
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
     let expected = json!({
         "calls": [{"id": "[uuid]", "tool_call_id": "c1", "parent": null, "name": "desk-echo", "arguments": {"n": 1},
-                   "status": "ok", "duration_ms": "[ms]", "fuel": 7}],
+                   "status": "ok", "duration_ms": "[ms]", "fuel": 7, "result": "echo {\"n\":1}"}],
         "rounds": 1,
     });
     assert_eq!(masked(&answer), expected);

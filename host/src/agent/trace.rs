@@ -9,7 +9,7 @@
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
 //! ```
 //!
-//! `calls` holds every call in the order in which the model asked for them, each followed by those that it made in turn,
+//! A call that the model asked for has a `result` besides, the text that the model was told, up to 64 KiB of it. `calls` holds every call in the order in which the model asked for them, each followed by those that it made in turn,
 //! which name it as their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran has no
 //! `id`. `reason` is `needs_approval`, `not_offered` or `depth_limit`; `needs` tells which call inside a script waits.
 
@@ -23,10 +23,13 @@ use super::{
     usage::Usage,
 };
 use crate::{
-    catalog::CallError,
+    catalog::{CallError, cut},
     door::{CallId, CallRecord, Ledger, Outcome},
     model::{Object, object},
 };
+
+/// A result in the `airlock` object beyond this is cut: the model had all of it.
+const MAX_RESULT_BYTES: usize = 64 << 10;
 
 /// What was done so far.
 pub(super) struct Trace<'a> {
@@ -44,6 +47,8 @@ pub(super) struct Trace<'a> {
 struct Top {
     tool_call_id: String,
     id: Option<CallId>,
+    /// What the model was told, as far as there is room.
+    result: Option<String>,
     /// How it looks if the ledger has nothing of it.
     refused: Value,
 }
@@ -114,7 +119,11 @@ impl<'a> Trace<'a> {
         for top in &self.tops {
             match records.iter().find(|record| top.id == Some(record.id)) {
                 Some(record) => {
-                    calls.push(to_json(record, Some(&top.tool_call_id)));
+                    let mut call = to_json(record, Some(&top.tool_call_id));
+                    if let Some(result) = &top.result {
+                        call["result"] = result.as_str().into();
+                    }
+                    calls.push(call);
                     calls.extend(describe(&records, record.id));
                 }
                 None => calls.push(top.refused.clone()),
@@ -138,7 +147,10 @@ impl Top {
             "error": error,
             "duration_ms": 0.0,
         });
-        Self { tool_call_id: ended.call.id.clone(), id: ended.id, refused }
+        // A call that waits for an approval has no result.
+        let has_result = !matches!(ended.result, Err(CallError::NeedsApproval { .. }));
+        let result = has_result.then(|| cut(ended.text(), MAX_RESULT_BYTES));
+        Self { tool_call_id: ended.call.id.clone(), id: ended.id, result, refused }
     }
 }
 

@@ -104,10 +104,14 @@ impl ToolOutput {
         out
     }
 
-    /// Bytes that the answer takes, roughly: what bounds on results count.
+    /// Bytes that the answer takes, roughly: what bounds on results count. Each part after the first costs its
+    /// frame, so that a million empty ones are not free.
     pub fn size(&self) -> usize {
+        const FRAME: usize = 32;
+        let frames = FRAME * self.content.len().saturating_sub(1);
         let parts: usize = self.content.iter().map(Content::size).sum();
-        parts + self.structured.as_ref().map_or(0, |value| value.to_string().len())
+        let data = [&self.structured, &self.meta].into_iter().flatten().map(|value| value.to_string().len());
+        frames + parts + data.sum::<usize>()
     }
 }
 
@@ -130,10 +134,11 @@ impl Content {
     pub fn size(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
-            Self::Image { data, .. } | Self::Audio { data, .. } => data.len(),
-            Self::ResourceLink { uri, name, .. } => uri.len() + name.len(),
+            Self::Image { data, mime_type } | Self::Audio { data, mime_type } => data.len() + mime_type.len(),
+            Self::ResourceLink { uri, name, mime_type } => uri.len() + name.len() + mime_type.as_ref().map_or(0, String::len),
             Self::Resource { resource } => {
-                resource.uri.len() + resource.text.as_ref().map_or(0, String::len) + resource.blob.as_ref().map_or(0, String::len)
+                let optional = [&resource.mime_type, &resource.text, &resource.blob];
+                resource.uri.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
             }
         }
     }

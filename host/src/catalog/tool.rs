@@ -7,6 +7,8 @@ use super::{ClientName, ToolName};
 
 /// The longest name that MCP's guidance allows a tool (2025-11-25: 1 to 128 characters).
 const MAX_NAME: usize = 128;
+/// A title beyond this is cut.
+const MAX_TITLE: usize = 256;
 /// A description beyond this is cut: it goes into every request to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
 /// A schema beyond this is refused, as is one nested deeper than `serde_json` reads.
@@ -117,7 +119,7 @@ impl Tool {
             name: ToolName::new(client, &original),
             client: Some(client.clone()),
             original,
-            title: definition.title,
+            title: definition.title.map(|title| cut(title, MAX_TITLE)),
             description: cut(definition.description, MAX_DESCRIPTION),
             input_schema,
             output_schema,

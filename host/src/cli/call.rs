@@ -10,7 +10,8 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::{
-    catalog::{CallError, Content, ToolOutput},
+    catalog::{CallError, Client, Content, ToolOutput},
+    config::{Config, Source},
     door::{Caller, Origin},
     gateway::Gateway,
 };
@@ -49,20 +50,34 @@ struct Report<'a> {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let arguments = if args.arguments == "-" { input::stdin()? } else { args.arguments.clone() };
     args.config
-        .with_gateway(async |gateway, signals| {
-            let caller = gateway.caller(Origin::Caller);
-            let result = tokio::select! {
-                result = call(&caller, &args.name, &arguments) => result,
-                () = signals.next() => Err(CallError::Cancelled),
-            };
-            if args.json {
-                output::document(&report(&args.name, &caller, &result))?;
-            } else {
-                show(&result, gateway)?;
-            }
-            Ok(result.is_ok().into())
-        })
+        .with_gateway(
+            |config, client| may_take_part(config, client, &args.name),
+            async |gateway, signals| {
+                let caller = gateway.caller(Origin::Caller);
+                let result = tokio::select! {
+                    result = call(&caller, &args.name, &arguments) => result,
+                    () = signals.next() => Err(CallError::Cancelled),
+                };
+                if args.json {
+                    output::document(&report(&args.name, &caller, &result))?;
+                } else {
+                    show(&result, gateway)?;
+                }
+                Ok(result.is_ok().into())
+            },
+        )
         .await
+}
+
+/// Whether a call of `tool` can get to `client`: its own client, those that a plugin was granted, all that scripts see.
+fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
+    let client_of = |tool: &str| tool.split_once('-').map(|(client, _)| client.to_owned());
+    let Some(own) = client_of(tool) else { return client.policy.code_mode };
+    let granted = config.clients.iter().filter(|other| other.name.as_str() == own).flat_map(|plugin| match &plugin.source {
+        Source::Wasm(wasm) => wasm.grants.tools.as_slice(),
+        Source::Upstream(_) => &[],
+    });
+    client.name.as_str() == own || granted.filter_map(|tool| client_of(tool)).any(|granted| granted == client.name.as_str())
 }
 
 async fn call(caller: &Caller, name: &str, arguments: &str) -> Result<ToolOutput, CallError> {

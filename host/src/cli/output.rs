@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{catalog::CallError, config::ConfigError};
 
@@ -12,8 +12,11 @@ use crate::{catalog::CallError, config::ConfigError};
 #[derive(Debug, Serialize)]
 pub(super) struct Failure {
     /// Short and stable.
-    pub(super) code: &'static str,
+    pub(super) code: String,
     pub(super) message: String,
+    /// What a tool says besides as data; of a script, where it went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<Value>,
     /// What led to it, nearest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) causes: Vec<String>,
@@ -25,7 +28,13 @@ impl From<&CallError> for Failure {
             CallError::NeedsApproval { arguments, .. } => format!("{error}; it was called with {arguments}"),
             _ => error.to_string(),
         };
-        Self { code: error.code(), message, causes: causes(error) }
+        match error {
+            CallError::Tool(tool) => {
+                let code = tool.code.clone().unwrap_or_else(|| error.code().to_owned());
+                Self { code, message, details: tool.details.clone(), causes: Vec::new() }
+            }
+            _ => Self { code: error.code().to_owned(), message, details: None, causes: causes(error) },
+        }
     }
 }
 
@@ -36,7 +45,7 @@ impl From<&anyhow::Error> for Failure {
             None if error.is::<ConfigError>() => "config",
             None => "failed",
         };
-        Self { code, message: error.to_string(), causes: causes(error.as_ref()) }
+        Self { code: code.to_owned(), message: error.to_string(), details: None, causes: causes(error.as_ref()) }
     }
 }
 

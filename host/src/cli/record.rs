@@ -55,7 +55,9 @@ impl From<CallRecord> for NestedCall {
         let (status, error) = match record.outcome {
             Outcome::Ok => ("ok", None),
             Outcome::Cancelled => ("cancelled", None),
-            Outcome::Error { code, message } => ("error", Some(Failure { code, message, causes: Vec::new() })),
+            Outcome::Error { code, message } => {
+                ("error", Some(Failure { code: code.to_owned(), message, details: None, causes: Vec::new() }))
+            }
         };
         Self {
             name: record.name.to_string(),

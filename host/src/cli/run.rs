@@ -2,6 +2,7 @@
 
 use std::{future::Future, path::PathBuf};
 
+use anyhow::ensure;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -80,12 +81,16 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 
 async fn execute(args: &Args) -> anyhow::Result<Report> {
     let source = input::file(&args.script)?;
+    ensure!(!source.trim().is_empty(), "{} holds no script", args.script.display());
     let origin = if args.approve { Origin::Caller } else { Origin::Model };
     args.config
-        .with_gateway(async |gateway, signals| {
-            let script = run_script(&gateway.caller(origin), &source, signals.next()).await;
-            script.map_err(|error| explain(error, gateway))
-        })
+        .with_gateway(
+            |_, client| client.policy.code_mode,
+            async |gateway, signals| {
+                let script = run_script(&gateway.caller(origin), &source, signals.next()).await;
+                script.map_err(|error| explain(error, gateway))
+            },
+        )
         .await
 }
 

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use super::{output, signals::Signals};
 use crate::{
-    catalog::{CallError, State},
+    catalog::{CallError, Client, State},
     config::Config,
     gateway::Gateway,
 };
@@ -25,20 +25,22 @@ impl ConfigFile {
         Ok(Config::load(&self.path)?)
     }
 
-    /// Starts a gateway, waits for its sources, acts, and stops it again whatever came out. A signal ends each step; while
+    /// Starts a gateway, waits for the sources that it `needs`, acts, and stops it again whatever came out. A signal ends each step; while
     /// acting it is for `act` to say what that means.
     pub(super) async fn with_gateway<T>(
         &self,
+        needs: impl Fn(&Config, &Client) -> bool,
         act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let config = self.load()?;
+        let known = config.clone();
         let mut signals = Signals::catch()?;
         let gateway = tokio::select! {
             started = Gateway::builder(config).start() => started?,
             () = signals.next() => return Err(CallError::Cancelled.into()),
         };
         let is_settled = tokio::select! {
-            () = gateway.settled(SETTLE) => true,
+            () = gateway.settled(SETTLE, |client| needs(&known, client)) => true,
             () = signals.next() => false,
         };
         let result = if is_settled { act(&gateway, &mut signals).await } else { Err(CallError::Cancelled.into()) };

@@ -32,14 +32,17 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     args.config
-        .with_gateway(async |gateway, _| {
-            if args.json {
-                output::document(&document(gateway))?;
-            } else {
-                table(gateway)?;
-            }
-            Ok(Done::Yes)
-        })
+        .with_gateway(
+            |_, _| true,
+            async |gateway, _| {
+                if args.json {
+                    output::document(&document(gateway))?;
+                } else {
+                    table(gateway)?;
+                }
+                Ok(Done::Yes)
+            },
+        )
         .await
 }
 

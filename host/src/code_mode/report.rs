@@ -70,7 +70,10 @@ impl Report {
             FailureKind::Tool => ("runtime", ErrorKind::Internal, "script_tool"),
         };
         let mut text = format!("Execution {class} error:\n\n{}\n", cut(failure.rendered.trim().to_owned(), MAX_FAILURE));
-        let _ = write!(text, "\nHints:\n{}", self.hints());
+        let hints = self.hints();
+        if !hints.is_empty() {
+            let _ = write!(text, "\nHints:\n{hints}");
+        }
         if !self.printed.is_empty() {
             let _ = write!(text, "\nPrint Output:\n{}\n", self.printed);
         }
@@ -96,7 +99,7 @@ impl Report {
 
     /// What only the host knows; what the language has to say is in the failure itself.
     fn hints(&self) -> String {
-        let mut hints = String::from("  - Every run starts with a fresh scope: what is built in, and the servers listed below\n");
+        let mut hints = String::new();
         if !self.completed.is_empty() {
             let calls = self
                 .completed

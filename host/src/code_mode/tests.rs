@@ -582,7 +582,6 @@ async fn a_failure_tells_what_was_printed_and_what_was_already_done() {
      --> code.star:2:5
 
     Hints:
-      - Every run starts with a fresh scope: what is built in, and the servers listed below
       - These calls ran before the failure and are not undone; do not repeat those that change something: clock.now, github.create_issue (2 times)
 
     Print Output:

@@ -41,9 +41,9 @@ pub(super) struct File {
 pub(super) struct Server {
     /// IP address and port; port 0 takes a free one. Default: `127.0.0.1:8080`.
     pub(super) listen: Option<String>,
-    /// Whether every request needs a virtual key. Only a loopback address can be listened on without. Default: false.
-    #[serde(default)]
-    pub(super) require_virtual_key: bool,
+    /// Whether every request needs a virtual key. Only a loopback address can be listened on without. Default: true where
+    /// `governance.virtual_keys` has an active key, else false.
+    pub(super) require_virtual_key: Option<bool>,
     /// Host names that requests may carry in `Host` and `Origin`, besides loopback ones and `listen` itself.
     #[serde(default)]
     pub(super) allowed_hosts: Vec<String>,
@@ -100,6 +100,9 @@ pub(super) struct Mcp {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Client {
+    /// An identifier of the operator's own; nothing depends on it.
+    #[serde(rename = "client_id")]
+    _client_id: Option<String>,
     /// Its name, the prefix of its tools: a letter or `_`, then letters, digits or `_`, at most 32 characters.
     pub(super) name: String,
     /// What it is.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Config, ConfigError, KeyPath, Problem, Source};
-use crate::model;
+use crate::model::{self, Models};
 
 impl Config {
     /// Looks for every component, script and directory. `origin` names the configuration's file in the error. A gateway
@@ -13,7 +13,14 @@ impl Config {
         for provider in &self.providers {
             if let model::Kind::Scripted { script } = &provider.kind {
                 let key = KeyPath::default().member("providers").member(&provider.name).member("script");
-                problems.extend(missing(key, script, Path::is_file, "file"));
+                problems.extend(missing(key.clone(), script, Path::is_file, "file"));
+                if script.is_file()
+                    && let Err(error) = Models::new(std::slice::from_ref(provider))
+                {
+                    let message = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+                    let message = message.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+                    problems.push(Problem { key, message });
+                }
             }
         }
         for client in &self.clients {

@@ -18,6 +18,9 @@ pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     if text.len() > MAX_FILE_BYTES {
         return Err(Problem::of_file(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20)));
     }
+    if text.trim().is_empty() {
+        return Err(Problem::of_file("is empty; `{}` is the smallest configuration".to_owned()));
+    }
     serde_json::from_str(text).map(|Strict(value)| value).map_err(|error| {
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = error.to_string();

@@ -61,10 +61,11 @@ fn code_cache(env: Env<'_>) -> Option<PathBuf> {
 }
 
 fn tool_manager(place: &Place<'_>, file: &file::ToolManager) -> (agent::Settings, Budget, BindingLevel) {
-    let timeout = file.tool_execution_timeout.map(|timeout| timeout.0);
+    // Zero stands for the default, as it always did.
+    let timeout = file.tool_execution_timeout.map(|timeout| timeout.0).filter(|timeout| *timeout != Span::secs(0));
     let parallel_calls = place.member("max_parallel_tool_calls").count(file.max_parallel_tool_calls, 8, 1..=64) as usize;
     let agent = agent::Settings {
-        max_depth: place.member("max_agent_depth").count(file.max_agent_depth, 10, 1..=100),
+        max_depth: place.member("max_agent_depth").count(file.max_agent_depth.filter(|depth| *depth != 0), 10, 1..=100),
         parallel_calls,
         disable_auto_tool_inject: file.disable_auto_tool_inject,
     };

@@ -128,9 +128,11 @@ fn a_bare_timeout_is_seconds_where_it_always_was_and_refused_elsewhere() {
         error(&json!({"server": {"max_body": "1024"}})),
         @r#"server.max_body: found "1024", expected a size with its unit, such as "64MiB" or "512KiB""#
     );
+    let zero = good(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "0s", "max_agent_depth": 0}}}));
+    assert_eq!((zero.budget.deadline.as_secs(), zero.agent.max_depth), (30, 10), "zero stands for the default");
     assert_snapshot!(
-        error(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "0s"}}})),
-        @"mcp.tool_manager_config.tool_execution_timeout: must be from 1ms to 1h, found 0s"
+        error(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "2h"}}})),
+        @"mcp.tool_manager_config.tool_execution_timeout: must be from 1ms to 1h, found 2h"
     );
 }
 
@@ -155,7 +157,7 @@ fn syntax_errors_have_line_and_column() {
         error("{\"server\": {},\n \"server\": {}}"),
         @r#"gateway.json: line 2, column 9: the key "server" is written twice in one object"#
     );
-    assert_snapshot!(error(""), @"gateway.json: line 1, column 0: EOF while parsing a value");
+    assert_snapshot!(error(""), @"gateway.json: is empty; `{}` is the smallest configuration");
     assert_snapshot!(error("[]"), @"gateway.json: expected an object, found an array");
     assert_snapshot!(error(&" ".repeat(json::MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
 }

@@ -4,7 +4,6 @@
 /// Why a known key of a known object is refused, if it is. `owner` is the type's name in [`file`](super::file).
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
     let reason = match (owner, key) {
-        ("Client", "client_id") => "clients are known by their name; leave it out",
         ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => "it is only ever reported; leave it out",
         ("Client", "oauth_config" | "oauth_config_id" | "token_exchange" | "per_user_header_keys") => {
             "signing in to servers is not built yet; use `headers`"

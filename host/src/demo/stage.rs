@@ -49,7 +49,7 @@ impl Stage {
             let _ = stopped.await;
         };
         let gateway = Gateway::builder(config).listener(listener).shutdown(stopped).start().await?;
-        gateway.settled(SETTLE).await;
+        gateway.settled(SETTLE, |_| true).await;
         for client in gateway.catalog().snapshot().clients() {
             let reason = client.state.reason().unwrap_or("it did not connect in time");
             ensure!(client.state == State::Connected, "the source {} is not there: {reason}", client.name);

@@ -11,7 +11,10 @@ use std::{
 use serde::Serialize;
 
 use super::{CallId, Chain};
-use crate::catalog::{CallError, Content, ToolName, ToolOutput};
+use crate::catalog::{CallError, Content, ToolName, ToolOutput, cut};
+
+/// Arguments in a record beyond this are cut, and so no JSON any more.
+const MAX_ARGUMENT_BYTES: usize = 64 << 10;
 
 /// The calls of one request in the order in which they started.
 #[derive(Clone, Default)]
@@ -19,7 +22,7 @@ pub struct Ledger {
     records: Arc<Mutex<Vec<CallRecord>>>,
 }
 
-/// What a running call tells about itself as it goes, so that it is known of calls that fail or are dropped too.
+/// What a running call tells about itself as it goes, so that it is known of calls that fail too.
 pub(super) struct Report {
     fuel: AtomicU64,
     emitted: Mutex<Vec<Content>>,
@@ -42,6 +45,10 @@ impl Report {
 
     pub(super) fn emit(&self, part: Content) {
         self.emitted.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+    }
+
+    fn take_emitted(&self) -> Vec<Content> {
+        std::mem::take(&mut *self.emitted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn emitted(&self) -> Vec<Content> {
@@ -68,6 +75,8 @@ pub struct CallRecord {
     pub fuel: Option<u64>,
     /// What it sent ahead of its answer: a script's printed lines, a plugin's partial results.
     pub emitted: Vec<Content>,
+    started: Instant,
+    is_open: bool,
 }
 
 /// How a call ended.
@@ -88,23 +97,20 @@ pub enum Outcome {
 }
 
 impl Ledger {
-    /// A copy of the records.
+    /// A copy of the records. A call that still runs, or that nobody has come round to end, is told as far as it got.
     pub fn records(&self) -> Vec<CallRecord> {
-        self.lock().clone()
-    }
-
-    /// How many calls were started.
-    pub fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    /// Whether no call was started.
-    pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        let mut records = self.lock().clone();
+        for record in records.iter_mut().filter(|record| record.is_open) {
+            record.duration = record.started.elapsed();
+        }
+        records
     }
 
     /// Notes that a call starts. A call that is dropped half-way stays as cancelled.
     pub(super) fn open(&self, call: &Chain, name: ToolName, arguments: Arc<str>) -> Open {
+        // Of what is huge the beginning is kept: a request may make many calls, and all are told in its answer.
+        let arguments =
+            if arguments.len() > MAX_ARGUMENT_BYTES { cut(arguments.to_string(), MAX_ARGUMENT_BYTES).into() } else { arguments };
         let mut records = self.lock();
         records.push(CallRecord {
             id: call.id,
@@ -115,8 +121,10 @@ impl Ledger {
             duration: Duration::ZERO,
             fuel: None,
             emitted: Vec::new(),
+            started: Instant::now(),
+            is_open: true,
         });
-        Open { ledger: self.clone(), index: records.len() - 1, started: Instant::now(), report: call.report.clone() }
+        Open { ledger: self.clone(), index: records.len() - 1, report: call.report.clone() }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<CallRecord>> {
@@ -129,7 +137,6 @@ impl Ledger {
 pub(super) struct Open {
     ledger: Ledger,
     index: usize,
-    started: Instant,
     report: Arc<Report>,
 }
 
@@ -146,10 +153,11 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let duration = self.started.elapsed();
         let mut records = self.ledger.lock();
-        records[self.index].duration = duration;
-        records[self.index].fuel = self.report.fuel();
-        records[self.index].emitted = self.report.emitted();
+        let record = &mut records[self.index];
+        record.duration = record.started.elapsed();
+        record.is_open = false;
+        record.fuel = self.report.fuel();
+        record.emitted = self.report.take_emitted();
     }
 }

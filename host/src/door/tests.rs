@@ -5,7 +5,7 @@ use proptest::{prelude::*, sample::subsequence};
 use serde_json::json;
 
 use super::*;
-use crate::catalog::{Catalog, ClientName, OwnTools, Policy, ToolDefinition, Whitelist};
+use crate::catalog::{Catalog, ClientName, OwnTools, Policy, ToolDefinition, ToolName, Whitelist};
 
 /// Answers with the name it was called by.
 struct Echo;
@@ -98,7 +98,8 @@ fn origin() -> impl Strategy<Value = Origin> {
         Just(Origin::Script),
         Just(Origin::Caller),
         Just(Origin::McpClient),
-        subsequence(names, 0..=count).prop_map(granted),
+        subsequence(names, 0..=count)
+            .prop_map(|names| Origin::Plugin(Arc::new(names.iter().map(|name| name.as_str().to_owned()).collect()))),
     ]
 }
 

@@ -81,8 +81,10 @@ impl Gateway {
             return Ok(());
         }
         let bytes: Arc<[u8]> = guests::STARLARK.into();
-        let executor =
-            self.with_progress("the script executor", &bytes, self.sandbox.executor(bytes.clone(), Limits::SCRIPT)).await?;
+        let budget = &self.config.budget;
+        let host_calls = Limits::SCRIPT.host_calls.saturating_add(budget.nested_calls);
+        let limits = Limits { deadline: budget.deadline, host_calls, ..Limits::SCRIPT };
+        let executor = self.with_progress("the script executor", &bytes, self.sandbox.executor(bytes.clone(), limits)).await?;
         let code_mode = CodeMode::new(Arc::new(executor), self.config.binding_level);
         self.catalog.set_meta_tools(code_mode.into_own_tools());
         Ok(())
@@ -94,7 +96,7 @@ impl Gateway {
             return load.await;
         }
         let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("a template that parses");
-        let spinner = ProgressBar::new_spinner().with_style(style);
+        let spinner = self.progress.add(ProgressBar::new_spinner().with_style(style));
         spinner.set_message(format!("compiling {what} ({} KiB) to native code, once", wasm.len() / 1024));
         spinner.enable_steady_tick(Duration::from_millis(120));
         let loaded = load.await;
@@ -114,8 +116,12 @@ async fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
 }
 
 fn report_dropped(client: &ClientName, dropped: &[String]) {
-    for reason in dropped {
+    const TOLD: usize = 10;
+    for reason in dropped.iter().take(TOLD) {
         warn!(%client, reason, "tool left out");
+    }
+    if dropped.len() > TOLD {
+        warn!(%client, more = dropped.len() - TOLD, "more tools left out");
     }
 }
 

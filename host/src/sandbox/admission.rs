@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -38,15 +38,16 @@ impl Admission {
         Self { levels: (0..levels).map(level).collect(), wait }
     }
 
-    /// Takes a slot for a call at `depth` (from 1), waiting in a bounded queue for a bounded time.
-    pub(super) async fn enter(&self, depth: u32) -> Result<Slot, Full> {
+    /// Takes a slot for a call at `depth` (from 1), waiting in a bounded queue for a bounded time, at most until `deadline`.
+    pub(super) async fn enter(&self, depth: u32, deadline: Option<Instant>) -> Result<Slot, Full> {
         let last = self.levels.len() - 1;
         let level = &self.levels[last.min(depth.saturating_sub(1) as usize)];
         if let Ok(permit) = level.slots.clone().try_acquire_owned() {
             return Ok(Slot { _permit: permit });
         }
         let _place = Place::take(level)?;
-        match tokio::time::timeout(self.wait, level.slots.clone().acquire_owned()).await {
+        let wait = deadline.map_or(self.wait, |deadline| self.wait.min(deadline.saturating_duration_since(Instant::now())));
+        match tokio::time::timeout(wait, level.slots.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(Slot { _permit: permit }),
             _ => Err(Full),
         }
@@ -81,15 +82,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn past_the_slots_callers_queue_and_past_the_queue_they_are_turned_away() {
         let admission = Admission::new(2, 1, 1, Duration::from_secs(5));
-        let first = admission.enter(1).await.expect("room");
-        let mut second = Box::pin(admission.enter(1));
+        let first = admission.enter(1, None).await.expect("room");
+        let mut second = Box::pin(admission.enter(1, None));
         assert!((&mut second).now_or_never().is_none(), "it waits");
-        assert!(admission.enter(1).await.is_err(), "the queue is full");
-        assert!(admission.enter(2).await.is_ok(), "other depths are not affected");
+        assert!(admission.enter(1, None).await.is_err(), "the queue is full");
+        assert!(admission.enter(2, None).await.is_ok(), "other depths are not affected");
         drop(first);
         let second = second.await.expect("its turn came");
-        assert!(admission.enter(1).await.is_err(), "it waits no longer than it may");
+        assert!(admission.enter(1, None).await.is_err(), "it waits no longer than it may");
+        assert!(admission.enter(1, Some(Instant::now())).await.is_err(), "nor past its deadline");
         drop(second);
-        assert!(admission.enter(1).await.is_ok(), "a caller that gave up left no trace");
+        assert!(admission.enter(1, None).await.is_ok(), "a caller that gave up left no trace");
     }
 }

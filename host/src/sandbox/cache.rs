@@ -38,6 +38,11 @@ impl CodeCache {
         Ok(Self { directory: directory.to_owned() })
     }
 
+    /// Where it is.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Whether `wasm` would be found.
     pub(super) fn holds(&self, engine: &Engine, wasm: &[u8]) -> bool {
         self.path(engine, wasm).exists()

@@ -8,6 +8,10 @@ use crate::catalog::{Annotations, CallError, Content, ErrorKind, Resource, Tool,
 
 /// A guest's error text beyond this is cut: it is meant for a model.
 const MAX_ERROR_BYTES: usize = 4 << 10;
+/// A media type beyond this is none.
+const MAX_MIME_BYTES: usize = 255;
+/// Details of an error beyond this are left out.
+const MAX_DETAILS_BYTES: usize = 64 << 10;
 
 /// What a guest says is JSON, and is not.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +26,11 @@ fn parse(field: &'static str, text: &str) -> Result<Value, NotJson> {
     serde_json::from_str(text).map_err(|source| NotJson { field, source })
 }
 
+/// Bytes of JSON text in an answer.
+pub(super) fn json_bytes(output: &wit::ToolOutput) -> usize {
+    [&output.structured, &output.meta].into_iter().flatten().map(String::len).sum()
+}
+
 pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, NotJson> {
     Ok(ToolOutput {
         content: output.content.into_iter().map(content_from_guest).collect(),
@@ -33,8 +42,12 @@ pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, N
 pub(super) fn content_from_guest(part: wit::Content) -> Content {
     match part {
         wit::Content::Text(part) => Content::Text { text: part.text },
-        wit::Content::Image(part) => Content::Image { data: BASE64.encode(part.data), mime_type: part.mime_type },
-        wit::Content::Audio(part) => Content::Audio { data: BASE64.encode(part.data), mime_type: part.mime_type },
+        wit::Content::Image(part) => {
+            Content::Image { data: BASE64.encode(part.data), mime_type: cut(part.mime_type, MAX_MIME_BYTES) }
+        }
+        wit::Content::Audio(part) => {
+            Content::Audio { data: BASE64.encode(part.data), mime_type: cut(part.mime_type, MAX_MIME_BYTES) }
+        }
         wit::Content::ResourceLink(part) => Content::ResourceLink {
             name: part.name.unwrap_or_else(|| part.uri.clone()),
             uri: part.uri,
@@ -57,8 +70,8 @@ pub(super) fn error_from_guest(error: wit::ToolError) -> ToolError {
         code: error.code.map(|code| cut(code, 128)),
         message: cut(error.message, MAX_ERROR_BYTES),
         retry_after_ms: error.retry_after_ms,
-        // Details are for machines; what does not parse is of no use to them.
-        details: error.details.and_then(|text| serde_json::from_str(&text).ok()),
+        // Details are for machines; what does not parse is of no use to them, and what is huge is no detail.
+        details: error.details.filter(|text| text.len() <= MAX_DETAILS_BYTES).and_then(|text| serde_json::from_str(&text).ok()),
     }
 }
 

@@ -7,8 +7,10 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, Po
 
 /// Instances a component may need: wit-component makes three or four core instances of one guest.
 const CORE_INSTANCES_PER_COMPONENT: u32 = 8;
-/// Mappings that one slot of the pool may come to use: two for its stack, four for its memory. Measured.
-const MAPPINGS_PER_SLOT: u32 = 6;
+const MEMORIES_PER_COMPONENT: u32 = 2;
+const TABLES_PER_COMPONENT: u32 = 4;
+/// Mappings that one slot of the pool may come to use: two for its stack, four for each memory. Measured.
+const MAPPINGS_PER_SLOT: u32 = 2 + 4 * MEMORIES_PER_COMPONENT;
 /// The largest memory that any limit may grant: the ceiling below the store's own limiter.
 pub(super) const MAX_MEMORY_BYTES: usize = 1 << 30;
 /// The largest number of table elements that any limit may grant. The pool reserves eight bytes for each.
@@ -43,13 +45,14 @@ fn mappings_suffice(slots: u32) -> Result<(), &'static str> {
 fn pool(slots: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
-        .total_core_instances(slots * 4)
-        .total_memories(slots)
-        .total_tables(slots * 2)
+        // As many as every component could take, so that no greedy one uses up what others count on.
+        .total_core_instances(slots * CORE_INSTANCES_PER_COMPONENT)
+        .total_memories(slots * MEMORIES_PER_COMPONENT)
+        .total_tables(slots * TABLES_PER_COMPONENT)
         .total_stacks(slots)
         .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT)
-        .max_memories_per_component(2)
-        .max_tables_per_component(4)
+        .max_memories_per_component(MEMORIES_PER_COMPONENT)
+        .max_tables_per_component(TABLES_PER_COMPONENT)
         .max_memories_per_module(1)
         .max_tables_per_module(2)
         .max_memory_size(MAX_MEMORY_BYTES)
@@ -83,6 +86,8 @@ fn config(strategy: InstanceAllocationStrategy) -> Config {
         .wasm_relaxed_simd(false)
         .relaxed_simd_deterministic(true)
         .cranelift_nan_canonicalization(true)
+        // Threads, exceptions, typed function references and GC types have no switch here: the crate features that bring them
+        // are left out, and a test holds that components with them are refused.
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_tail_call(false)

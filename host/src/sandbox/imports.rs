@@ -43,15 +43,15 @@ fn charge(store: &mut StoreContextMut<'_, State>, base: u64, bytes: usize) -> wa
     burn(store, base + bytes as u64)
 }
 
-/// Charges for what a host call returns.
+/// Charges for what a host call takes or returns.
+///
+/// The store's own fuel is left alone: setting it starts a new slice, so a guest that keeps calling the host would never give
+/// way. What the host charges is a debt beside it, looked at here and when the call ends.
 fn burn(store: &mut StoreContextMut<'_, State>, fuel: u64) -> wasmtime::Result<()> {
-    match store.get_fuel()?.checked_sub(fuel) {
-        Some(left) => store.set_fuel(left),
-        None => {
-            store.set_fuel(0)?;
-            Err(Trap::OutOfFuel.into())
-        }
-    }
+    let left = store.get_fuel()?;
+    let state = store.data_mut();
+    state.fuel_debt = state.fuel_debt.saturating_add(fuel);
+    if state.fuel_debt > left { Err(Trap::OutOfFuel.into()) } else { Ok(()) }
 }
 
 impl State {

@@ -51,6 +51,10 @@ pub(super) struct State {
     pub(super) limiter: Limiter,
     pub(super) deadline: Instant,
     pub(super) host_calls_left: u32,
+    /// Fuel that host calls cost, beside what the store has burnt itself.
+    pub(super) fuel_debt: u64,
+    /// Bytes of answers that the guest may still be given by the tools it calls.
+    pub(super) answer_bytes_left: usize,
     pub(super) log_lines_left: u32,
     pub(super) emit_bytes_left: usize,
     /// Why the host ended the guest, if it did.
@@ -84,6 +88,8 @@ impl State {
             limiter: Limiter::new(&limits, memory),
             deadline,
             host_calls_left: limits.host_calls,
+            fuel_debt: 0,
+            answer_bytes_left: limits.copied_bytes.saturating_mul(8),
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
             stopped: None,
@@ -112,7 +118,9 @@ pub(super) async fn run<T>(
     let limits = start.limits;
     let mut store = Store::new(engine, State::new(start, memory));
     let deadline = store.data().deadline;
-    let allowed = deadline.saturating_duration_since(Instant::now());
+    let left = deadline.saturating_duration_since(Instant::now());
+    // As configured where the call had all of it; to the millisecond where its chain had less left.
+    let allowed = if left + Duration::from_millis(1) >= limits.deadline { limits.deadline } else { round(left) };
     let prepared = prepare(&mut store, &limits);
     let ended = match prepared {
         Ok(()) => {
@@ -125,13 +133,23 @@ pub(super) async fn run<T>(
         }
         Err(error) => Ended::Returned(Err(error)),
     };
-    let fuel_left = store.get_fuel().unwrap_or(0);
+    let burnt = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
     // A store is never used after its call, so its state can be taken apart.
     let state = store.into_data();
+    let spent = burnt.saturating_add(state.fuel_debt);
     if let Some(chain) = &state.chain {
-        chain.report_fuel(limits.fuel.saturating_sub(fuel_left));
+        chain.report_fuel(spent.min(limits.fuel));
+    }
+    // A guest may compute on after its last host call without looking at what that cost.
+    if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
+        return Err(CallError::Fuel { tool: tool.clone(), limit: limits.fuel });
     }
     outcome::classify(tool, ended, state)
+}
+
+/// To the millisecond above.
+fn round(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
 }
 
 fn prepare(store: &mut Store<State>, limits: &Limits) -> wasmtime::Result<()> {

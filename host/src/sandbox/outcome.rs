@@ -32,8 +32,10 @@ pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) ->
         Some(Trap::OutOfFuel) => CallError::Fuel { tool, limit: state.limits.fuel },
         Some(Trap::StackOverflow) => CallError::Stack { tool },
         // A Rust guest that cannot allocate aborts, and what it says is `unreachable`.
-        Some(_) if state.limiter.starved => CallError::Busy,
-        Some(_) if state.limiter.denied => CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 },
+        Some(Trap::UnreachableCodeReached) if state.limiter.starved => CallError::Busy,
+        Some(Trap::UnreachableCodeReached) if state.limiter.denied => {
+            CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 }
+        }
         Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(trap, &error, &state)) },
         None if is_pool_full(&error) => CallError::Busy,
         None if format!("{error:#}").contains(COPIES_TOO_MUCH) => {

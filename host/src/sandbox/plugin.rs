@@ -8,7 +8,7 @@ use wasmtime::component::{Component, Linker, Resource};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
 use super::{
-    Access, Grants, Limits, LoadError, Sandbox,
+    Access, Directory, Grants, Limits, LoadError, Sandbox,
     bindings::plugin::{ToolPlugin, ToolPluginPre},
     convert, imports,
     instance::{CallHandle, Speaker, Start, State},
@@ -28,7 +28,9 @@ const DESCRIBE: Limits = Limits {
     ..Limits::PLUGIN
 };
 /// The longest random string that a guest may ask for at once.
-const MAX_RANDOM_BYTES: u64 = 64 << 10;
+///
+/// The engine does not charge WASI calls, so this bounds what one slice of a guest can make the host compute.
+const MAX_RANDOM_BYTES: u64 = 4 << 10;
 
 /// A compiled and linked plugin with what its operator lends it.
 pub struct Plugin {
@@ -60,7 +62,7 @@ impl Plugin {
         let pre = sandbox.plugin_linker().instantiate_pre(component).and_then(ToolPluginPre::new);
         let pre = pre.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })?;
         for directory in &grants.directories {
-            check_directory(&directory.path)?;
+            check_directory(directory, sandbox.cache_directory())?;
         }
         let origin = Origin::Plugin(Arc::new(grants.tools.iter().cloned().collect()));
         Ok(Self { sandbox, client, pre, limits, grants, origin })
@@ -82,7 +84,7 @@ impl Plugin {
             origin: Origin::Plugin(Arc::default()),
             speaker: Speaker::Plugin(self.client.clone()),
             limits: DESCRIBE,
-            wasi: WasiCtxBuilder::new().build(),
+            wasi: WasiCtxBuilder::new().max_random_size(MAX_RANDOM_BYTES).build(),
         };
         let answered = self
             .sandbox
@@ -119,16 +121,21 @@ impl Plugin {
             })
             .await?;
         let output = answer.map_err(|error| CallError::Tool(convert::error_from_guest(error)))?;
+        let too_large = || CallError::ResultTooLarge { tool: name.clone(), limit_bytes: self.limits.result_bytes as u64 };
+        // Before it is parsed: a parsed document takes many times its text.
+        if convert::json_bytes(&output) > self.limits.result_bytes {
+            return Err(too_large());
+        }
         let output = convert::output_from_guest(output)
             .map_err(|error| CallError::BadResult { tool: name.clone(), cause: error.into() })?;
         if output.size() > self.limits.result_bytes {
-            return Err(CallError::ResultTooLarge { tool: name.clone(), limit_bytes: self.limits.result_bytes as u64 });
+            return Err(too_large());
         }
         Ok(output)
     }
 
-    /// WASI as granted: the directories, output that goes to the log, and nothing else. The environment, arguments and
-    /// standard input are empty, and there is no network.
+    /// WASI as granted: the directories, output that goes to the log, clocks and randomness, and nothing else. The environment,
+    /// arguments and standard input are empty, and there is no network.
     fn wasi(&self) -> Result<WasiCtx, crate::catalog::Cause> {
         let mut wasi = WasiCtxBuilder::new();
         wasi.max_random_size(MAX_RANDOM_BYTES);
@@ -150,12 +157,17 @@ impl Provider for Plugin {
     }
 }
 
-/// Says at load, and not at the first call, that a granted directory is not there.
-fn check_directory(path: &Path) -> Result<(), LoadError> {
-    let refuse = |reason: String| LoadError::Directory { path: path.to_owned(), reason };
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(refuse("it is not a directory".into())),
-        Err(error) => Err(refuse(error.to_string())),
+/// Says at load, and not at the first call, that a granted directory is not there, or may not be granted: whoever can write to
+/// the cache of native code can run any code in this process.
+fn check_directory(directory: &Directory, cache: Option<&Path>) -> Result<(), LoadError> {
+    let refuse = |reason: String| LoadError::Directory { path: directory.path.clone(), reason };
+    let path = directory.path.canonicalize().map_err(|error| refuse(error.to_string()))?;
+    if !path.is_dir() {
+        return Err(refuse("it is not a directory".into()));
     }
+    let holds = |cache: &Path| cache.canonicalize().is_ok_and(|cache| cache.starts_with(&path) || path.starts_with(&cache));
+    if directory.access == Access::ReadWrite && cache.is_some_and(holds) {
+        return Err(refuse("it holds the gateway's cache of compiled code, which no plugin may write to".into()));
+    }
+    Ok(())
 }

@@ -6,28 +6,43 @@ use super::{
     App, Sender,
     respond::{self, Reply},
 };
-use crate::catalog::{Client, Tool, Whitelist};
+use crate::{
+    catalog::{Client, Tool, Whitelist},
+    door::Origin,
+};
 
-/// Lists every client with all its tools, callable or not. The configuration holds more; what could be a secret is not here. They
-/// are the same for every sender.
-pub(super) fn clients(app: &App, _: &Sender) -> Reply {
-    let clients: Vec<Value> = app.catalog.snapshot().clients().map(|client| describe(client)).collect();
+/// Lists every client with all its tools, callable or not; what could be a secret is not here. The holder of a virtual key is
+/// no operator: it is shown what its key opens, and neither what is closed to it nor why a source is away.
+pub(super) fn clients(app: &App, sender: &Sender) -> Reply {
+    let snapshot = app.catalog.snapshot();
+    let clients: Vec<Value> = match &sender.key {
+        None => snapshot.clients().map(|client| describe(client, true, |_| true)).collect(),
+        Some(_) => {
+            let caller = app.caller(sender, Origin::Caller);
+            let visible = |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
+            let opened = snapshot.clients().filter(|client| client.tools.iter().any(|tool| visible(tool)));
+            opened.map(|client| describe(client, false, visible)).collect()
+        }
+    };
     let count = clients.len();
     respond::json(&json!({"clients": clients, "count": count, "total_count": count, "limit": count, "offset": 0}))
 }
 
-fn describe(client: &Client) -> Value {
+fn describe(client: &Client, is_for_operator: bool, visible: impl Fn(&Tool) -> bool) -> Value {
     let mut out = json!({
         "config": {
             "name": client.name.as_str(),
             "connection_type": client.connection_type,
             "is_code_mode_client": client.policy.code_mode,
-            "tools_to_execute": names(&client.policy.execute),
-            "tools_to_auto_execute": names(&client.policy.auto_execute),
         },
-        "tools": client.tools.iter().map(|tool| describe_tool(tool)).collect::<Vec<_>>(),
+        "tools": client.tools.iter().filter(|tool| visible(tool)).map(|tool| describe_tool(tool)).collect::<Vec<_>>(),
         "state": client.state.name(),
     });
+    if !is_for_operator {
+        return out;
+    }
+    out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
+    out["config"]["tools_to_auto_execute"] = names(&client.policy.auto_execute).into();
     if let Some(reason) = client.state.reason() {
         out["last_failure"] = json!({"message": reason});
     }

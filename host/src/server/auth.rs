@@ -28,7 +28,8 @@ fn credential(headers: &HeaderMap) -> Option<&[u8]> {
     let value = |name: &str| headers.get(name).map(http::HeaderValue::as_bytes);
     let bearer = value(header::AUTHORIZATION.as_str()).and_then(bearer);
     let own = value(OWN_HEADER).map(<[u8]>::trim_ascii);
-    own.or_else(|| bearer.filter(is_virtual)).or_else(|| value("x-api-key").map(<[u8]>::trim_ascii).filter(is_virtual))
+    let shared = |name| value(name).map(<[u8]>::trim_ascii).filter(is_virtual);
+    own.or_else(|| bearer.filter(is_virtual)).or_else(|| shared("x-api-key")).or_else(|| shared("x-goog-api-key"))
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
@@ -58,12 +59,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_in_three_headers_and_the_first_decides() {
+    fn a_key_is_found_in_four_headers_and_the_first_decides() {
         for (headers, name) in [
             (&[("x-bf-vk", "plain")][..], "odd"),
             (&[("authorization", "Bearer sk-bf-1")], "ann"),
             (&[("authorization", "bearer SK-BF-2")], "bob"),
             (&[("x-api-key", "sk-bf-1")], "ann"),
+            (&[("x-goog-api-key", "sk-bf-1")], "ann"),
+            (&[("x-api-key", "SK-BF-2"), ("x-goog-api-key", "sk-bf-1")], "bob"),
             (&[("x-bf-vk", "SK-BF-2"), ("authorization", "Bearer sk-bf-1")], "bob"),
             (&[("authorization", "Bearer other"), ("x-api-key", "sk-bf-1")], "ann"),
         ] {

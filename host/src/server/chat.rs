@@ -18,7 +18,7 @@ pub(super) async fn complete(app: &App, sender: Sender, request: Request<Incomin
     if !matches!(body.get("messages"), Some(Value::Array(_))) {
         return Err(ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages"));
     }
-    if body.get("stream") == Some(&Value::Bool(true)) {
+    if !matches!(body.get("stream"), None | Some(Value::Null | Value::Bool(false))) {
         let message = "streaming is not supported; leave `stream` out or set it to false";
         return Err(ApiError::bad_request("unsupported_value", message).about("stream"));
     }

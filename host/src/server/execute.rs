@@ -6,7 +6,7 @@
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
@@ -49,7 +49,11 @@ fn refusal(error: &CallError) -> ApiError {
     match error {
         CallError::Busy => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", error.code(), error.to_string())
             .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")),
-        _ => ApiError::bad_request(error.code(), error.to_string()),
+        // The status is what this API always had; the type says whose fault it was.
+        CallError::NotFound { .. } | CallError::BadArguments { .. } | CallError::NeedsApproval { .. } => {
+            ApiError::bad_request(error.code(), error.to_string())
+        }
+        _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string()),
     }
 }
 
@@ -62,6 +66,12 @@ fn extension(ledger: &Ledger, id: CallId) -> Object {
     }
     extension.insert("calls".to_owned(), agent::describe(&records, id).into());
     extension
+}
+
+/// Reads an object and nothing else: serde would take an array for a struct as well.
+fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    let object: Object = serde_json::from_slice(bytes)?;
+    serde_json::from_value(object.into())
 }
 
 /// Which of OpenAI's APIs a call is written for.
@@ -115,13 +125,18 @@ impl Format {
 
     fn read(self, bytes: &[u8]) -> Result<Call, ApiError> {
         let (id, function) = match self {
-            Self::Chat => serde_json::from_slice::<ChatCall>(bytes).map(|call| (call.id, call.function)),
-            Self::Responses => serde_json::from_slice::<ResponsesCall>(bytes).map(|call| (call.call_id, Some(call.function))),
+            Self::Chat => from_object::<ChatCall>(bytes).map(|call| (call.id, call.function)),
+            Self::Responses => from_object::<ResponsesCall>(bytes).map(|call| (call.call_id, Some(call.function))),
         }
         .map_err(|error| ApiError::bad_request("invalid_json", format!("Invalid request format: {error}")))?;
         let function = function.unwrap_or(Function { name: None, arguments: None });
         let name = function.name.filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| ApiError::bad_request("missing_name", "Tool function name is required").about("name"))?;
+        let (place, example) = match self {
+            Self::Chat => ("function.name", r#"{"function": {"name": …, "arguments": …}}"#),
+            Self::Responses => ("name", r#"{"name": …, "arguments": …} with format=responses"#),
+        };
+        let missing = || format!("Tool function name is required: no `{place}` in the body, expected {example}");
+        let name = name.ok_or_else(|| ApiError::bad_request("missing_name", missing()).about(place))?;
         Ok(Call { id, name, arguments: function.arguments.unwrap_or_default() })
     }
 

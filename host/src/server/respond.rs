@@ -89,7 +89,7 @@ impl ApiError {
 
     pub(super) fn wrong_method(allowed: &[Method]) -> Self {
         let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-        let message = format!("this path answers to {allowed} alone");
+        let message = format!("this path takes {allowed}");
         let error = Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "method_not_allowed", message);
         error.with_header(header::ALLOW, HeaderValue::try_from(allowed).expect("method names are header text"))
     }

@@ -110,7 +110,7 @@ impl Keeper {
         let dropped = self.catalog.publish(client, tools, self.server.clone());
         listing::complain(client, &dropped);
         let version = link.peer().peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default();
-        info!(%client, version, tools = count - dropped.len().min(count), "upstream server connected");
+        info!(%client, version, tools = count - dropped.len().min(count), "upstream server listed its tools");
     }
 
     fn report(&self, failure: &Failure) {

@@ -9,7 +9,10 @@ use super::{
     },
     Place, plugin, upstream,
 };
-use crate::catalog::{ClientName, Policy};
+use crate::{
+    catalog::{ClientName, Policy},
+    native,
+};
 
 /// The names of all clients, disabled ones included, so that a key may keep its row for one.
 pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<ClientName> {
@@ -17,6 +20,12 @@ pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<Cli
     for (index, client) in clients.iter().enumerate() {
         let place = place.element(index).member("name");
         let Some(name) = place.accept(ClientName::parse(&client.name)) else { continue };
+        if name.as_str() == native::CLIENT {
+            place.refuse(format_args!(
+                "{:?} is what tools of an embedding program are called; choose another name",
+                native::CLIENT
+            ));
+        }
         if !names.insert(name) {
             place.refuse(format_args!("another client is named {:?} already", client.name));
         }

@@ -66,7 +66,8 @@ fn limits(place: &Place<'_>, file: &file::Limits) -> Limits {
     Limits {
         fuel: place.member("fuel").within(file.fuel, base.fuel, 1_000..=1_000_000_000_000),
         cpu: place.member("cpu_time").within(file.cpu_time, Span(base.cpu), ms..=Span::secs(5 * 60)).0,
-        deadline: place.member("deadline").within(file.deadline, Span(base.deadline), ms..=Span::secs(60 * 60)).0,
+        // Without a word a call has what `tool_execution_timeout` gives it.
+        deadline: place.member("deadline").within(file.deadline, Span::secs(60 * 60), ms..=Span::secs(60 * 60)).0,
         memory_bytes: size(place, "memory", file.memory, base.memory_bytes, Size::kib(64)..=Size::mib(1 << 10)),
         table_elements: place.member("table_elements").count(file.table_elements, 20_000, 0..=20_000) as usize,
         handles: place.member("handles").count(file.handles, 1_024, 1..=65_536) as usize,

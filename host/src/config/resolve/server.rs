@@ -17,7 +17,8 @@ pub(super) fn resolve(place: &Place<'_>, file: file::Server, has_active_key: boo
     let waits = Span::millis(1)..=Span::secs(60 * 60);
     let settings = server::Settings {
         listen: listen(&place.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
-        require_virtual_key: file.require_virtual_key,
+        // A key that one may leave out protects nothing, so that has to be asked for.
+        require_virtual_key: file.require_virtual_key.unwrap_or(has_active_key),
         allowed_hosts: hosts(&place.member("allowed_hosts"), file.allowed_hosts),
         max_body_bytes: place.member("max_body").within(file.max_body, Size::mib(16), Size::kib(1)..=Size::mib(256)).bytes(),
         max_header_bytes: place.member("max_header").within(file.max_header, Size::kib(64), Size::kib(8)..=Size::mib(1)).bytes(),

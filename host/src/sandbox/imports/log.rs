@@ -3,7 +3,7 @@
 use tracing::{debug, error, info, trace, warn};
 use wasmtime::component::Linker;
 
-use super::{BASE_FUEL, charge};
+use super::{BASE_FUEL, burn};
 use crate::{
     catalog::{Content, cut},
     sandbox::{
@@ -18,7 +18,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut log = linker.instance("airlock:host/log@0.1.0")?;
     log.func_wrap("write", |mut store, (level, message, fields): (Level, String, Fields)| {
         let bytes = message.len() + fields.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        charge(&mut store, BASE_FUEL, bytes)?;
+        // Not counted among the host calls: lines have a limit of their own, past which they are dropped.
+        burn(&mut store, BASE_FUEL + (bytes + 48 * fields.len()) as u64)?;
         store.data_mut().log(level, message, &fields);
         Ok(())
     })
@@ -39,7 +40,7 @@ impl State {
             }
             Speaker::Plugin(plugin) => {
                 let line = printable(&line);
-                let fields = printable(&cut(format!("{fields:?}"), self.limits.log_line_bytes));
+                let fields = printable_fields(fields, self.limits.log_line_bytes);
                 match level {
                     Level::Trace => trace!(%plugin, line, fields, "plugin log"),
                     Level::Debug => debug!(%plugin, line, fields, "plugin log"),
@@ -50,6 +51,19 @@ impl State {
             }
         }
     }
+}
+
+/// As many fields as there is room for, as `key=value`.
+fn printable_fields(fields: &[(String, String)], limit: usize) -> String {
+    let mut text = String::new();
+    for (key, value) in fields {
+        if text.len() + key.len() + value.len() > limit {
+            text.push_str(" …");
+            break;
+        }
+        text.extend([" ", key, "=", value]);
+    }
+    printable(text.trim_start())
 }
 
 /// A guest's text without what would act on a terminal.

@@ -4,6 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::{error, warn};
 use wasmtime::{StoreContextMut, component::Linker};
 
 use super::{BASE_FUEL, TOOL_FUEL, burn, charge};
@@ -77,7 +78,7 @@ async fn call(mut store: StoreContextMut<'_, State>, request: CallRequest) -> wa
 }
 
 async fn call_batch(mut store: StoreContextMut<'_, State>, requests: Vec<CallRequest>) -> wasmtime::Result<Vec<GuestResult>> {
-    // All are decided before any runs: a batch that must stop for an approval has done nothing yet.
+    // All are decided before any runs: a batch of which one needs an approval has done nothing yet.
     let mut decided = Vec::new();
     for request in &requests {
         charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
@@ -119,16 +120,36 @@ impl State {
     /// Turns a finished call into what the guest sees. An approval that is missing further down ends this guest too.
     fn settle(&mut self, result: Result<ToolOutput, CallError>) -> wasmtime::Result<GuestResult> {
         match result {
-            Ok(output) => Ok(Ok(convert::output_for_guest(output))),
+            Ok(output) => {
+                let Some(left) = self.answer_bytes_left.checked_sub(output.size()) else {
+                    let limit = self.limits.copied_bytes as u64 * 8;
+                    return Err(self.stop(CallError::Budget { what: "bytes of tool answers", limit }));
+                };
+                self.answer_bytes_left = left;
+                Ok(Ok(convert::output_for_guest(output)))
+            }
             Err(stop @ CallError::NeedsApproval { .. }) => Err(self.stop(stop)),
-            Err(error) => Ok(Err(convert::error_for_guest(&error))),
+            Err(error) => {
+                // The guest is told less than the operator, who would not hear of it anywhere else.
+                if let Some(cause) = std::error::Error::source(&error) {
+                    warn!(code = error.code(), cause = %cause, "nested tool call failed");
+                }
+                Ok(Err(convert::error_for_guest(&error)))
+            }
         }
     }
 }
 
 /// Runs a call on a task of its own: this future is polled on the guest's small stack. Dropping it aborts the task.
 async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
-    AbortOnDropHandle::new(tokio::spawn(admitted.run())).await.unwrap_or(Err(CallError::Cancelled))
+    let tool = admitted.tool().name.clone();
+    let ended = AbortOnDropHandle::new(tokio::spawn(admitted.run())).await;
+    ended.unwrap_or_else(|lost| {
+        if lost.is_panic() {
+            error!(%tool, "a tool call panicked");
+        }
+        Err(CallError::Unavailable { tool, cause: lost.into() })
+    })
 }
 
 fn page(chain: &Chain, origin: &Origin, cursor: Option<&str>, limit: usize) -> ToolPage {
