@@ -19,14 +19,16 @@ demo: plugins ## shows the gateway at work: plugins, an MCP server, scripts and 
 test: ## builds everything and runs every test, the real MCP servers included
 	@tests/run
 
-bench: plugins ## prints what the sandbox costs, as ratios
+bench: wasm ## prints what the sandbox costs, as ratios to native code
 	@echo "bench: building"
-	@cargo bench --profile dev --package airlock-tests
+	@cargo build --manifest-path tests/benches/native_script/Cargo.toml --target-dir $(TARGET)/starlark
+	@NATIVE_SCRIPT=$(abspath $(TARGET))/starlark/debug/native-script cargo bench --profile dev --package airlock-tests --bench overhead
 
 lint: wasm ## checks format and lints; a warning is an error
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path plugins/build/Cargo.toml
 	cargo fmt --check --manifest-path plugins/starlark/Cargo.toml
+	cargo fmt --check --manifest-path tests/benches/native_script/Cargo.toml
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy $(BUILD_TOOL) --all-targets -- -D warnings
 	cargo clippy $(STARLARK) --all-targets -- -D warnings
