@@ -1,1 +1,34 @@
-//! stub
+//! What the tests stand on: the real gateway as a child process, the servers that it talks to, and the client's side.
+//!
+//! - [`Gateway`] serves on a free port, and is stopped as an operator would stop it
+//! - [`Airlock`] is one run of the command line
+//! - [`Setup`] and [`Client`] write the configuration of either
+//! - [`peers`] are real MCP servers and a real client; [`misbehaving()`] is an MCP server of ours that does not behave
+//! - [`Service`] is a model provider that answers what a test tells it to, and keeps what it was asked
+//! - [`guests`] are the components
+
+#![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
+
+mod airlock;
+mod gateway;
+pub mod guests;
+pub mod peers;
+pub mod service;
+mod setup;
+mod upstream;
+pub mod wait;
+
+use std::path::Path;
+
+pub use self::{
+    airlock::{Airlock, Finished, binary},
+    gateway::{Gateway, Reply},
+    service::Service,
+    setup::{Client, Setup},
+    upstream::misbehaving,
+};
+
+/// The directory of the whole project.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate is a directory of the project")
+}

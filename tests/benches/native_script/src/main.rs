@@ -1,0 +1,33 @@
+//! Runs the script in the file that is the first argument as often as the second says, natively, and prints the median in
+//! nanoseconds. Its tools answer at once.
+
+use std::{env, fs, time::Instant};
+
+use airlock_starlark::{Answer, Binding, Request, Script, Tools, prepare, run};
+
+struct Echo;
+
+impl Tools for Echo {
+    fn call(&self, _: Request) -> Result<Answer, String> {
+        Ok(Answer::Text("ok".into()))
+    }
+}
+
+fn main() {
+    let mut arguments = env::args().skip(1);
+    let file = arguments.next().expect("a script");
+    let times: usize = arguments.next().and_then(|times| times.parse().ok()).expect("how often to run it");
+    let binding = Binding { namespace: "hostile".into(), name: "ok".into(), alias: None, tool: "hostile-ok".into() };
+    let source = fs::read_to_string(file).expect("the script can be read");
+    let script = Script { name: "code.star".into(), source, bindings: vec![binding] };
+    prepare();
+    let mut took: Vec<_> = (0..times)
+        .map(|_| {
+            let began = Instant::now();
+            run(&script, &Echo, &|_| ()).expect("the script ends well");
+            began.elapsed().as_nanos()
+        })
+        .collect();
+    took.sort_unstable();
+    println!("{}", took[took.len() / 2]);
+}

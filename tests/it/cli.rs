@@ -1,0 +1,145 @@
+//! The command line: exit codes, and one JSON document on stdout where one was asked for.
+
+use airlock_tests::{Airlock, Client, Setup, guests, misbehaving};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn help_and_version_are_there_and_nonsense_is_exit_code_2() {
+    let help = Airlock::new().arg("--help").run().await.ok();
+    for command in ["serve", "demo", "tools", "call", "run", "check", "schema"] {
+        assert!(help.stdout.contains(command), "{help}");
+    }
+    assert!(Airlock::new().arg("--version").run().await.ok().stdout.starts_with("airlock "));
+    let nonsense = Airlock::new().arg("frobnicate").run().await;
+    assert_eq!((nonsense.code, nonsense.stdout.as_str()), (Some(2), ""), "{nonsense}");
+}
+
+#[tokio::test]
+async fn a_call_prints_one_document_whether_it_works_or_not() {
+    let setup = Setup::new().client(Client::wasm("text", guests::TEXT)).client(misbehaving("server", []));
+    let good = setup.airlock("call").arg("text-word_count").arg(r#"{"text": "one two"}"#).arg("--json").run().await.ok().json();
+    assert_eq!((&good["ok"], &good["structured"]["words"], &good["error"]), (&json!(true), &json!(2), &Value::Null), "{good:#}");
+    assert!(good["fuel"].as_u64().is_some_and(|fuel| fuel > 0) && good["duration_ms"].is_number(), "{good:#}");
+    let table = [
+        ("text-nothing", "{}", "not_found"),
+        ("text-word_count", "[1]", "bad_arguments"),
+        ("text-word_count", r#"{"txt": "x"}"#, "tool_error"),
+        ("server-die", "{}", "unavailable"),
+        ("server-fail", "{}", "tool_error"),
+    ];
+    for (name, arguments, code) in table {
+        let run = setup.airlock("call").arg(name).arg(arguments).arg("--json").run().await.failed();
+        let document = run.json();
+        assert_eq!((&document["ok"], &document["error"]["code"]), (&json!(false), &json!(code)), "{name}: {run}");
+        assert!(document["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{name}: {run}");
+    }
+}
+
+#[tokio::test]
+async fn without_json_the_answer_alone_is_on_stdout() {
+    let setup = Setup::new().client(misbehaving("server", []));
+    let good = setup.airlock("call").arg("server-echo").arg(r#"{"text": "just this"}"#).run().await.ok();
+    assert_eq!(good.stdout, "just this\n");
+    let bad = setup.airlock("call").arg("server-fail").run().await.failed();
+    assert_eq!(bad.stdout, "", "{bad}");
+    assert!(bad.stderr.contains("it did not work"), "{bad}");
+}
+
+#[tokio::test]
+async fn a_source_that_is_not_there_is_named_where_a_tool_is_missing() {
+    let setup = Setup::new().client(misbehaving("dead", ["die"]));
+    let run = setup.airlock("call").arg("dead-echo").run().await.failed();
+    assert!(run.stderr.contains("dead (stdio) is not there"), "{run}");
+}
+
+#[tokio::test]
+async fn a_run_exits_with_0_only_if_the_script_ended_well() {
+    let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["echo"]));
+    let run = async |source: &str| {
+        let file = setup.file("script.star", source);
+        setup.airlock("run").arg(file).arg("--json").run().await
+    };
+    let good = run("result = 6 * 7").await.ok().json();
+    assert_eq!((&good["status"], &good["result"], &good["error"]), (&json!("ok"), &json!(42), &Value::Null), "{good:#}");
+    for (source, status) in [
+        ("1 / 0", "error"),
+        ("this is no script", "error"),
+        ("server.note(text = \"x\")", "needs_approval"),
+        ("for _ in range(1000000000): pass", "limit"),
+    ] {
+        let run = run(source).await.failed();
+        assert_eq!(run.json()["status"], status, "{source}: {run}");
+    }
+    let missing = setup.airlock("run").arg("/no/such/script").arg("--json").run().await.failed();
+    assert_eq!(missing.json()["status"], "error", "{missing}");
+}
+
+#[tokio::test]
+async fn check_names_every_problem_with_its_key_and_what_would_be_valid() {
+    let setup = Setup::new()
+        .set("/server/listen", "somewhere")
+        .client(Client::wasm("two-words", "/no/such/plugin.wasm"))
+        .client(misbehaving("server", []).execute(&["echo"]).auto(&["pid"]));
+    let run = setup.airlock("check").arg("--json").run().await.failed();
+    let report = run.json();
+    assert_eq!(report["ok"], false);
+    let errors = report["errors"].as_array().expect("errors");
+    let keys: Vec<_> = errors.iter().filter_map(|error| error["key"].as_str()).collect();
+    for key in ["server.listen", "mcp.client_configs", "tools_to_auto_execute"] {
+        assert!(keys.iter().any(|found| found.contains(key)), "{key} is not among {keys:?}: {run}");
+    }
+    let sizes = Setup::new().set("/server/max_body", "10 bananas").airlock("check").run().await.failed();
+    assert!(sizes.stderr.contains("server.max_body") && sizes.stderr.contains("64MiB"), "{sizes}");
+}
+
+#[tokio::test]
+async fn check_knows_the_key_that_was_meant() {
+    let run = Setup::new().set("/servers", json!({})).airlock("check").run().await.failed();
+    assert!(run.stderr.contains("servers") && run.stderr.contains("server"), "{run}");
+    let run = Setup::new().set("/mcp/client_config", json!([])).airlock("check").run().await.failed();
+    assert!(run.stderr.contains("client_configs"), "{run}");
+}
+
+#[tokio::test]
+async fn check_finds_files_and_variables_that_are_not_there() {
+    let missing = Setup::new().client(Client::wasm("text", "/no/such/plugin.wasm")).airlock("check").run().await.failed();
+    assert!(missing.stderr.contains("/no/such/plugin.wasm"), "{missing}");
+    let setup = Setup::new().client(Client::http("remote", "env.AIRLOCK_TEST_URL"));
+    let unset = setup.airlock("check").run().await.failed();
+    assert!(unset.stderr.contains("AIRLOCK_TEST_URL") && unset.stderr.contains("connection_string"), "{unset}");
+    let _ = setup.airlock("check").env("AIRLOCK_TEST_URL", "http://127.0.0.1:9/mcp").run().await.ok();
+}
+
+#[tokio::test]
+async fn a_secret_is_never_printed() {
+    let setup = Setup::new()
+        .set("/providers/p", json!({"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "api_key": "env.AIRLOCK_TEST_KEY"}))
+        .client(
+            Client::http("remote", "http://127.0.0.1:9/mcp").set("/headers", json!({"Authorization": "env.AIRLOCK_TEST_KEY"})),
+        );
+    for command in ["check", "tools"] {
+        let run = setup.airlock(command).env("AIRLOCK_TEST_KEY", "hush-hush").env("AIRLOCK_LOG", "trace").run().await;
+        assert!(!run.stdout.contains("hush-hush") && !run.stderr.contains("hush-hush"), "{command} printed it");
+    }
+}
+
+#[tokio::test]
+async fn a_component_that_is_none_is_told_apart() {
+    let setup = Setup::new();
+    let text = setup.file("text.wasm", "this is a text");
+    let module = setup.file("module.wasm", "\0asm\u{1}\0\0\0");
+    let setup = setup.client(Client::wasm("text", text)).client(Client::wasm("module", module));
+    let document = setup.airlock("tools").arg("--json").run().await.ok().json();
+    for source in document["sources"].as_array().expect("sources") {
+        assert_eq!(source["state"], "error", "{source:#}");
+        assert!(source["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{source:#}");
+    }
+}
+
+#[tokio::test]
+async fn the_published_schema_is_the_one_that_the_program_prints() {
+    let printed = Airlock::new().arg("schema").run().await.ok().json();
+    let file = airlock_tests::root().join("host/config.schema.json");
+    let published: Value = serde_json::from_str(&std::fs::read_to_string(file).expect("it is there")).expect("JSON");
+    assert_eq!(printed, published);
+}

@@ -1,0 +1,188 @@
+//! Guests that misbehave: each is stopped with its own error, leaves nothing behind, and the next call works.
+
+use std::time::{Duration, Instant};
+
+use airlock_tests::{Client, Gateway, Setup, guests, wait};
+use serde_json::{Value, json};
+
+fn hostile() -> Client {
+    Client::wasm("hostile", guests::HOSTILE)
+}
+
+/// Calls a tool that must be stopped; answers the code, after seeing that the gateway is as good as new.
+async fn stopped(gateway: &Gateway, tool: &str, arguments: Value) -> String {
+    let reply = gateway.execute(tool, &arguments).await;
+    let code = reply.code().to_owned();
+    assert!(!reply.text.contains("wasm"), "host internals in {}", reply.text);
+    is_well(gateway).await;
+    code
+}
+
+async fn is_well(gateway: &Gateway) {
+    assert_eq!(gateway.execute("hostile-ok", &json!({})).await.content(), "ok");
+    gateway.sandbox_is_empty().await;
+}
+
+#[tokio::test]
+async fn a_guest_that_spins_is_out_of_fuel() {
+    let gateway = Setup::new().client(hostile().limit("fuel", 50_000_000).limit("cpu_time", "60s")).serve_connected().await;
+    assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "out_of_fuel");
+}
+
+#[tokio::test]
+async fn a_guest_that_spins_is_out_of_cpu_time() {
+    let gateway =
+        Setup::new().client(hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "100ms")).serve_connected().await;
+    assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "cpu_time");
+}
+
+#[tokio::test]
+async fn a_guest_that_spins_is_stopped_at_its_deadline() {
+    let client = hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "60s").limit("deadline", "200ms");
+    let gateway = Setup::new().client(client).serve_connected().await;
+    let began = Instant::now();
+    assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "deadline");
+    // Generous, for a machine with other things to do; the benchmark has the real figure.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_guest_gets_its_memory_and_no_more() {
+    let gateway =
+        Setup::new().client(hostile().limit("memory", "32MiB").limit("fuel", 20_000_000_000_u64)).serve_connected().await;
+    assert_eq!(gateway.execute("hostile-take", &json!({"mebibytes": 24})).await.content(), "took 24");
+    assert_eq!(stopped(&gateway, "hostile-take", json!({"mebibytes": 32})).await, "memory");
+    assert_eq!(stopped(&gateway, "hostile-hoard", json!({})).await, "memory");
+}
+
+#[tokio::test]
+async fn a_guest_that_traps_says_nothing_of_its_insides() {
+    let gateway = Setup::new().client(hostile()).serve_connected().await;
+    let reply = gateway.execute("hostile-trap", &json!({})).await;
+    assert_eq!(reply.refusal(), (400, "tool hostile-trap trapped"));
+    assert_eq!(reply.code(), "trap");
+    assert!(!reply.text.contains("/etc/shadow"), "{}", reply.text);
+    is_well(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_guest_that_recurses_overflows_its_own_stack() {
+    let gateway = Setup::new().client(hostile()).serve_connected().await;
+    assert_eq!(stopped(&gateway, "hostile-recurse", json!({})).await, "stack_overflow");
+}
+
+#[tokio::test]
+async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
+    let gateway = Setup::new().client(hostile().limit("result", "64KiB")).serve_connected().await;
+    let fits = gateway.execute("hostile-huge_result", &json!({"bytes": 60 << 10})).await.content();
+    assert_eq!(fits.len(), 60 << 10);
+    assert_eq!(stopped(&gateway, "hostile-huge_result", json!({"bytes": (64 << 10) + 1})).await, "result_too_large");
+    assert_eq!(stopped(&gateway, "hostile-huge_result", json!({"bytes": 12 << 20})).await, "result_too_large");
+}
+
+#[tokio::test]
+async fn a_flood_of_host_calls_ends_at_the_limit() {
+    let gateway = Setup::new().client(hostile().limit("host_calls", 500)).serve_connected().await;
+    let lines = |lines: u32| json!({"lines": lines, "bytes": 1});
+    assert_eq!(gateway.execute("hostile-flood_log", &lines(490)).await.content(), "done");
+    let reply = gateway.execute("hostile-flood_log", &lines(501)).await;
+    assert_eq!((reply.refusal(), reply.code()), ((400, "host calls: the limit is 500"), "budget"));
+    is_well(&gateway).await;
+}
+
+#[tokio::test]
+async fn nested_calls_end_at_the_budget_of_the_chain() {
+    let gateway = Setup::new().client(hostile().tools(&["hostile-ok"])).serve_connected().await;
+    let flood = |times: u32| json!({"tool": "hostile-ok", "times": times});
+    assert_eq!(gateway.execute("hostile-flood_calls", &flood(64)).await.content(), "64 worked; ");
+    assert_eq!(stopped(&gateway, "hostile-flood_calls", flood(65)).await, "budget");
+}
+
+#[tokio::test]
+async fn calls_inside_calls_end_at_the_depth() {
+    let gateway = Setup::new().client(hostile().tools(&["hostile-relay", "hostile-ok"])).serve_connected().await;
+    let relay = |inner: Value, tool: &str| json!({"tool": tool, "arguments": inner});
+    let three = relay(relay(relay(json!({}), "hostile-ok"), "hostile-relay"), "hostile-relay");
+    assert_eq!(gateway.execute("hostile-relay", &three).await.content(), "ok");
+    let four = gateway.execute("hostile-relay", &relay(three, "hostile-relay")).await.ok();
+    assert_eq!((&four["is_error"], &four["content"]), (&json!(true), &json!("calls inside calls: the limit is 4")), "{four:#}");
+    is_well(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_log_lines_costs_the_log_alone() {
+    let gateway = Setup::new().client(hostile().limit("host_calls", 100_000).limit("log_lines", 100)).serve_connected().await;
+    let flood = json!({"lines": 2_000, "bytes": 100});
+    assert_eq!(gateway.execute("hostile-flood_log", &flood).await.content(), "done");
+    is_well(&gateway).await;
+    let said = gateway.said();
+    assert!(said.matches("xxxxxxxxxx ").count() <= 100 && said.len() < 100_000, "{} bytes of log", said.len());
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_from_call_to_call() {
+    let gateway = Setup::new().client(hostile()).serve_connected().await;
+    for _ in 0..3 {
+        assert_eq!(gateway.execute("hostile-remember", &json!({})).await.content(), "1");
+    }
+}
+
+#[tokio::test]
+async fn a_guest_without_grants_reaches_nothing() {
+    let gateway = Setup::new().client(hostile()).serve_connected().await;
+    assert_eq!(gateway.execute("hostile-reach_out", &json!({})).await.content(), "nothing");
+    let other = gateway.execute("hostile-relay", &json!({"tool": "hostile-ok", "arguments": {}})).await.ok();
+    let message = json!("tool 'hostile-ok' is not available or not permitted");
+    assert_eq!((&other["is_error"], &other["content"]), (&json!(true), &message), "{other:#}");
+}
+
+#[tokio::test]
+async fn a_failure_of_the_tools_own_is_an_answer() {
+    let setup = Setup::new().client(hostile());
+    let failed = setup.call("hostile-fail", &json!({})).await;
+    assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("tool_error")), "{failed:#}");
+    assert_eq!(failed["error"]["message"], "there is no such thing");
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_object_never_reach_the_guest() {
+    let gateway = Setup::new().client(hostile()).serve_connected().await;
+    for arguments in ["[]", "7", "{", "{} {}"] {
+        let call = json!({"function": {"name": "hostile-ok", "arguments": arguments}});
+        let reply = gateway.post("/v1/mcp/tool/execute", &call).await;
+        assert_eq!((reply.refusal().0, reply.code()), (400, "bad_arguments"), "{arguments}: {}", reply.text);
+    }
+    gateway.sandbox_is_empty().await;
+}
+
+#[tokio::test]
+async fn a_hundred_calls_at_once_share_the_pool_with_a_hostile_one() {
+    let client = hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "60s").limit("deadline", "2s");
+    let gateway = Setup::new().client(client).serve_connected().await;
+    let none = json!({});
+    let spinning = async { gateway.execute("hostile-spin", &none).await.code().to_owned() };
+    let calls = futures_util::future::join_all((0..100).map(|_| gateway.execute("hostile-ok", &none)));
+    let (spun, answers) = tokio::join!(spinning, calls);
+    assert_eq!(spun, "deadline");
+    assert!(answers.into_iter().all(|answer| answer.content() == "ok"));
+    gateway.sandbox_is_empty().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_takes_the_guest_along() {
+    let client = hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "4m").limit("deadline", "5m");
+    let gateway =
+        Setup::new().set("/mcp/tool_manager_config/tool_execution_timeout", "5m").client(client).serve_connected().await;
+    let none = json!({});
+    let mut call = Box::pin(gateway.execute("hostile-spin", &none));
+    let running = wait::until("the guest to run", async || {
+        let health = gateway.get("/health").await.ok();
+        (health["sandbox"]["instances"] == 1).then_some(())
+    });
+    tokio::select! {
+        () = running => {}
+        reply = &mut call => panic!("it ended by itself: {reply:?}"),
+    }
+    drop(call);
+    is_well(&gateway).await;
+}

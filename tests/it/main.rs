@@ -1,0 +1,14 @@
+//! Everything that crosses a process or sandbox boundary, tested for real. One file a subject.
+
+mod cli;
+mod code_mode;
+mod door;
+mod embed;
+mod files;
+mod hostile;
+mod openai_client;
+mod real_servers;
+mod samples;
+mod serve;
+mod tidy;
+mod upstreams;

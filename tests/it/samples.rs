@@ -1,0 +1,70 @@
+//! Every configuration that people are shown can be read by the program that they are shown it for.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use airlock_tests::{Airlock, root};
+use serde_json::Value;
+
+fn samples() -> Vec<PathBuf> {
+    let directory = root().join("host/examples");
+    let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let files = entries.map(|entry| entry.expect("it can be read").path());
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "json")).collect()
+}
+
+/// Every `env.NAME` in a document.
+fn variables(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.extend(text.split_once("env.").map(|(_, name)| name.to_owned())),
+        Value::Array(items) => items.iter().for_each(|item| variables(item, found)),
+        Value::Object(members) => members.values().for_each(|member| variables(member, found)),
+        _ => {}
+    }
+}
+
+/// The configurations in the README, which its reader is told to save in the project's directory.
+fn samples_of_the_readme() -> Vec<String> {
+    let text = fs::read_to_string(root().join("README.md")).expect("it is there");
+    let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.filter(|block| block.contains("client_configs")).map(str::to_owned).collect()
+}
+
+/// The problems that `airlock check` finds, but for files that are not there.
+async fn problems(sample: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(sample).expect("it can be read");
+    let document: Value = serde_json::from_str(&text).expect("it is JSON");
+    let mut run = Airlock::new().arg("check").arg("--config").arg(sample).arg("--json").env("HOME", "/");
+    let mut names = Vec::new();
+    variables(&document, &mut names);
+    for name in names {
+        // Long and plain enough for a URL, a key and a token alike.
+        run = run.env(&name, if name.contains("URL") { "https://example.com/mcp" } else { "sk-bf-0123456789abcdef" });
+    }
+    let errors = run.run().await.json()["errors"].as_array().cloned().expect("a list");
+    let is_absence = |error: &Value| error["message"].as_str().is_some_and(|message| message.starts_with("there is no "));
+    errors.into_iter().filter(|error| !is_absence(error)).collect()
+}
+
+#[tokio::test]
+async fn every_sample_is_valid_but_for_files_that_only_its_reader_has() {
+    let samples = samples();
+    assert!(!samples.is_empty());
+    for sample in samples {
+        assert_eq!(problems(&sample).await, Vec::<Value>::new(), "{}", sample.display());
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_in_the_readme_is_valid() {
+    let samples = samples_of_the_readme();
+    assert!(!samples.is_empty());
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for (number, sample) in samples.iter().enumerate() {
+        let file = directory.path().join(format!("{number}.json"));
+        fs::write(&file, sample).expect("a file");
+        assert_eq!(problems(&file).await, Vec::<Value>::new(), "{sample}");
+    }
+}

@@ -1,0 +1,167 @@
+//! The HTTP side: how it starts, refuses, passes on, and stops.
+
+use std::fs;
+
+use airlock_tests::{Reply, Service, Setup, misbehaving, service, wait};
+use reqwest::Method;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+#[tokio::test]
+async fn a_request_in_flight_is_answered_before_the_gateway_ends() {
+    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
+    let gate = gateway.directory().join("gate");
+    let arguments = json!({"file": gate});
+    let mut call = Box::pin(gateway.execute("server-wait_for", &arguments));
+    let waiting = gate.with_extension("waiting");
+    let begun = wait::until("the call to begin", async || waiting.exists().then_some(()));
+    tokio::select! {
+        () = begun => {}
+        reply = &mut call => panic!("it did not wait: {reply:?}"),
+    }
+    gateway.terminate();
+    let address = gateway.address().trim_start_matches("http://").to_owned();
+    wait::until("new connections to be refused", async || TcpStream::connect(&address).await.is_err().then_some(())).await;
+    fs::write(&gate, "").expect("a file");
+    assert_eq!(call.await.content(), "it is there");
+    gateway.ended().await;
+}
+
+#[tokio::test]
+async fn what_never_ends_does_not_keep_the_gateway_from_ending() {
+    let gateway = Setup::new().set("/server/drain_timeout", "300ms").client(misbehaving("server", [])).serve_connected().await;
+    let idle = TcpStream::connect(gateway.address().trim_start_matches("http://")).await.expect("a connection");
+    let hang = gateway.request(Method::POST, "/v1/mcp/tool/execute");
+    let hang = tokio::spawn(hang.json(&json!({"function": {"name": "server-hang", "arguments": "{}"}})).send());
+    gateway.terminate();
+    gateway.ended().await;
+    drop(idle);
+    // Cut off, or answered that it was: either way it ends.
+    let _ = hang.await.expect("no panic in it");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_request_is_told_in_the_shape_that_clients_read() {
+    let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
+    let send = async |method: Method, path: &str, body: String| Reply::of(gateway.request(method, path).body(body)).await;
+    let large = "x".repeat((64 << 10) + 1);
+    let table = [
+        (Method::GET, "/nothing", String::new(), 404, "unknown_url"),
+        (Method::GET, "/v1/chat/completions", String::new(), 405, "method_not_allowed"),
+        (Method::POST, "/health", String::new(), 405, "method_not_allowed"),
+        (Method::POST, "/v1/chat/completions", "{".into(), 400, "invalid_json"),
+        (Method::POST, "/v1/chat/completions", "{}".into(), 400, "invalid_type"),
+        (Method::POST, "/v1/chat/completions", large.clone(), 413, "request_too_large"),
+        (Method::POST, "/v1/mcp/tool/execute", large, 413, "request_too_large"),
+        (Method::POST, "/v1/mcp/tool/execute", "{}".into(), 400, "missing_name"),
+        (Method::POST, "/v1/mcp/tool/execute?format=xml", "{}".into(), 400, "invalid_format"),
+        (Method::POST, "/v1/chat/completions", r#"{"messages": [], "stream": true}"#.into(), 400, "unsupported_value"),
+    ];
+    for (method, path, body, status, code) in table {
+        let what = format!("{method} {path} {}", &body[..body.len().min(40)]);
+        let reply = send(method, path, body).await;
+        assert_eq!((reply.status, reply.code()), (status, code), "{what}: {}", reply.text);
+        assert!(reply.body["error"]["type"].is_string() && reply.body["error"]["message"].is_string(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_the_largest_size_is_taken() {
+    let gateway = Setup::new().set("/server/max_body", "64KiB").client(misbehaving("server", [])).serve_connected().await;
+    let call = |text: String| json!({"function": {"name": "server-echo", "arguments": json!({"text": text}).to_string()}});
+    let room = (64 << 10) - call(String::new()).to_string().len();
+    let text = "y".repeat(room);
+    assert_eq!(gateway.post("/v1/mcp/tool/execute", &call(text.clone())).await.content(), text);
+    assert_eq!(gateway.post("/v1/mcp/tool/execute", &call(text + "y")).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_page_in_a_browser_cannot_talk_to_the_gateway() {
+    let gateway = Setup::new().serve().await;
+    for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
+        let reply = Reply::of(gateway.request(Method::GET, "/v1/models").header(name, value)).await;
+        assert_eq!(reply.status, 403, "{name}: {}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_sends_half_a_request_is_let_go() {
+    let gateway = Setup::new().set("/server/read_timeout", "200ms").serve().await;
+    let address = gateway.address().trim_start_matches("http://");
+    for start in [
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: loc",
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+    ] {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(start.as_bytes()).await.expect("it is read");
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(wait::SOON, stream.read_to_end(&mut answer)).await;
+        assert!(read.is_ok(), "the connection is held open for {start:?}");
+    }
+    assert_eq!(gateway.get("/health").await.status, 200);
+}
+
+#[tokio::test]
+async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back() {
+    let service = Service::start(|_| {
+        let mut answer = service::completion(&service::text("hello"));
+        answer["x_new_field"] = json!({"deep": [1.5, null]});
+        answer["choices"][0]["x_more"] = json!(true);
+        (200, answer)
+    })
+    .await;
+    let gateway = Setup::new().openai("fake", service.base_url()).serve().await;
+    let body = json!({
+        "model": "fake/some/model",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}], "x_in": 1}],
+        "temperature": 0.25,
+        "seed": 9_007_199_254_740_993_u64,
+        "x_unknown": {"z": 1, "a": 2},
+    });
+    let answer = gateway.post("/v1/chat/completions", &body).await.ok();
+    assert_eq!((&answer["x_new_field"], &answer["choices"][0]["x_more"]), (&json!({"deep": [1.5, null]}), &json!(true)));
+    let asked = service.asked().pop().expect("it was asked");
+    assert_eq!((asked.path.as_str(), asked.authorization.as_str()), ("/v1/chat/completions", "Bearer sk-test"));
+    let mut expected = body;
+    expected["model"] = json!("some/model");
+    assert_eq!(asked.body, expected);
+}
+
+#[tokio::test]
+async fn an_error_of_the_provider_reaches_the_client_as_it_was() {
+    let service = Service::start(|_| {
+        (429, json!({"error": {"message": "slow down", "type": "rate_limit", "param": null, "code": "rate"}}))
+    })
+    .await;
+    let gateway = Setup::new().openai("fake", service.base_url()).serve().await;
+    let reply = gateway.chat("fake/model", "hi").await;
+    assert_eq!((reply.refusal(), reply.code()), ((429, "slow down"), "rate"));
+    let reply = gateway.chat("nobody/model", "hi").await;
+    assert!(matches!(reply.status, 200 | 400 | 404 | 429), "{}", reply.text);
+}
+
+#[tokio::test]
+async fn models_are_listed_under_the_names_that_requests_use() {
+    let service = Service::start(|_| {
+        (200, json!({"object": "list", "data": [{"id": "m1", "object": "model", "created": 1, "owned_by": "x"}]}))
+    })
+    .await;
+    let gateway = Setup::new().openai("fake", service.base_url()).serve().await;
+    let models = gateway.get("/v1/models").await.ok();
+    assert_eq!(models["data"][0]["id"], "fake/m1", "{models:#}");
+}
+
+#[tokio::test]
+async fn two_gateways_do_not_meet() {
+    let (first, second) = (Setup::new().serve().await, Setup::new().serve().await);
+    assert_ne!(first.address(), second.address());
+    let address = second.address().trim_start_matches("http://").to_owned();
+    drop(second);
+    let taken = Setup::new().set("/server/listen", first.address().trim_start_matches("http://"));
+    let failed = taken.airlock("serve").run().await.failed();
+    assert!(failed.stderr.contains("cannot listen on"), "{failed}");
+    assert!(TcpStream::connect(address).await.is_err(), "it still listens");
+}

@@ -1,0 +1,195 @@
+//! Reads the gateway's sources: who uses whom, and where outside crates are spoken.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use airlock_tests::root;
+
+/// What each module may use of the others. `gateway` wires everything and nothing below it sees it.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("secret", &[]),
+    // The one arrow back: a provider runs only what the door admitted.
+    ("catalog", &["door"]),
+    ("door", &["catalog"]),
+    ("model", &["catalog", "secret"]),
+    ("sandbox", &["catalog", "door"]),
+    ("upstream", &["catalog", "door", "secret"]),
+    ("native", &["catalog", "door"]),
+    ("guests", &[]),
+    ("code_mode", &["catalog", "door", "sandbox"]),
+    ("agent", &["catalog", "door", "model"]),
+    ("mcp", &["catalog", "door"]),
+    ("server", &["agent", "catalog", "door", "mcp", "model"]),
+    // Each module's settings, and nothing that runs.
+    ("config", &["agent", "catalog", "code_mode", "door", "model", "sandbox", "secret", "server", "upstream"]),
+    ("telemetry", &[]),
+];
+
+/// Modules that may use anything: they are at the top.
+const TOP: [&str; 4] = ["cli", "demo", "gateway", "lib"];
+
+/// Where an outside crate may be named.
+const PLACES: &[(&str, &[&str])] = &[
+    ("hyper", &["server"]),
+    ("hyper_util", &["server"]),
+    ("wasmtime", &["sandbox"]),
+    ("wasmtime_wasi", &["sandbox"]),
+    ("rmcp", &["upstream", "mcp", "demo"]),
+    ("reqwest", &["demo", "model", "upstream"]),
+    ("clap", &["cli", "telemetry"]),
+];
+
+struct Source {
+    path: PathBuf,
+    /// The module below the crate: `server` for `server/chat.rs`.
+    module: String,
+    is_test: bool,
+    /// Without comments and text.
+    code: String,
+}
+
+fn sources() -> Vec<Source> {
+    let base = root().join("host/src");
+    let mut sources = Vec::new();
+    let mut directories = vec![base.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("a directory of sources") {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let within = path.strip_prefix(&base).expect("it is below");
+                let first = within.iter().next().expect("a name").to_string_lossy();
+                let is_test = within.iter().any(|part| part == "tests" || part == "tests.rs");
+                let code = code(&fs::read_to_string(&path).expect("UTF-8"));
+                sources.push(Source { module: first.trim_end_matches(".rs").to_owned(), is_test, code, path });
+            }
+        }
+    }
+    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    sources
+}
+
+/// A source without its comments and without the tests at its end, which may use what they like.
+fn code(text: &str) -> String {
+    let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Names that stand right behind `crate::`, alone or in braces.
+fn used_of_the_crate(code: &str) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    for rest in code.split("crate::").skip(1) {
+        match rest.strip_prefix('{') {
+            None => used.extend(identifier(rest)),
+            Some(group) => used.extend(first_names(group)),
+        }
+    }
+    used
+}
+
+/// The first name of each member of a group, up to the brace that closes it.
+fn first_names(group: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut depth = 0;
+    let mut begins = true;
+    for (at, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => begins = true,
+            _ if character.is_whitespace() => {}
+            _ if begins => {
+                names.extend(identifier(&group[at..]));
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn identifier(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    (end > 0).then(|| text[..end].to_owned())
+}
+
+fn names_crate(code: &str, name: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| {
+        let before = code[..at].chars().next_back().unwrap_or(' ');
+        let after = &code[at + name.len()..];
+        !(before.is_alphanumeric() || before == '_' || before == ':' || before == '.')
+            && (after.starts_with("::") || after.starts_with(';'))
+    })
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+#[test]
+fn modules_use_each_other_in_the_direction_of_the_arrows() {
+    let arrows: BTreeMap<_, _> = ARROWS.iter().copied().collect();
+    let sources = sources();
+    let modules: BTreeSet<_> = sources.iter().map(|source| source.module.as_str()).collect();
+    let mut wrong = Vec::new();
+    for source in sources.iter().filter(|source| !source.is_test && source.module != "main") {
+        if TOP.contains(&source.module.as_str()) {
+            continue;
+        }
+        let Some(allowed) = arrows.get(source.module.as_str()) else {
+            wrong.push(format!("{}: module `{}` is new; give it a line in ARROWS", shown(&source.path), source.module));
+            continue;
+        };
+        for used in used_of_the_crate(&source.code) {
+            let is_module = modules.contains(used.as_str());
+            if is_module && used != source.module && !allowed.contains(&used.as_str()) {
+                wrong.push(format!("{}: `{}` uses `{used}`", shown(&source.path), source.module));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn outside_crates_keep_to_their_places() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test) {
+        for (name, places) in PLACES {
+            if !places.contains(&source.module.as_str()) && names_crate(&source.code, name) {
+                wrong.push(format!("{} names {name}", shown(&source.path)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let silent: Vec<_> = sources()
+        .iter()
+        .filter(|source| !source.is_test)
+        .filter(|source| !fs::read_to_string(&source.path).is_ok_and(|text| text.starts_with("//! ")))
+        .map(|source| shown(&source.path))
+        .collect();
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+#[test]
+fn the_reader_of_sources_sees_what_it_looks_for() {
+    let code = code(
+        "use crate::{\n    a::{b, c},\n    d,\n};\nfn f() { crate::e::g(); } // crate::h\n\n#[cfg(test)]\nmod tests {\n    use crate::i;\n}",
+    );
+    assert_eq!(used_of_the_crate(&code).into_iter().collect::<Vec<_>>(), ["a", "d", "e"]);
+    assert!(names_crate("use hyper::body;", "hyper") && names_crate("x(hyper::f())", "hyper"));
+    assert!(
+        !names_crate("use hyper_util::rt;", "hyper")
+            && !names_crate("my_hyper::x", "hyper")
+            && !names_crate("a::hyper::x", "hyper")
+    );
+}

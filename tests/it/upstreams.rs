@@ -1,0 +1,165 @@
+//! MCP servers that hang, die, flood or lie: each costs itself alone.
+
+use std::time::{Duration, Instant};
+
+use airlock_tests::{Client, Setup, misbehaving, wait};
+use serde_json::{Value, json};
+
+fn tools(client: &Value) -> Vec<&str> {
+    client["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["name"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn servers_that_hang_or_die_delay_neither_the_start_nor_the_others() {
+    let began = Instant::now();
+    let gateway = Setup::new()
+        .client(misbehaving("mute", ["mute"]))
+        .client(misbehaving("dead", ["die"]))
+        .client(Client::stdio("absent", "/no/such/program", Vec::<String>::new()))
+        .client(Client::http("nowhere", "http://127.0.0.1:9/mcp"))
+        .client(misbehaving("good", []))
+        .serve()
+        .await;
+    let started = began.elapsed();
+    assert!(started < Duration::from_secs(5), "it took {started:?} to start");
+    gateway.connected("good").await;
+    assert_eq!(gateway.execute("good-echo", &json!({"text": "here"})).await.content(), "here");
+    assert_eq!(gateway.client("mute").await.expect("it is listed")["state"], "connecting");
+    gateway.in_state("absent", "error").await;
+    for name in ["dead", "nowhere"] {
+        let client = gateway.in_state(name, "disconnected").await;
+        assert!(client["last_failure"]["message"].is_string(), "{client:#}");
+    }
+    let reply = gateway.execute("mute-echo", &json!({})).await;
+    assert_eq!(reply.code(), "not_found", "{}", reply.text);
+}
+
+#[tokio::test]
+async fn a_malformed_tool_is_left_out_alone_and_the_operator_told() {
+    let gateway = Setup::new().client(misbehaving("odd", ["malformed"])).client(misbehaving("even", [])).serve_connected().await;
+    let (odd, even) = (gateway.connected("odd").await, gateway.connected("even").await);
+    assert_eq!(tools(&odd), tools(&even));
+    let said = gateway.said();
+    for name in ["no_schema", "odd_schema", "odd_hint"] {
+        assert!(said.contains(name), "{name} is not in what the gateway said");
+    }
+}
+
+#[tokio::test]
+async fn all_pages_are_read_and_pages_without_an_end_are_not() {
+    let gateway = Setup::new()
+        .client(misbehaving("paged", ["pages"]))
+        .client(misbehaving("whole", []))
+        .client(misbehaving("endless", ["endless"]));
+    let gateway = gateway.serve_connected().await;
+    assert_eq!(tools(&gateway.connected("paged").await), tools(&gateway.connected("whole").await));
+    assert_eq!(tools(&gateway.connected("endless").await).len(), 100);
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_is_started_again_and_its_tools_stay() {
+    let gateway = Setup::new().client(misbehaving("server", [])).client(misbehaving("other", [])).serve_connected().await;
+    let none = json!({});
+    let first = gateway.execute("server-pid", &none).await.content();
+    let crashed = gateway.execute("server-die", &none).await;
+    assert_eq!((crashed.status, crashed.code()), (400, "unavailable"), "{}", crashed.text);
+    assert!(!tools(&gateway.client("server").await.expect("it is listed")).is_empty(), "its tools vanished");
+    assert_eq!(gateway.execute("other-echo", &json!({"text": "x"})).await.content(), "x");
+    let second = wait::until("the server to be back", async || {
+        let reply = gateway.execute("server-pid", &none).await;
+        (reply.status == 200).then(|| reply.content())
+    })
+    .await;
+    assert_ne!(first, second);
+}
+
+#[tokio::test]
+async fn a_call_that_hangs_ends_at_its_deadline_and_the_server_is_told() {
+    let gateway = Setup::new()
+        .set("/mcp/tool_manager_config/tool_execution_timeout", "500ms")
+        .client(misbehaving("server", []))
+        .serve_connected()
+        .await;
+    let none = json!({});
+    let before = gateway.execute("server-pid", &none).await.content();
+    let late = gateway.execute("server-hang", &none).await;
+    assert_eq!((late.status, late.code()), (400, "deadline"), "{}", late.text);
+    wait::until("the server to hear of it", async || {
+        (gateway.execute("server-cancelled", &none).await.content() == "1").then_some(())
+    })
+    .await;
+    assert_eq!(gateway.execute("server-pid", &none).await.content(), before, "one slow call cost the connection");
+}
+
+#[tokio::test]
+async fn calls_go_on_beside_one_that_hangs() {
+    let gateway = Setup::new()
+        .set("/mcp/tool_manager_config/tool_execution_timeout", "2s")
+        .client(misbehaving("server", []))
+        .serve_connected()
+        .await;
+    let none = json!({});
+    let echo = json!({"text": "x"});
+    let beside = async {
+        let began = Instant::now();
+        for _ in 0..20 {
+            assert_eq!(gateway.execute("server-echo", &echo).await.content(), "x");
+        }
+        began.elapsed()
+    };
+    let (hanging, took) = tokio::join!(gateway.execute("server-hang", &none), beside);
+    assert_eq!(hanging.code(), "deadline");
+    assert!(took < Duration::from_secs(2), "twenty calls waited for the one that hangs: {took:?}");
+}
+
+#[tokio::test]
+async fn noise_on_stdout_and_floods_on_stderr_are_dropped() {
+    let gateway = Setup::new().client(misbehaving("server", ["noise"])).serve_connected().await;
+    let none = json!({});
+    assert_eq!(gateway.execute("server-garbage", &none).await.content(), "after the garbage");
+    assert_eq!(gateway.execute("server-flood_stderr", &none).await.content(), "flooded");
+    assert_eq!(gateway.execute("server-echo", &json!({"text": "still here"})).await.content(), "still here");
+    // Sixteen mebibytes were written to stderr; what of it is logged is bounded.
+    let said = gateway.said().len();
+    assert!(said < 4 << 20, "{said} bytes of it reached the log");
+}
+
+#[tokio::test]
+async fn a_line_without_an_end_costs_its_own_call() {
+    let gateway = Setup::new()
+        .set("/mcp/tool_manager_config/tool_execution_timeout", "3s")
+        .client(misbehaving("server", []))
+        .serve_connected()
+        .await;
+    let reply = gateway.execute("server-huge_line", &json!({})).await;
+    assert!(reply.status >= 400, "32 MiB came through");
+    wait::until("the server to be usable", async || {
+        let reply = gateway.execute("server-echo", &json!({"text": "x"})).await;
+        (reply.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_a_failure_is_told_and_odd_content_is_not_fatal() {
+    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
+    let none = json!({});
+    let failed = gateway.execute("server-fail", &none).await.ok();
+    assert_eq!((&failed["is_error"], &failed["content"]), (&json!(true), &json!("it did not work")), "{failed:#}");
+    let refused = gateway.execute("server-refuse", &none).await;
+    assert_ne!(refused.body["is_error"], Value::Null, "{}", refused.text);
+    let odd = gateway.execute("server-odd_content", &none).await.content();
+    assert!(odd.contains("beside it"), "{odd}");
+}
+
+#[tokio::test]
+async fn a_child_gets_the_configured_environment_alone_and_is_gone_with_the_gateway() {
+    let gateway = Setup::new().client(misbehaving("server", []).envs(&["GIVEN=1"])).serve_connected().await;
+    let none = json!({});
+    let variables = gateway.execute("server-env", &none).await.content();
+    assert_eq!(variables, "GIVEN");
+    let pid: i32 = gateway.execute("server-pid", &none).await.content().parse().expect("a process id");
+    let pid = rustix::process::Pid::from_raw(pid).expect("not zero");
+    drop(gateway);
+    assert!(rustix::process::test_kill_process(pid).is_err(), "the child outlived the gateway");
+}

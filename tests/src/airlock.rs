@@ -1,0 +1,113 @@
+//! One run of the command line.
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::process::Command;
+
+/// Longer than any run should take; a hanging one is a failure.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The gateway's binary. It lies beside the directory of the test that asks, because cargo builds both.
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own file");
+    let directory = test.ancestors().nth(2).expect("tests lie in target/<profile>/deps");
+    let path = directory.join(name);
+    assert!(path.is_file(), "cargo did not build {}: run the tests with `make test`", path.display());
+    path
+}
+
+/// A run of the command line, to be started.
+#[must_use = "it does nothing until it is run"]
+pub struct Airlock(Command);
+
+impl Default for Airlock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Airlock {
+    /// A run without arguments.
+    pub fn new() -> Self {
+        let mut command = Command::new(binary("airlock-under-test"));
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        Self(command)
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.0.arg(argument);
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    /// Sets the directory that it runs in.
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.0.current_dir(directory);
+        self
+    }
+
+    /// Runs it to its end.
+    pub async fn run(mut self) -> Finished {
+        let what = format!("{:?}", self.0.as_std());
+        let output = tokio::time::timeout(LIMIT, self.0.output()).await;
+        let output = output.unwrap_or_else(|_| panic!("{what} did not end in {LIMIT:?}")).expect("it can be started");
+        Finished {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            what,
+        }
+    }
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to stdout.
+    pub stdout: String,
+    /// What it wrote to stderr.
+    pub stderr: String,
+    what: String,
+}
+
+impl Finished {
+    /// Itself, if the exit code is 0.
+    #[must_use]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self}");
+        self
+    }
+
+    /// Itself, if the exit code is another than 0 and no panic was the reason.
+    #[must_use]
+    pub fn failed(self) -> Self {
+        assert!(matches!(self.code, Some(1..=100)), "{self}");
+        self
+    }
+
+    /// What it wrote to stdout, which is one JSON document.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("stdout is no JSON document: {error}\n{self}"))
+    }
+}
+
+impl std::fmt::Display for Finished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { code, stdout, stderr, what } = self;
+        write!(f, "{what}\nexit code {code:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}")
+    }
+}

@@ -1,0 +1,191 @@
+//! An MCP server over stdio (2025-11-25) that misbehaves on request: at start by argument, later by tool.
+//!
+//! It writes JSON-RPC by hand, because what it sends is what no library would.
+//!
+//! | Argument | What it does |
+//! |---|---|
+//! | `die` | ends before it has read anything |
+//! | `mute` | reads, and never answers |
+//! | `noise` | writes lines that are no JSON before it answers, and half a mebibyte to stderr |
+//! | `malformed` | announces tools, one of which breaks the schema |
+//! | `pages` | announces its tools one a page |
+//! | `endless` | announces pages without an end |
+//! | `notes=FILE` | tool `note` appends to the file |
+
+use std::{
+    env, fs,
+    io::{self, BufRead as _, Write as _},
+    process, thread,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+fn main() -> io::Result<()> {
+    let server = Server { modes: env::args().skip(1).collect(), cancelled: 0 };
+    if server.is("die") {
+        process::exit(3);
+    }
+    server.run()
+}
+
+struct Server {
+    modes: Vec<String>,
+    cancelled: u32,
+}
+
+impl Server {
+    fn is(&self, mode: &str) -> bool {
+        self.modes.iter().any(|given| given == mode)
+    }
+
+    fn run(mut self) -> io::Result<()> {
+        if self.is("noise") {
+            println!("this server is happy to see you\n{{\"jsonrpc\": \"2.0\", \"id\"\n[]\n\n\"\"");
+            flood_stderr(512);
+        }
+        for line in io::stdin().lock().lines() {
+            let Ok(message) = serde_json::from_str::<Value>(&line?) else { continue };
+            if self.is("mute") {
+                continue;
+            }
+            if message["method"] == "notifications/cancelled" {
+                self.cancelled += 1;
+            }
+            if let Some(id) = message.get("id")
+                && let Some(answer) = self.answer(&message)
+            {
+                let (member, value) = match answer {
+                    Ok(result) => ("result", result),
+                    Err(code) => ("error", json!({"code": code, "message": "no"})),
+                };
+                send(&json!({"jsonrpc": "2.0", "id": id, member: value}))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing, where it does not answer at all.
+    fn answer(&self, message: &Value) -> Option<Result<Value, i32>> {
+        match message["method"].as_str().unwrap_or_default() {
+            "initialize" => Some(Ok(json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "misbehaving", "version": "1"},
+            }))),
+            "ping" => Some(Ok(json!({}))),
+            "tools/list" => Some(Ok(self.list(message["params"]["cursor"].as_str()))),
+            "tools/call" => self.call(&message["params"]),
+            _ => Some(Err(-32601)),
+        }
+    }
+
+    fn list(&self, cursor: Option<&str>) -> Value {
+        let mut tools = TOOLS.map(|name| json!({"name": name, "description": name, "inputSchema": {"type": "object"}})).to_vec();
+        if self.is("malformed") {
+            tools.insert(1, json!({"name": "no_schema"}));
+            tools.insert(3, json!({"name": "odd_schema", "inputSchema": 7}));
+            tools.insert(
+                5,
+                json!({"name": "odd_hint", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": "yes"}}),
+            );
+        }
+        let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+        if self.is("endless") {
+            let name = format!("tool_{page}");
+            return json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}], "nextCursor": (page + 1).to_string()});
+        }
+        if self.is("pages") {
+            let next = (page + 1 < tools.len()).then(|| (page + 1).to_string());
+            let mut answer = json!({"tools": [tools[page]]});
+            if let Some(next) = next {
+                answer["nextCursor"] = next.into();
+            }
+            return answer;
+        }
+        json!({"tools": tools})
+    }
+
+    fn call(&self, params: &Value) -> Option<Result<Value, i32>> {
+        let argument = |name: &str| params["arguments"][name].clone();
+        let text = match params["name"].as_str().unwrap_or_default() {
+            "echo" => argument("text").as_str().unwrap_or("nothing").to_owned(),
+            "pid" => process::id().to_string(),
+            "env" => env::vars().map(|(name, _)| name).collect::<Vec<_>>().join(" "),
+            "cancelled" => self.cancelled.to_string(),
+            "note" => self.note(argument("text").as_str().unwrap_or_default()),
+            "die" => process::exit(4),
+            "hang" => return None,
+            "refuse" => return Some(Err(-32000)),
+            "fail" => {
+                return Some(Ok(json!({"content": [{"type": "text", "text": "it did not work"}], "isError": true})));
+            }
+            "flood_stderr" => {
+                flood_stderr(16 << 10);
+                "flooded".to_owned()
+            }
+            "garbage" => {
+                println!("}}{{ \u{0} this is not JSON\n{{\"jsonrpc\":\"1.0\"}}\n{}", "x".repeat(100_000));
+                "after the garbage".to_owned()
+            }
+            "huge_line" => "x".repeat(32 << 20),
+            "wait_for" => wait_for(argument("file").as_str().unwrap_or_default()),
+            "odd_content" => {
+                return Some(Ok(
+                    json!({"content": [{"type": "hologram", "shape": "cube"}, {"type": "text", "text": "beside it"}]}),
+                ));
+            }
+            _ => return Some(Err(-32602)),
+        };
+        Some(Ok(json!({"content": [{"type": "text", "text": text}]})))
+    }
+
+    fn note(&self, text: &str) -> String {
+        let file = self.modes.iter().find_map(|mode| mode.strip_prefix("notes=")).expect("`note` needs notes=FILE");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(file).expect("notes=FILE can be written");
+        writeln!(file, "{text}").expect("notes=FILE can be written");
+        format!("noted {text}")
+    }
+}
+
+const TOOLS: [&str; 14] = [
+    "cancelled",
+    "die",
+    "echo",
+    "env",
+    "fail",
+    "flood_stderr",
+    "garbage",
+    "hang",
+    "huge_line",
+    "note",
+    "odd_content",
+    "pid",
+    "refuse",
+    "wait_for",
+];
+
+/// Says with a file of its own that it waits, and waits until the other one is there.
+fn wait_for(file: &str) -> String {
+    fs::write(format!("{file}.waiting"), "").expect("a test names a file that can be written");
+    while fs::metadata(file).is_err() {
+        thread::park_timeout(Duration::from_millis(5));
+    }
+    "it is there".to_owned()
+}
+
+fn send(message: &Value) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    serde_json::to_writer(&mut stdout, message)?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+fn flood_stderr(kibibytes: usize) {
+    let line = "stderr ".repeat(146) + "\n";
+    let mut stderr = io::stderr().lock();
+    for _ in 0..kibibytes {
+        // Whoever stops reading our stderr is what this is to find.
+        let _ = stderr.write_all(line.as_bytes());
+    }
+}

@@ -1,0 +1,261 @@
+//! The real gateway, as a child process.
+
+use std::{
+    io::{BufRead as _, BufReader, Read},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+    time::Duration,
+};
+
+use reqwest::{Method, RequestBuilder, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::{Setup, binary, wait};
+
+/// Time for starting, and for stopping once told to.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A gateway that serves. Dropping it stops it with SIGTERM, and fails the test if it does not end well; if the test has
+/// failed already, what the gateway said is printed.
+pub struct Gateway {
+    address: String,
+    pid: Pid,
+    ended: mpsc::Receiver<ExitStatus>,
+    said: Arc<Mutex<Vec<u8>>>,
+    http: reqwest::Client,
+    setup: Setup,
+}
+
+impl Gateway {
+    pub(crate) async fn start(setup: Setup) -> Self {
+        let config = setup.write();
+        let mut child = Command::new(binary("airlock-under-test"))
+            .args(["serve", "--config"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the gateway can be started");
+        let pid = Pid::from_child(&child);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        collect(child.stderr.take().expect("piped above"), said.clone());
+        let announced = first_line(&mut child, said.clone());
+        let ended = watch(child);
+        let address = tokio::task::spawn_blocking(move || announced.recv_timeout(LIMIT)).await.expect("no panic in it");
+        let mut gateway = Self { address: String::new(), pid, ended, said, http: http_client(), setup };
+        let line = address.unwrap_or_default();
+        line.strip_prefix("listening on ").expect("the first line announces the address").clone_into(&mut gateway.address);
+        gateway
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The directory of its configuration.
+    pub fn directory(&self) -> &Path {
+        self.setup.directory()
+    }
+
+    /// The process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// What it wrote to stderr so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    /// A request, to be sent with [`Reply::of`].
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.address))
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Reply {
+        Reply::of(self.request(Method::GET, path)).await
+    }
+
+    /// POST with a JSON body.
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        Reply::of(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Runs one tool through the endpoint for that.
+    pub async fn execute(&self, name: &str, arguments: &Value) -> Reply {
+        self.post("/v1/mcp/tool/execute", &tool_call(name, arguments)).await
+    }
+
+    /// The same with headers.
+    pub async fn execute_with(&self, headers: &[(&str, &str)], name: &str, arguments: &Value) -> Reply {
+        let request = self.request(Method::POST, "/v1/mcp/tool/execute").json(&tool_call(name, arguments));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        Reply::of(request).await
+    }
+
+    /// A chat completion of one user message.
+    pub async fn chat(&self, model: &str, message: &str) -> Reply {
+        let body = json!({"model": model, "messages": [{"role": "user", "content": message}]});
+        self.post("/v1/chat/completions", &body).await
+    }
+
+    /// One source of tools, as the administrative API shows it.
+    pub async fn client(&self, name: &str) -> Option<Value> {
+        let clients = self.get("/api/mcp/clients").await.ok();
+        clients["clients"].as_array()?.iter().find(|client| client["config"]["name"] == name).cloned()
+    }
+
+    /// Waits until a source of tools is in some state.
+    pub async fn in_state(&self, name: &str, state: &str) -> Value {
+        let what = format!("{name} to be {state}");
+        wait::until(&what, async || self.client(name).await.filter(|client| client["state"] == state)).await
+    }
+
+    /// Waits until a source of tools is connected.
+    pub async fn connected(&self, name: &str) -> Value {
+        self.in_state(name, "connected").await
+    }
+
+    /// Waits until no guest lives, whatever happened before; fails if anything of one stays behind.
+    pub async fn sandbox_is_empty(&self) {
+        let what = "the pool of sandboxes to be empty";
+        let empty = json!({"instances": 0, "memories": 0, "tables": 0, "stacks": 0});
+        wait::until(what, async || {
+            let health = self.get("/health").await.ok();
+            let left: serde_json::Map<_, _> =
+                empty.as_object()?.keys().map(|key| (key.clone(), health["sandbox"][key].clone())).collect();
+            (Value::Object(left) == empty).then_some(())
+        })
+        .await;
+    }
+
+    /// Tells it to stop, as an operator would.
+    pub fn terminate(&self) {
+        // It may have ended by itself, which `drop` finds out.
+        let _ = kill_process(self.pid, Signal::TERM);
+    }
+
+    /// Waits for its end after [`terminate`](Self::terminate), without keeping the test's own tasks from running.
+    pub async fn ended(mut self) {
+        let ended = std::mem::replace(&mut self.ended, mpsc::channel().1);
+        let status = tokio::task::spawn_blocking(move || ended.recv_timeout(LIMIT)).await.expect("no panic in it");
+        let (sender, receiver) = mpsc::channel();
+        if let Ok(status) = status {
+            sender.send(status).expect("the receiver is here");
+        }
+        self.ended = receiver;
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.terminate();
+        let status = self.ended.recv_timeout(LIMIT);
+        if status.is_err() {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+        let ended_well = status.as_ref().is_ok_and(ExitStatus::success);
+        if !ended_well || thread::panicking() {
+            eprintln!("--- the gateway said\n{}---", self.said());
+        }
+        if !thread::panicking() {
+            assert!(ended_well, "SIGTERM did not end the gateway with exit code 0 in {LIMIT:?}: {status:?}");
+        }
+    }
+}
+
+/// The body of a request to run one tool.
+fn tool_call(name: &str, arguments: &Value) -> Value {
+    json!({"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}})
+}
+
+pub(crate) fn http_client() -> reqwest::Client {
+    // No proxy of this machine's may come between a test and the loopback interface.
+    reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().expect("a client")
+}
+
+fn collect(mut stream: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {
+    thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            said.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..read]);
+        }
+    });
+}
+
+/// The first line of stdout; what follows is collected.
+fn first_line(child: &mut Child, said: Arc<Mutex<Vec<u8>>>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped by the caller"));
+    thread::spawn(move || {
+        let mut line = String::new();
+        if stdout.read_line(&mut line).is_ok() && !line.is_empty() {
+            let _ = sender.send(line.trim_end().to_owned());
+        }
+        drop(sender);
+        collect(stdout, said);
+    });
+    receiver
+}
+
+fn watch(mut child: Child) -> mpsc::Receiver<ExitStatus> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        if let Ok(status) = child.wait() {
+            let _ = sender.send(status);
+        }
+    });
+    receiver
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// Status.
+    pub status: u16,
+    /// Body; null if it is no JSON.
+    pub body: Value,
+    /// Body as it came.
+    pub text: String,
+}
+
+impl Reply {
+    /// Sends a request and reads all of the answer.
+    pub async fn of(request: RequestBuilder) -> Self {
+        let response = request.send().await.expect("the gateway answers");
+        let status = response.status().as_u16();
+        let text = response.text().await.expect("the answer is whole");
+        Self { status, body: serde_json::from_str(&text).unwrap_or_default(), text }
+    }
+
+    /// The body of a good answer.
+    #[must_use]
+    pub fn ok(self) -> Value {
+        assert_eq!(self.status, StatusCode::OK.as_u16(), "{}", self.text);
+        self.body
+    }
+
+    /// The text that a tool answered.
+    #[must_use]
+    pub fn content(self) -> String {
+        self.ok()["content"].as_str().unwrap_or_else(|| panic!("it has no content")).to_owned()
+    }
+
+    /// Status and message of a refusal.
+    pub fn refusal(&self) -> (u16, &str) {
+        assert!(self.status >= 400, "{} is no refusal: {}", self.status, self.text);
+        (self.status, self.body["error"]["message"].as_str().unwrap_or(&self.text))
+    }
+
+    /// The stable identifier of what went wrong.
+    pub fn code(&self) -> &str {
+        assert!(self.status >= 400, "{} is no refusal: {}", self.status, self.text);
+        self.body["error"]["code"].as_str().unwrap_or_else(|| panic!("no error.code in {}", self.text))
+    }
+}

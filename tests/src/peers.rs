@@ -1,0 +1,82 @@
+//! Real MCP servers and a real client of the OpenAI API, as `make peers` installs them.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::process::{Child, Command};
+
+use crate::{Client, wait};
+
+/// `server-everything` over stdio.
+pub fn everything(name: &str) -> Client {
+    Client::stdio(name, node_server("everything"), ["stdio"]).envs(&["PATH"])
+}
+
+/// `server-filesystem` over stdio, let into one directory.
+pub fn filesystem(name: &str, directory: &Path) -> Client {
+    Client::stdio(name, node_server("filesystem"), [directory.display().to_string()]).envs(&["PATH"])
+}
+
+/// The time server from PyPI, which speaks the MCP revision of 2026-07-28.
+pub fn time(name: &str) -> Client {
+    Client::stdio(name, installed("python/bin/mcp-server-time"), ["--local-timezone", "UTC"])
+}
+
+/// A Python with the `openai` client.
+pub fn python() -> PathBuf {
+    installed("python/bin/python")
+}
+
+fn node_server(name: &str) -> PathBuf {
+    installed(&format!("node_modules/.bin/mcp-server-{name}"))
+}
+
+fn installed(file: &str) -> PathBuf {
+    let path = crate::root().join(".cache/peers").join(file);
+    assert!(path.exists(), "{} is missing: run `make peers`", path.display());
+    path
+}
+
+/// `server-everything` over streamable HTTP, in a process of its own.
+pub struct EverythingOverHttp {
+    url: String,
+    _server: Child,
+}
+
+impl EverythingOverHttp {
+    /// Starts it on a port that was free a moment ago, because it cannot choose one itself, and waits until it answers.
+    pub async fn start() -> Self {
+        for _ in 0..5 {
+            let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+            let mut server = Command::new(node_server("everything"))
+                .arg("streamableHttp")
+                .env("PORT", port.to_string())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .expect("node can be started");
+            let url = format!("http://127.0.0.1:{port}/mcp");
+            let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().expect("a client");
+            let is_up = wait::until("server-everything to answer over HTTP", async || match server.try_wait() {
+                Ok(None) => http.get(&url).send().await.is_ok().then_some(true),
+                _ => Some(false),
+            })
+            .await;
+            if is_up {
+                return Self { url, _server: server };
+            }
+        }
+        panic!("server-everything found no free port in five attempts");
+    }
+
+    /// The client that reaches it.
+    pub fn client(&self, name: &str) -> Client {
+        Client::http(name, &self.url)
+    }
+}

@@ -1,0 +1,222 @@
+//! Writes configuration files. What is in them is what an operator would write; nothing here knows the gateway's types.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::{Airlock, Gateway};
+
+/// A configuration in a directory of its own, gone with the value.
+pub struct Setup {
+    config: Value,
+    directory: TempDir,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Setup {
+    /// A gateway on a free port, with nothing behind it.
+    pub fn new() -> Self {
+        let config = json!({
+            "server": {"listen": "127.0.0.1:0"},
+            "providers": {},
+            "mcp": {"client_configs": [], "tool_manager_config": {}},
+        });
+        Self { config, directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    /// Adds a source of tools.
+    #[must_use]
+    pub fn client(mut self, client: Client) -> Self {
+        let clients = self.config["mcp"]["client_configs"].as_array_mut().expect("new() makes it one");
+        clients.push(client.0);
+        self
+    }
+
+    /// Sets a value by its JSON pointer; what is missing on the way is made.
+    #[must_use]
+    pub fn set(mut self, pointer: &str, value: impl Into<Value>) -> Self {
+        set(&mut self.config, pointer, value.into());
+        self
+    }
+
+    /// Adds a model provider of kind `openai`.
+    #[must_use]
+    pub fn openai(self, name: &str, base_url: &str) -> Self {
+        let provider = json!({"kind": "openai", "base_url": base_url, "api_key": "sk-test"});
+        self.set(&format!("/providers/{name}"), provider)
+    }
+
+    /// Adds a model provider that reads its answers from `script`.
+    #[must_use]
+    pub fn scripted(self, name: &str, script: &Value) -> Self {
+        let file = self.file(&format!("{name}.json"), &script.to_string());
+        self.set(&format!("/providers/{name}"), json!({"kind": "scripted", "script": file}))
+    }
+
+    /// Adds a virtual key.
+    #[must_use]
+    pub fn key(mut self, name: &str, value: &str, rows: &[(&str, &[&str])]) -> Self {
+        let rows: Vec<_> =
+            rows.iter().map(|(client, tools)| json!({"mcp_client_name": client, "tools_to_execute": tools})).collect();
+        let key = json!({"name": name, "value": value, "mcp_configs": rows});
+        let mut keys = self.config["governance"]["virtual_keys"].take();
+        match keys.as_array_mut() {
+            Some(keys) => keys.push(key),
+            None => keys = json!([key]),
+        }
+        self.config["governance"]["virtual_keys"] = keys;
+        self
+    }
+
+    /// Where it is kept.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes a file beside the configuration.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory().join(name);
+        fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory");
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// Writes the configuration; answers where it is.
+    pub fn write(&self) -> PathBuf {
+        self.file("airlock.json", &serde_json::to_string_pretty(&self.config).expect("a value is JSON"))
+    }
+
+    /// Starts a gateway with it and waits for the address that it announces.
+    pub async fn serve(self) -> Gateway {
+        Gateway::start(self).await
+    }
+
+    /// Starts a gateway with it and waits until every source is connected.
+    pub async fn serve_connected(self) -> Gateway {
+        let clients = self.config["mcp"]["client_configs"].as_array().expect("new() makes it one");
+        let names: Vec<_> = clients.iter().map(|client| client["name"].as_str().unwrap_or_default().to_owned()).collect();
+        let gateway = Gateway::start(self).await;
+        for name in names {
+            gateway.connected(&name).await;
+        }
+        gateway
+    }
+
+    /// One run of the command line with it: `subcommand --config …`, to be followed by arguments.
+    pub fn airlock(&self, subcommand: &str) -> Airlock {
+        Airlock::new().arg(subcommand).arg("--config").arg(self.write())
+    }
+
+    /// Calls one tool with the command line; answers what it printed.
+    pub async fn call(&self, name: &str, arguments: &Value) -> Value {
+        self.airlock("call").arg(name).arg(arguments.to_string()).arg("--json").run().await.json()
+    }
+
+    /// Runs a script with the command line; answers what it printed.
+    pub async fn script(&self, source: &str) -> Value {
+        let file = self.file("script.star", source);
+        self.airlock("run").arg(file).arg("--json").run().await.json()
+    }
+}
+
+/// A source of tools as the configuration has it. It may execute all its tools, and none of them unasked.
+#[derive(Clone)]
+pub struct Client(Value);
+
+impl Client {
+    fn new(name: &str, connection_type: &str) -> Self {
+        Self(json!({"name": name, "connection_type": connection_type, "tools_to_execute": ["*"]}))
+    }
+
+    /// A plugin.
+    pub fn wasm(name: &str, component: impl AsRef<Path>) -> Self {
+        Self::new(name, "wasm").set("/wasm_config/component", component.as_ref().display().to_string())
+    }
+
+    /// A child process.
+    pub fn stdio<I: IntoIterator<Item: Into<String>>>(name: &str, command: impl AsRef<Path>, arguments: I) -> Self {
+        let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
+        let command = command.as_ref().display().to_string();
+        Self::new(name, "stdio").set("/stdio_config", json!({"command": command, "args": arguments}))
+    }
+
+    /// An MCP server over streamable HTTP.
+    pub fn http(name: &str, url: &str) -> Self {
+        Self::new(name, "http").set("/connection_string", url)
+    }
+
+    /// Sets a value by its JSON pointer.
+    #[must_use]
+    pub fn set(mut self, pointer: &str, value: impl Into<Value>) -> Self {
+        set(&mut self.0, pointer, value.into());
+        self
+    }
+
+    /// Names the tools that may be executed at all.
+    #[must_use]
+    pub fn execute(self, tools: &[&str]) -> Self {
+        self.set("/tools_to_execute", tools)
+    }
+
+    /// Names the tools that may be executed unasked.
+    #[must_use]
+    pub fn auto(self, tools: &[&str]) -> Self {
+        self.set("/tools_to_auto_execute", tools)
+    }
+
+    /// Gives its tools to scripts, in place of models.
+    #[must_use]
+    pub fn code_mode(self) -> Self {
+        self.set("/is_code_mode_client", true)
+    }
+
+    /// Passes variables of the gateway's environment on to a child process, or sets them (`NAME=value`).
+    #[must_use]
+    pub fn envs(self, envs: &[&str]) -> Self {
+        self.set("/stdio_config/envs", envs)
+    }
+
+    /// Lends a directory to a plugin.
+    #[must_use]
+    pub fn directory(mut self, name: &str, path: &Path, access: &str) -> Self {
+        let directory = json!({"name": name, "path": path, "access": access});
+        let mut directories = self.0["wasm_config"]["grants"]["directories"].take();
+        match directories.as_array_mut() {
+            Some(directories) => directories.push(directory),
+            None => directories = json!([directory]),
+        }
+        self.set("/wasm_config/grants/directories", directories)
+    }
+
+    /// Lets a plugin call tools.
+    #[must_use]
+    pub fn tools(self, tools: &[&str]) -> Self {
+        self.set("/wasm_config/grants/tools", tools)
+    }
+
+    /// Sets one limit of a plugin.
+    #[must_use]
+    pub fn limit(self, name: &str, value: impl Into<Value>) -> Self {
+        self.set(&format!("/wasm_config/limits/{name}"), value)
+    }
+}
+
+fn set(root: &mut Value, pointer: &str, value: Value) {
+    let mut place = root;
+    for key in pointer.split('/').skip(1) {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[key];
+    }
+    *place = value;
+}
