@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::guest::{Guest, Kind};
+use crate::options;
 
 /// Compiles a guest's library below `target`/guests; answers the WebAssembly.
 pub(crate) fn compile(guest: &Guest, target: &Path) -> Result<Vec<u8>> {
@@ -80,9 +81,9 @@ fn is_foreign(name: &OsString) -> bool {
 
 /// The argument that selects a toolchain with the WebAssembly targets; none if the default one has them.
 fn toolchain() -> Result<Option<String>> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasm-toolchain.sh");
+    let script = options::here().join("../wasm-toolchain.sh");
     // Without bash there is only the default toolchain, and its own words if it lacks the target.
-    let Ok(output) = Command::new("bash").args([script, "--check"]).output() else {
+    let Ok(output) = Command::new("bash").arg(script).arg("--check").output() else {
         return Ok(None);
     };
     if !output.status.success() {

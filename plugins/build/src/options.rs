@@ -67,6 +67,11 @@ impl Options {
 
 /// The repository that this tool is part of.
 fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let here = here();
     here.ancestors().nth(2).map_or_else(|| here.clone(), PathBuf::from)
+}
+
+/// Where this tool's source is: as `cargo run` says, for a checkout may have been moved since it was compiled.
+pub(crate) fn here() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
