@@ -56,13 +56,15 @@ async fn what_a_caller_may_not_see_looks_like_what_does_not_exist() {
     }
 }
 
+/// Headers of a request, and what it may then see.
+type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[tokio::test]
 async fn include_headers_narrow_what_is_offered_and_what_can_be_called() {
     let door = Door::new().await;
     let clients = "x-bf-mcp-include-clients";
     let tools = "x-bf-mcp-include-tools";
     let all = ["alpha-echo", "alpha-env", "alpha-pid", "beta-echo", "open-echo"];
-    type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
     let table: &[Row] = &[
         (&[], &all),
         (&[(clients, "*")], &all),
