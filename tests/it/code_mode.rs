@@ -75,7 +75,7 @@ async fn a_tool_outside_the_view_does_not_exist_however_it_is_called() {
     let setup = setup.client(server.execute(&["echo", "pid"]).auto(&["echo", "pid"]));
     for (what, spelling) in SPELLINGS {
         let run = setup.script(&format!("server.echo(text = \"before\")\n{spelling}\nserver.echo(text = \"after\")")).await;
-        assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("tool_error")), "{what}: {run:#}");
+        assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("script_runtime")), "{what}: {run:#}");
         assert_eq!(names(&run), ["server-echo"], "{what}: something ran that should not have");
         assert!(!notes.exists(), "{what}: the tool ran");
     }
@@ -106,14 +106,14 @@ async fn a_script_that_never_ends_is_stopped_by_a_limit() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode());
     for (source, codes) in [
         ("for _ in range(1000000000): pass", &["out_of_fuel", "cpu_time"][..]),
-        ("def f(n): return f(n + 1)\nf(0)", &["stack_overflow", "tool_error"]),
+        ("def f(n): return f(n + 1)\nf(0)", &["script_runtime"]),
         ("x = \"x\" * 1000000\ny = [x + str(n) for n in range(1000)]", &["memory"]),
         ("result = \"x\" * 3000000", &["result_too_large"]),
     ] {
         let run = setup.script(source).await;
         let code = run["error"]["code"].as_str().unwrap_or_default();
         assert!(codes.contains(&code), "{source}: {run:#}");
-        let status = if code == "tool_error" { "error" } else { "limit" };
+        let status = if code == "script_runtime" { "error" } else { "limit" };
         assert_eq!(run["status"], status, "{source}: {run:#}");
     }
 }
@@ -129,7 +129,7 @@ async fn what_was_printed_before_a_limit_is_not_lost() {
 async fn a_failure_names_the_line_and_what_ran_before_it() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
     let run = setup.script("server.echo(text = \"a\")\nx = {}\nx[\"missing\"]").await;
-    assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("tool_error")), "{run:#}");
+    assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("script_runtime")), "{run:#}");
     let message = run["error"]["message"].as_str().expect("a message");
     assert!(message.contains("code.star:3") && message.contains("server.echo"), "{message}");
 }

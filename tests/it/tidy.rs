@@ -23,8 +23,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["catalog", "door", "model"]),
     ("mcp", &["catalog", "door"]),
     ("server", &["agent", "catalog", "door", "mcp", "model"]),
-    // Each module's settings, and nothing that runs.
-    ("config", &["agent", "catalog", "code_mode", "door", "model", "sandbox", "secret", "server", "upstream"]),
+    // Each module's settings, and nothing that runs; of `native` the name that no configured client may have.
+    ("config", &["agent", "catalog", "code_mode", "door", "model", "native", "sandbox", "secret", "server", "upstream"]),
     ("telemetry", &[]),
 ];
 

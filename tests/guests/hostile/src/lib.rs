@@ -5,9 +5,26 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use airlock_guest::{Error, log, plugin, serde_json::Value, tool, tools};
+use airlock_guest::{Context, Error, log, plugin, serde_json::Value, tool, tools};
 
-plugin!(ok, spin, hoard, take, trap, recurse, huge_result, flood_calls, flood_log, remember, relay, fail, reach_out, read, write);
+plugin!(
+    ok,
+    spin,
+    hoard,
+    take,
+    trap,
+    recurse,
+    huge_result,
+    flood_calls,
+    flood_host,
+    flood_log,
+    remember,
+    relay,
+    fail,
+    reach_out,
+    read,
+    write
+);
 
 /// Answers at once.
 #[tool(read_only, idempotent, open_world = false)]
@@ -76,6 +93,15 @@ fn flood_calls(tool: String, times: u32) -> String {
         }
     }
     format!("{worked} worked; {last}")
+}
+
+/// Asks the host `times` times how long the call may still run.
+#[tool]
+fn flood_host(times: u32, context: &Context) -> &'static str {
+    for _ in 0..times {
+        black_box(context.remaining());
+    }
+    "done"
 }
 
 /// Logs `lines` lines of `bytes` bytes.
