@@ -23,7 +23,7 @@ use tokio::sync::watch;
 pub(crate) use self::tool::cut;
 pub use self::{
     error::{CallError, Cause, ErrorKind, ToolError},
-    name::{BadClientName, ClientName, ToolName},
+    name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
     output::{Content, Resource, ToolOutput},
     policy::{BadWhitelist, Policy, Whitelist},
     tool::{Annotations, BadTool, Tool, ToolDefinition},

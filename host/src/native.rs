@@ -10,9 +10,6 @@ use crate::{
     door::Admitted,
 };
 
-/// The client's name.
-pub(crate) const CLIENT: &str = "internal";
-
 type Body = Box<dyn Fn(Map<String, Value>) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
 
 /// The embedder's tools.

@@ -7,6 +7,8 @@ use sha2::{Digest, Sha256};
 
 /// The most characters OpenAI's function names may have (`^[a-zA-Z0-9_-]{1,64}$`).
 const MAX_WIRE_NAME: usize = 64;
+/// What the client of an embedding program's own tools is called; no configured one can have the name.
+pub const INTERNAL_CLIENT: &str = "internal";
 /// Leaves room for a tool's own name behind the prefix.
 const MAX_CLIENT_NAME: usize = 32;
 

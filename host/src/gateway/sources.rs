@@ -8,11 +8,11 @@ use tracing::{info, warn};
 
 use super::Gateway;
 use crate::{
-    catalog::{ClientName, Policy, State, ToolDefinition},
+    catalog::{ClientName, INTERNAL_CLIENT, Policy, State, ToolDefinition},
     code_mode::CodeMode,
     config::{Client, Source, Wasm},
     guests,
-    native::{self, NativeTools},
+    native::NativeTools,
     sandbox::{Limits, LoadError, MAX_COMPONENT_BYTES, Plugin},
     upstream,
 };
@@ -22,7 +22,7 @@ impl Gateway {
         if tools.is_empty() {
             return;
         }
-        let client = ClientName::parse(native::CLIENT).expect("a constant that fits");
+        let client = ClientName::parse(INTERNAL_CLIENT).expect("a constant that fits");
         let (definitions, provider) = tools.into_parts();
         self.catalog.add_client(&client, "internal", policy);
         report_dropped(&client, &self.catalog.publish(&client, definitions, provider));

@@ -9,10 +9,7 @@ use super::{
     },
     Place, plugin, upstream,
 };
-use crate::{
-    catalog::{ClientName, Policy},
-    native,
-};
+use crate::catalog::{ClientName, INTERNAL_CLIENT, Policy};
 
 /// The names of all clients, disabled ones included, so that a key may keep its row for one.
 pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<ClientName> {
@@ -20,10 +17,10 @@ pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<Cli
     for (index, client) in clients.iter().enumerate() {
         let place = place.element(index).member("name");
         let Some(name) = place.accept(ClientName::parse(&client.name)) else { continue };
-        if name.as_str() == native::CLIENT {
+        if name.as_str() == INTERNAL_CLIENT {
             place.refuse(format_args!(
                 "{:?} is what tools of an embedding program are called; choose another name",
-                native::CLIENT
+                INTERNAL_CLIENT
             ));
         }
         if !names.insert(name) {
