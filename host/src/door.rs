@@ -130,6 +130,10 @@ impl Arguments {
     }
 
     /// The text, parsed.
+    ///
+    /// # Panics
+    ///
+    /// Never: [`Arguments::parse`] lets only objects through.
     pub fn to_object(&self) -> Map<String, Value> {
         serde_json::from_str(&self.0).expect("parse() let only objects through")
     }

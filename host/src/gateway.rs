@@ -26,7 +26,7 @@ pub struct Gateway {
     config: Config,
     catalog: Arc<Catalog>,
     sandbox: Sandbox,
-    models: Option<Models>,
+    models: Models,
     listener: Option<TcpListener>,
     shutdown: Option<BoxFuture<'static, ()>>,
     upstreams: Upstreams,
@@ -108,24 +108,15 @@ impl Gateway {
     }
 
     /// Serves until told to stop, lets requests in flight end, then stops every upstream server.
-    pub async fn run(mut self) -> anyhow::Result<()> {
-        let listener = match self.listener.take() {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, progress: _ } = self;
+        let listener = match listener {
             Some(listener) => listener,
-            None => bind(&self.config.server).await?,
+            None => bind(&config.server).await?,
         };
-        let shutdown = self.shutdown.take().unwrap_or_else(|| Box::pin(std::future::pending()));
-        let sandbox = self.sandbox.clone();
+        let shutdown = shutdown.unwrap_or_else(|| Box::pin(std::future::pending()));
         let gauges: Vec<server::Gauge> = vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
-        let app = server::App::new(
-            self.config.server.clone(),
-            self.catalog.clone(),
-            self.models.take().expect("run() takes the gateway, so this happens once"),
-            self.config.agent,
-            self.config.budget,
-            self.config.keys.clone(),
-            gauges,
-        );
-        let Self { upstreams, .. } = self;
+        let app = server::App::new(config.server, catalog, models, config.agent, config.budget, config.keys, gauges);
         let served = server::serve(listener, app, shutdown).await;
         upstreams.stop().await;
         served.context("cannot serve")
@@ -187,7 +178,7 @@ impl Builder {
         let gateway = Gateway {
             catalog,
             sandbox,
-            models: Some(models),
+            models,
             listener: self.listener,
             shutdown: self.shutdown,
             upstreams: Upstreams::default(),

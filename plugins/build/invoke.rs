@@ -65,7 +65,7 @@ pub(crate) fn guests(root: &Path, names: &[&str]) -> Result<PathBuf, String> {
     Err(last.unwrap_or("the guests could not be built; the reason is above").to_owned())
 }
 
-/// The target directory of the cargo that runs this build script: OUT_DIR is `<target>/[<triple>/]<profile>/build/…/out`.
+/// The target directory of the cargo that runs this build script: `OUT_DIR` is `<target>/[<triple>/]<profile>/build/…/out`.
 fn target() -> Result<PathBuf, String> {
     if let Some(directory) = env::var_os("CARGO_TARGET_DIR") {
         let directory = PathBuf::from(directory);

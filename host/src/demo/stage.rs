@@ -54,7 +54,7 @@ impl Stage {
             let reason = client.state.reason().unwrap_or("it did not connect in time");
             ensure!(client.state == State::Connected, "the source {} is not there: {reason}", client.name);
         }
-        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(60)).build()?;
+        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build()?;
         Ok(Self { url, directory, client, stop, running: tokio::spawn(gateway.run()) })
     }
 

@@ -5,6 +5,7 @@
 //! the engine (`Engine::precompile_compatibility_hash`; the version check in the file itself lets patch releases pass).
 
 use std::{
+    fmt::Write as _,
     fs::{self, DirBuilder, File, OpenOptions},
     hash::{Hash as _, Hasher},
     io::{self, Write as _},
@@ -89,8 +90,13 @@ impl CodeCache {
         let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
         key.write(&Sha256::digest(wasm));
         engine.precompile_compatibility_hash().hash(&mut key);
-        let name: String = key.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        self.directory.join(format!("{name}.cwasm"))
+        let mut name = key.0.finalize().iter().fold(String::new(), |mut name, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(name, "{byte:02x}");
+            name
+        });
+        name.push_str(".cwasm");
+        self.directory.join(name)
     }
 }
 

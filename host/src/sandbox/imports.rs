@@ -57,16 +57,12 @@ fn burn(store: &mut StoreContextMut<'_, State>, fuel: u64) -> wasmtime::Result<(
 impl State {
     /// Counts a host call.
     fn count(&mut self) -> wasmtime::Result<()> {
-        match self.host_calls_left.checked_sub(1) {
-            Some(left) => {
-                self.host_calls_left = left;
-                Ok(())
-            }
-            None => {
-                let limit = self.limits.host_calls.into();
-                Err(self.stop(CallError::Budget { what: "host calls", limit }))
-            }
-        }
+        let Some(left) = self.host_calls_left.checked_sub(1) else {
+            let limit = self.limits.host_calls.into();
+            return Err(self.stop(CallError::Budget { what: "host calls", limit }));
+        };
+        self.host_calls_left = left;
+        Ok(())
     }
 
     /// Ends the guest because of `reason`; the returned error only unwinds it.

@@ -1,5 +1,7 @@
 //! Why a call ended, told apart. Each row of this table was seen happening (see the hostile guests in the tests).
 
+use std::fmt::Write as _;
+
 use wasmtime::{Trap, WasmBacktrace};
 
 use super::instance::{Ended, State};
@@ -36,7 +38,7 @@ pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) ->
         Some(Trap::UnreachableCodeReached) if state.limiter.denied => {
             CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 }
         }
-        Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(trap, &error, &state)) },
+        Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(*trap, &error, &state)) },
         None if is_pool_full(&error) => CallError::Busy,
         None if format!("{error:#}").contains(COPIES_TOO_MUCH) => {
             CallError::ResultTooLarge { tool, limit_bytes: state.limits.copied_bytes as u64 }
@@ -48,10 +50,11 @@ pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) ->
     })
 }
 
-fn trapped(trap: &Trap, error: &wasmtime::Error, state: &State) -> Trapped {
+fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
     let mut words = state.last_words.as_ref().map(|words| format!("; it said: {words}")).unwrap_or_default();
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        words.push_str(&format!("\n{backtrace}"));
+        // Writing to a String cannot fail.
+        let _ = write!(words, "\n{backtrace}");
     }
     Trapped { trap: trap.to_string(), words }
 }

@@ -15,14 +15,13 @@ use crate::{
 /// no operator: it is shown what its key opens, and neither what is closed to it nor why a source is away.
 pub(super) fn clients(app: &App, sender: &Sender) -> Reply {
     let snapshot = app.catalog.snapshot();
-    let clients: Vec<Value> = match &sender.key {
-        None => snapshot.clients().map(|client| describe(client, true, |_| true)).collect(),
-        Some(_) => {
-            let caller = app.caller(sender, Origin::Caller);
-            let visible = |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
-            let opened = snapshot.clients().filter(|client| client.tools.iter().any(|tool| visible(tool)));
-            opened.map(|client| describe(client, false, visible)).collect()
-        }
+    let clients: Vec<Value> = if sender.key.is_none() {
+        snapshot.clients().map(|client| describe(client, true, |_| true)).collect()
+    } else {
+        let caller = app.caller(sender, Origin::Caller);
+        let visible = |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
+        let opened = snapshot.clients().filter(|client| client.tools.iter().any(|tool| visible(tool)));
+        opened.map(|client| describe(client, false, visible)).collect()
     };
     let count = clients.len();
     respond::json(&json!({"clients": clients, "count": count, "total_count": count, "limit": count, "offset": 0}))

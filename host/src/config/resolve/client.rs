@@ -18,10 +18,8 @@ pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<Cli
         let place = place.element(index).member("name");
         let Some(name) = place.accept(ClientName::parse(&client.name)) else { continue };
         if name.as_str() == INTERNAL_CLIENT {
-            place.refuse(format_args!(
-                "{:?} is what tools of an embedding program are called; choose another name",
-                INTERNAL_CLIENT
-            ));
+            place
+                .refuse(format_args!("{INTERNAL_CLIENT:?} is what an embedding program's tools are called; choose another name"));
         }
         if !names.insert(name) {
             place.refuse(format_args!("another client is named {:?} already", client.name));

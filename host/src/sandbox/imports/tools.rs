@@ -28,7 +28,9 @@ type GuestResult = Result<GuestOutput, ToolError>;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
-    tools.func_wrap("list-tools", |store, (cursor, limit): (Option<String>, u32)| Ok((list_tools(store, cursor, limit)?,)))?;
+    tools.func_wrap("list-tools", |store, (cursor, limit): (Option<String>, u32)| {
+        Ok((list_tools(store, cursor.as_deref(), limit)?,))
+    })?;
     tools.func_wrap("describe", |store, (name,): (String,)| Ok((describe(store, name)?,)))?;
     tools.func_wrap_async("call", |store, (request,): (CallRequest,)| {
         Box::new(async move { Ok((call(store, request).await?,)) })
@@ -40,13 +42,13 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 fn list_tools(
     mut store: StoreContextMut<'_, State>,
-    cursor: Option<String>,
+    cursor: Option<&str>,
     limit: u32,
 ) -> wasmtime::Result<Result<ToolPage, ToolError>> {
-    charge(&mut store, BASE_FUEL, cursor.as_ref().map_or(0, String::len))?;
+    charge(&mut store, BASE_FUEL, cursor.map_or(0, str::len))?;
     let state = store.data();
     let page = match &state.chain {
-        Some(chain) => page(chain, &state.origin, cursor.as_deref(), limit.clamp(1, MAX_PAGE) as usize),
+        Some(chain) => page(chain, &state.origin, cursor, limit.clamp(1, MAX_PAGE) as usize),
         None => ToolPage { items: Vec::new(), next: None },
     };
     let bytes: usize = page.items.iter().map(|item| item.name.len() + item.description.len()).sum();
