@@ -7,6 +7,7 @@ mod embed;
 mod files;
 mod hostile;
 mod openai_client;
+mod plugins;
 mod real_servers;
 mod samples;
 mod serve;

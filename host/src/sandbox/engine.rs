@@ -86,8 +86,8 @@ fn config(strategy: InstanceAllocationStrategy) -> Config {
         .wasm_relaxed_simd(false)
         .relaxed_simd_deterministic(true)
         .cranelift_nan_canonicalization(true)
-        // Threads, exceptions, typed function references and GC types have no switch here: the crate features that bring them
-        // are left out, and a test holds that components with them are refused.
+        // Threads, exceptions and GC types have no switch here: the crate features that bring them are left out, and a test
+        // holds that components with them are refused. Typed function references have none either; they need no heap.
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_tail_call(false)
@@ -103,4 +103,30 @@ fn config(strategy: InstanceAllocationStrategy) -> Config {
         // The default reads an environment variable, which would be part of the cache's key.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable);
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proposals_that_no_guest_needs_do_not_compile() {
+        let engine = engine(1).expect("an engine");
+        let compiles = |module: &str| {
+            let wasm = wat::parse_str(format!("(component (core module {module}))")).expect("a component");
+            engine.precompile_component(&wasm).is_ok()
+        };
+        assert!(compiles("(memory 1) (func (result i32) i32.const 1)"));
+        for (proposal, module) in [
+            ("threads", "(memory 1 1 shared)"),
+            ("gc", "(type (struct (field i32)))"),
+            ("exceptions", "(tag (param i32))"),
+            ("memory64", "(memory i64 1)"),
+            ("multiple memories", "(memory 1) (memory 1)"),
+            ("tail calls", "(func $f return_call $f)"),
+            ("relaxed SIMD", "(func (param v128) (result v128) local.get 0 local.get 0 i8x16.relaxed_swizzle)"),
+        ] {
+            assert!(!compiles(module), "{proposal}");
+        }
+    }
 }

@@ -1,0 +1,64 @@
+//! What becomes of components that are not what a plugin should be.
+
+use std::fs;
+
+use airlock_tests::{Client, Setup, guests};
+use serde_json::Value;
+
+/// A component's tools, as the administrative list shows them.
+fn tools_of<'a>(clients: &'a Value, name: &str) -> Vec<&'a str> {
+    let clients = clients["clients"].as_array().expect("a list");
+    let client = clients.iter().find(|client| client["config"]["name"] == name).expect("it is listed");
+    client["tools"].as_array().expect("a list").iter().filter_map(|tool| tool["name"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_plugin_without_embedded_descriptors_is_asked_and_has_the_same_tools() {
+    let mut stripped = fs::read(guests::TEXT).expect("the component");
+    let name = b"airlock:tools";
+    let at: Vec<_> = stripped.windows(name.len()).enumerate().filter(|(_, bytes)| bytes == name).map(|(at, _)| at).collect();
+    assert!(!at.is_empty(), "the build embeds the section");
+    for start in at {
+        stripped[start..start + name.len()].copy_from_slice(b"airlock:other");
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("stripped.wasm");
+    fs::write(&file, stripped).expect("a file");
+    let gateway = Setup::new()
+        .client(Client::wasm("text", guests::TEXT))
+        .client(Client::wasm("stripped", file.to_str().expect("a path in UTF-8")))
+        .serve_connected()
+        .await;
+    let clients = gateway.get("/api/mcp/clients").await.ok();
+    assert_eq!(tools_of(&clients, "stripped"), tools_of(&clients, "text"));
+    assert!(!tools_of(&clients, "text").is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_plugin_is_refused_with_the_reason_and_harms_no_other() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str, bytes: &[u8]| {
+        let file = directory.path().join(name);
+        fs::write(&file, bytes).expect("a file");
+        file.to_str().expect("a path in UTF-8").to_owned()
+    };
+    let mut cut = fs::read(guests::TEXT).expect("the component");
+    cut.truncate(cut.len() / 2);
+    let gateway = Setup::new()
+        .client(Client::wasm("text", guests::TEXT))
+        .client(Client::wasm("wrong_world", guests::STARLARK))
+        .client(Client::wasm("core_module", file("core.wasm", b"\0asm\x01\0\0\0")))
+        .client(Client::wasm("garbage", file("garbage.wasm", b"not WebAssembly")))
+        .client(Client::wasm("cut", file("cut.wasm", &cut)))
+        .serve()
+        .await;
+    let clients = gateway.get("/api/mcp/clients").await.ok();
+    for client in clients["clients"].as_array().expect("a list") {
+        if client["config"]["name"] == "text" {
+            assert_eq!(client["state"], "connected", "{client:#}");
+        } else {
+            assert_eq!(client["state"], "error", "{client:#}");
+            assert!(client["last_failure"]["message"].as_str().is_some_and(|reason| !reason.is_empty()), "{client:#}");
+        }
+    }
+}
