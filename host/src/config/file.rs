@@ -232,7 +232,7 @@ pub(super) struct Limits {
     pub(super) fuel: Option<u64>,
     /// CPU time; waiting is free. Default: 2s.
     pub(super) cpu_time: Option<Span>,
-    /// Wall-clock time, waiting included. Default: 30s.
+    /// Wall-clock time, waiting included. Default: what `tool_execution_timeout` gives the call, 30s.
     pub(super) deadline: Option<Span>,
     /// Linear memory. Default: 64MiB.
     pub(super) memory: Option<Size>,

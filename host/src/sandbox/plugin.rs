@@ -171,3 +171,26 @@ fn check_directory(directory: &Directory, cache: Option<&Path>) -> Result<(), Lo
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_plugin_may_write_to_the_cache_of_compiled_code() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (cache, below, other) = (home.path().join("cache"), home.path().join("cache/below"), home.path().join("other"));
+        for directory in [&below, &other] {
+            std::fs::create_dir_all(directory).expect("a directory");
+        }
+        let check = |path: &Path, access| {
+            check_directory(&Directory { name: "d".into(), path: path.to_owned(), access }, Some(&cache)).is_ok()
+        };
+        for path in [home.path(), &cache, &below] {
+            assert!(!check(path, Access::ReadWrite), "{}", path.display());
+            assert!(check(path, Access::ReadOnly), "{}", path.display());
+        }
+        assert!(check(&other, Access::ReadWrite));
+        assert!(!check(&home.path().join("missing"), Access::ReadOnly));
+    }
+}
