@@ -3,10 +3,10 @@
 # Where build scripts put guests as well, so that each is compiled once.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILD_TOOL := --manifest-path plugins/build/Cargo.toml --target-dir $(TARGET)/airlock-build
-PLUGINS := text files unruly starlark
+PLUGINS := text files fetch notes unruly starlark
 STARLARK := --manifest-path plugins/starlark/Cargo.toml --target-dir $(TARGET)/starlark
 
-.PHONY: help demo test bench lint plugins wasm peers
+.PHONY: help demo test bench hostile lint plugins wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ bench: wasm ## prints what the sandbox costs, as ratios to native code
 	@echo "bench: building"
 	@cargo build --manifest-path tests/benches/native_script/Cargo.toml --target-dir $(TARGET)/starlark
 	@NATIVE_SCRIPT=$(abspath $(TARGET))/starlark/debug/native-script cargo bench --profile dev --package airlock-tests --bench overhead
+
+hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
+	@echo "hostile: building" >&2
+	@cargo bench --quiet --profile dev --package airlock-tests --bench hostile -- $(HOSTILE)
 
 lint: wasm ## checks format and lints; a warning is an error
 	cargo fmt --all --check

@@ -1,6 +1,7 @@
 //! Puts the guests that are part of the binary where `include_bytes!` finds them: `OUT_DIR`/<name>.wasm.
 //!
-//! They are built from `plugins/`, or taken from the directory that `AIRLOCK_GUESTS` names.
+//! They are built from `plugins/`, or taken from the directory that `AIRLOCK_GUESTS` names. Beside them goes what new plugins
+//! stand on.
 
 use std::{
     env, fs,
@@ -10,6 +11,8 @@ use std::{
 
 #[path = "../plugins/build/invoke.rs"]
 mod invoke;
+#[path = "build/vendored.rs"]
+mod vendored;
 
 /// The executor of scripts, and what the demo shows.
 const GUESTS: [&str; 4] = ["starlark", "text", "files", "unruly"];
@@ -17,7 +20,7 @@ const GUESTS: [&str; 4] = ["starlark", "text", "files", "unruly"];
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=AIRLOCK_GUESTS");
-    match finished().and_then(|directory| GUESTS.iter().try_for_each(|guest| place(&directory, guest))) {
+    match root().and_then(|root| build(&root)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             println!("cargo::error={message}");
@@ -26,15 +29,24 @@ fn main() -> ExitCode {
     }
 }
 
+fn root() -> Result<PathBuf, String> {
+    Path::new("..").canonicalize().map_err(|error| format!("cannot find the repository: {error}"))
+}
+
+fn build(root: &Path) -> Result<(), String> {
+    vendored::write(root)?;
+    let directory = finished(root)?;
+    GUESTS.iter().try_for_each(|guest| place(&directory, guest))
+}
+
 /// The directory with the finished components.
-fn finished() -> Result<PathBuf, String> {
+fn finished(root: &Path) -> Result<PathBuf, String> {
     if let Some(directory) = env::var_os("AIRLOCK_GUESTS").filter(|directory| !directory.is_empty()) {
         let directory = PathBuf::from(directory);
         println!("cargo::rerun-if-changed={}", directory.display());
         return Ok(directory);
     }
-    let root = Path::new("..").canonicalize().map_err(|error| format!("cannot find the repository: {error}"))?;
-    invoke::guests(&root, &GUESTS)
+    invoke::guests(root, &GUESTS)
 }
 
 fn place(directory: &Path, guest: &str) -> Result<(), String> {

@@ -4,7 +4,7 @@
 
 wit_bindgen::generate!({
     path: "../wit",
-    world: "tool-plugin",
+    world: "tool-plugin-revealing",
     generate_all,
     pub_export_macro: true,
     default_bindings_module: "::airlock_guest::__private::bindings",

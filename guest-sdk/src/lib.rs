@@ -36,7 +36,8 @@
 //! - [`IntoOutput`] says what a tool may return, [`Output`] and [`Structured`] give full control over it.
 //! - [`Error`] is a failure as the model reads it; [`within`] makes one of a number that is out of range.
 //! - [`Context`] is the running call: time left, progress, answers sent ahead.
-//! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway.
+//! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway; [`http`] sends requests.
+//! - [`kv`] keeps what outlives a call; [`config`] is what the operator wrote for the plugin; [`secrets`] says which there are.
 //!
 //! Everything compiles natively too, where nothing stands behind the imports: a tool is a function that a test can call,
 //! with [`Context::detached`] for a context.
@@ -45,12 +46,16 @@
 
 mod arguments;
 mod bindings;
+pub mod config;
 mod context;
 mod error;
+pub mod http;
+pub mod kv;
 pub mod log;
 mod output;
 mod plugin;
 mod schema;
+pub mod secrets;
 mod tool;
 pub mod tools;
 mod wire;

@@ -7,6 +7,7 @@ mod error;
 mod name;
 mod output;
 mod policy;
+mod schema;
 mod tool;
 
 use std::{
@@ -26,6 +27,7 @@ pub use self::{
     name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
     output::{Content, Resource, ToolOutput},
     policy::{BadWhitelist, Policy, Whitelist},
+    schema::{BadSchema, CompiledSchema, MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SUBSCHEMAS, Violation, Violations},
     tool::{Annotations, BadTool, Tool, ToolDefinition},
 };
 // The one arrow back: a provider runs only what the door admitted, and the type system is what says so.

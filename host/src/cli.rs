@@ -8,6 +8,7 @@ mod check;
 mod demo;
 mod input;
 mod output;
+mod plugin;
 mod record;
 mod run;
 mod schema;
@@ -57,6 +58,7 @@ enum Command {
     Call(call::Args),
     Run(run::Args),
     Check(check::Args),
+    Plugin(plugin::Args),
     Schema(schema::Args),
 }
 
@@ -110,6 +112,7 @@ impl Command {
             Self::Call(args) => call::run(&args).await,
             Self::Run(args) => run::run(&args).await,
             Self::Check(args) => check::run(&args),
+            Self::Plugin(args) => plugin::run(&args).await,
             Self::Schema(args) => schema::run(&args),
         }
     }
@@ -130,6 +133,7 @@ impl Command {
             Self::Call(args) => args.json,
             Self::Run(args) => args.json,
             Self::Check(args) => args.json,
+            Self::Plugin(args) => args.wants_json(),
             Self::Serve(_) | Self::DemoMcpServer | Self::Schema(_) => false,
         }
     }

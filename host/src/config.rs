@@ -12,7 +12,10 @@ mod schema;
 mod unsupported;
 mod values;
 
-use std::{io::Read as _, path::Path};
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 pub use self::{
     error::{ConfigError, KeyPath, Problem},
@@ -24,8 +27,8 @@ use crate::{
     code_mode::BindingLevel,
     door::{Budget, Keys},
     model,
-    sandbox::{self, Grants, Limits},
-    server, upstream,
+    plugin::{Answer, LOCK_FILE},
+    sandbox, server, upstream,
 };
 
 /// The configuration, checked, with every module's settings.
@@ -45,6 +48,10 @@ pub struct Config {
     pub binding_level: BindingLevel,
     /// `governance.virtual_keys`.
     pub keys: Keys,
+    /// The database of what outlives a restart.
+    pub store: PathBuf,
+    /// What was accepted of plugins: `airlock.lock` beside the file. Nothing for a configuration that is in no file.
+    pub lock: Option<PathBuf>,
     /// The sandbox. Nothing of it is in the file but the depth of calls; the environment says where compiled code is kept.
     pub sandbox: sandbox::Settings,
 }
@@ -66,18 +73,16 @@ pub enum Source {
     /// An MCP server.
     Upstream(upstream::Settings),
     /// A plugin.
-    Wasm(Wasm),
+    Wasm(Box<Wasm>),
 }
 
 /// A plugin as configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Wasm {
     /// The component.
-    pub component: std::path::PathBuf,
-    /// What it is lent.
-    pub grants: Grants,
-    /// What a call may spend.
-    pub limits: Limits,
+    pub component: PathBuf,
+    /// What its operator lets it have.
+    pub answer: Answer,
 }
 
 impl Config {
@@ -90,7 +95,11 @@ impl Config {
         let limit = json::MAX_FILE_BYTES as u64 + 1;
         std::fs::File::open(path).and_then(|opened| opened.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
         match String::from_utf8(bytes) {
-            Ok(text) => Self::parse(&text, &file, &environment),
+            Ok(text) => {
+                let mut config = Self::parse(&text, &file, &environment)?;
+                config.lock = Some(path.with_file_name(LOCK_FILE));
+                Ok(config)
+            }
             Err(_) => Err(ConfigError::Invalid { file, problems: vec![Problem::of_file("is not UTF-8 text")] }),
         }
     }

@@ -4,6 +4,8 @@
 //! its calls, and [`Chain::admit`] those that a running call makes in turn, with what is left of the first one's budget.
 //! Decisions are made on real names and arguments, where the call is made. No I/O happens here.
 
+mod budget;
+mod event;
 mod filter;
 mod key;
 mod ledger;
@@ -12,24 +14,24 @@ mod view;
 use std::{
     collections::BTreeSet,
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use self::ledger::Report;
 pub use self::{
+    budget::Budget,
+    event::{Event, Events, Progress},
     filter::{Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
     key::{Keys, VirtualKey},
     ledger::{CallRecord, Ledger, Outcome},
     view::{Entry, Placement, View},
 };
+use self::{budget::Shared, ledger::Report};
 use crate::catalog::{CallError, Content, Provider, Tool, ToolOutput};
 
 /// Arguments beyond this are refused before they are parsed.
@@ -65,19 +67,6 @@ impl Origin {
     fn approves(&self) -> bool {
         matches!(self, Self::Caller | Self::McpClient)
     }
-}
-
-/// What one call, with all that it calls in turn, may spend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
-    /// Wall-clock time.
-    pub deadline: Duration,
-    /// Calls below the first.
-    pub nested_calls: u32,
-    /// How many calls may be one inside the other, the first included.
-    pub depth: u32,
-    /// How many calls of one parent may run at the same time.
-    pub in_flight: usize,
 }
 
 /// Identifier of one call: a UUID, in order of time.
@@ -165,12 +154,19 @@ struct CallerInner {
     origin: Origin,
     budget: Budget,
     ledger: Ledger,
+    events: Option<mpsc::Sender<Event>>,
 }
 
 impl Caller {
     /// A caller with a view; each of its calls gets the whole `budget`.
     pub fn new(view: View, origin: Origin, budget: Budget) -> Self {
-        Self(Arc::new(CallerInner { view, origin, budget, ledger: Ledger::default() }))
+        Self(Arc::new(CallerInner { view, origin, budget, ledger: Ledger::default(), events: None }))
+    }
+
+    /// The same, with what its own calls tell while they run.
+    pub fn with_events(view: View, origin: Origin, budget: Budget) -> (Self, Events) {
+        let (sender, events) = event::channel();
+        (Self(Arc::new(CallerInner { view, origin, budget, ledger: Ledger::default(), events: Some(sender) })), events)
     }
 
     /// What the caller may see.
@@ -191,7 +187,7 @@ impl Caller {
     /// Decides one call.
     pub fn admit(&self, name: &str, arguments: &str) -> Result<Admitted, CallError> {
         let start = Start {
-            nested_left: Arc::new(AtomicU32::new(self.0.budget.nested_calls)),
+            shared: Arc::new(Shared::new(&self.0.budget)),
             parent: None,
             depth: 1,
             deadline: Instant::now() + self.0.budget.deadline,
@@ -211,7 +207,7 @@ impl Caller {
         }
         let chain = Chain {
             caller: self.clone(),
-            nested_left: start.nested_left,
+            shared: start.shared,
             id: CallId::next(),
             parent: start.parent,
             depth: start.depth,
@@ -224,7 +220,7 @@ impl Caller {
 
 /// What a decision hands on to the call that it admits.
 struct Start {
-    nested_left: Arc<AtomicU32>,
+    shared: Arc<Shared>,
     parent: Option<CallId>,
     depth: u32,
     deadline: Instant,
@@ -265,6 +261,8 @@ impl Admitted {
     pub async fn run(self) -> Result<ToolOutput, CallError> {
         let ledger = self.chain.ledger();
         let record = ledger.open(&self.chain, self.tool.name.clone(), self.arguments.0.clone());
+        // Before the call is timed by anyone else: waiting for siblings is the chain's own doing.
+        let _room = self.chain.shared.enter(self.chain.depth).await;
         let provider = self.provider.clone();
         let result = provider.call(self).await;
         record.close(&result);
@@ -276,7 +274,7 @@ impl Admitted {
 #[derive(Clone)]
 pub struct Chain {
     caller: Caller,
-    nested_left: Arc<AtomicU32>,
+    shared: Arc<Shared>,
     id: CallId,
     parent: Option<CallId>,
     depth: u32,
@@ -315,14 +313,41 @@ impl Chain {
         &self.caller.0.ledger
     }
 
-    /// Says how much fuel the running call has burnt, for the ledger.
-    pub fn report_fuel(&self, fuel: u64) {
+    /// The fuel that a guest of the running call may burn, of the `limit` that it would have alone: below the first guest it
+    /// is a share of what the chain has left. The first one's `host_calls` are the whole chain's.
+    pub fn share_fuel(&self, limit: u64, host_calls: u32) -> Result<u64, CallError> {
+        self.shared.share_fuel(self.depth, limit, host_calls)
+    }
+
+    /// Says how much fuel the running call has burnt, for the ledger and for what the chain has left.
+    pub fn spend_fuel(&self, fuel: u64) {
         self.report.set_fuel(fuel);
+        self.shared.spend_fuel(self.depth, fuel);
+    }
+
+    /// Takes one of the host calls that the chain's guests may make together; false if none is left.
+    pub fn take_host_call(&self) -> bool {
+        self.shared.take_host_call()
     }
 
     /// Sends a part of the answer ahead of the rest. Whoever runs the call bounds number and size.
     pub fn emit(&self, part: Content) {
+        self.tell(|call| Event::Partial { call, part: part.clone() });
         self.report.emit(part);
+    }
+
+    /// Says how far the running call is.
+    pub fn progress(&self, progress: Progress) {
+        self.tell(|call| Event::Progress { call, progress: progress.clone() });
+        self.report.set_progress(progress);
+    }
+
+    /// Tells whoever listens to the caller. One that does not keep up misses some.
+    fn tell(&self, event: impl FnOnce(CallId) -> Event) {
+        if let Some(events) = self.caller.0.events.as_ref().filter(|_| self.depth == 1) {
+            // A full queue and a listener that went away are both its own affair.
+            let _ = events.try_send(event(self.id));
+        }
     }
 
     /// What the running call has emitted so far.
@@ -333,20 +358,8 @@ impl Chain {
     /// Decides a call that the running one makes. It needs what the caller who started the chain needs, and takes from
     /// the same budget. A refusal costs a call too, so that asking cannot be used to burn the gateway's time.
     pub fn admit(&self, origin: &Origin, name: &str, arguments: &str) -> Result<Admitted, CallError> {
-        let budget = &self.caller.0.budget;
-        if self.depth >= budget.depth {
-            return Err(CallError::Budget { what: "calls inside calls", limit: budget.depth.into() });
-        }
-        let take = |left: u32| left.checked_sub(1);
-        if self.nested_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            return Err(CallError::Budget { what: "nested tool calls", limit: budget.nested_calls.into() });
-        }
-        let start = Start {
-            nested_left: self.nested_left.clone(),
-            parent: Some(self.id),
-            depth: self.depth + 1,
-            deadline: self.deadline,
-        };
+        self.shared.take_nested(self.depth)?;
+        let start = Start { shared: self.shared.clone(), parent: Some(self.id), depth: self.depth + 1, deadline: self.deadline };
         self.caller.decide(origin, name, arguments, start)
     }
 }

@@ -1,5 +1,8 @@
 //! Wires the parts and runs until told to stop. What an embedder builds.
 
+mod plugins;
+mod progress;
+mod report;
 mod sources;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -11,6 +14,8 @@ use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use self::plugins::{PluginError, Plugins, Reloaded};
+pub(crate) use self::{plugins::read_component, progress::compiling, report::chain};
 use crate::{
     catalog::{Catalog, Client, Policy, State, ToolError, ToolOutput},
     config::Config,
@@ -30,8 +35,7 @@ pub struct Gateway {
     listener: Option<TcpListener>,
     shutdown: Option<BoxFuture<'static, ()>>,
     upstreams: Upstreams,
-    /// What is compiled right now, for whoever waits at a terminal.
-    progress: MultiProgress,
+    plugins: Plugins,
 }
 
 /// The tasks that keep upstream servers connected.
@@ -82,6 +86,11 @@ impl Gateway {
         &self.sandbox
     }
 
+    /// The plugins, to load them again.
+    pub fn plugins(&self) -> &Plugins {
+        &self.plugins
+    }
+
     /// A caller with the operator's own view: no headers, no key.
     pub fn caller(&self, origin: Origin) -> Caller {
         Caller::new(View::new(&self.catalog.snapshot(), &Filter::none(), None), origin, self.config.budget)
@@ -109,14 +118,19 @@ impl Gateway {
 
     /// Serves until told to stop, lets requests in flight end, then stops every upstream server.
     pub async fn run(self) -> anyhow::Result<()> {
-        let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, progress: _ } = self;
+        let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, plugins } = self;
         let listener = match listener {
             Some(listener) => listener,
             None => bind(&config.server).await?,
         };
         let shutdown = shutdown.unwrap_or_else(|| Box::pin(std::future::pending()));
         let gauges: Vec<server::Gauge> = vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
-        let app = server::App::new(config.server, catalog, models, config.agent, config.budget, config.keys, gauges);
+        let hooks = server::Hooks { gauges, plugins: Some(Box::new(plugins.clone())) };
+        let app = server::App::new(config.server, catalog, models, config.agent, config.budget, config.keys, hooks);
+        upstreams.tasks.spawn({
+            let (plugins, stop) = (plugins.clone(), upstreams.stop.clone());
+            async move { plugins.watch(stop).await }
+        });
         let served = server::serve(listener, app, shutdown).await;
         upstreams.stop().await;
         served.context("cannot serve")
@@ -175,19 +189,21 @@ impl Builder {
         let models = Models::new(&config.providers)?;
         let sandbox = Sandbox::new(&config.sandbox)?;
         let catalog = Catalog::new();
+        let progress = MultiProgress::new();
+        let plugins = Plugins::new(catalog.clone(), sandbox.clone(), &config, progress);
         let gateway = Gateway {
+            plugins,
             catalog,
             sandbox,
             models,
             listener: self.listener,
             shutdown: self.shutdown,
             upstreams: Upstreams::default(),
-            progress: MultiProgress::new(),
             config,
         };
         gateway.add_native(self.native, self.native_policy);
         gateway.connect_upstreams();
-        gateway.load_plugins().await;
+        gateway.plugins.load_all().await;
         gateway.load_code_mode().await?;
         Ok(gateway)
     }

@@ -15,7 +15,11 @@
 //! | [`catalog`] | every tool under one name, and the `Provider` trait that runs it |
 //! | [`upstream`] | MCP servers as sources of tools |
 //! | [`code_mode`] | a script in, a result out |
+//! | [`plugin`] | what a plugin asks for, what it is granted, what was accepted of it |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
+//! | [`egress`] | the one way out to the network |
+//! | [`store`] | what outlives a restart |
+//! | [`secret`] | credentials: where they come from, and where they must not appear |
 //! | [`demo`] | all of it at work in four scenes |
 //!
 //! A gateway in another program: [`Gateway::builder`], and `examples/embed.rs`.
@@ -27,14 +31,18 @@ pub mod code_mode;
 pub mod config;
 pub mod demo;
 pub mod door;
+pub mod egress;
 pub mod gateway;
 mod guests;
 pub mod model;
 mod native;
+pub mod plugin;
 pub mod sandbox;
 pub mod secret;
 pub mod server;
+pub mod store;
 pub mod telemetry;
+pub mod units;
 pub mod upstream;
 
 pub use gateway::Gateway;

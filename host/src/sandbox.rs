@@ -6,11 +6,12 @@
 //! [`door`](crate::door).
 
 mod admission;
-mod bindings;
 mod cache;
-mod convert;
+mod contract;
+mod embed;
 mod engine;
 mod executor;
+mod exits;
 mod grants;
 mod imports;
 mod instance;
@@ -18,9 +19,10 @@ mod limits;
 mod memory;
 mod outcome;
 mod plugin;
+mod schemas;
 mod script;
 mod section;
-mod stdio;
+mod wasi;
 
 use std::{
     path::{Path, PathBuf},
@@ -41,14 +43,15 @@ use self::{
     memory::MemoryBudget,
 };
 pub use self::{
+    engine::MAX_MEMORY_BYTES,
     executor::Executor,
-    grants::{Access, Directory, Grants},
+    grants::{Access, Denied, Directory, Grants, Lender, Quota, Store as KvStore},
     limits::Limits,
     plugin::Plugin,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
 };
 use crate::{
-    catalog::{CallError, Cause, ClientName, ToolName},
+    catalog::{CallError, Cause, ClientName, ToolDefinition, ToolName},
     door::Chain,
 };
 
@@ -111,6 +114,23 @@ pub enum LoadError {
     /// It does not compile, or uses what this engine does not allow.
     #[error("the component does not compile")]
     Compile(#[source] Cause),
+    /// It imports something that is not lent to anyone.
+    #[error("the component imports what this gateway does not lend: {}", names.join(", "))]
+    UnknownImports {
+        /// The imports by name.
+        names: Vec<String>,
+    },
+    /// It was built for a version of the contract that this build does not speak.
+    #[error(
+        "the plugin was built for version {found} of the contract, this gateway speaks {supported}; build it again with the SDK \
+         of one of these"
+    )]
+    Version {
+        /// The version that it exports.
+        found: String,
+        /// The versions that would do.
+        supported: String,
+    },
     /// It imports or exports something else than its world says.
     #[error("the component does not fit the world {world}")]
     Contract {
@@ -137,6 +157,39 @@ pub enum LoadError {
         /// Why not.
         reason: String,
     },
+}
+
+/// A custom section of a component, without running it: its own or else, for what a compiler puts there, of the first module
+/// in it that has one. As untrusted as the component.
+pub fn embedded<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
+    section::named_anywhere(wasm, name)
+}
+
+/// The descriptors that a component's build embedded, if it did.
+pub fn embedded_tools(wasm: &[u8]) -> Result<Option<Vec<ToolDefinition>>, LoadError> {
+    section::find(wasm)?.map(section::parse).transpose()
+}
+
+/// The component with its descriptors embedded, so that listing its tools does not run it.
+pub fn embed_tools(wasm: &[u8], tools: &[ToolDefinition]) -> Result<Vec<u8>, LoadError> {
+    embed::replace(wasm, section::NAME, section::of(tools).as_bytes())
+}
+
+/// The component with a custom section of its own, in the place of all that it had of that name. The name begins with
+/// `airlock:`: such a section is read and never part of the code.
+pub fn embed(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, LoadError> {
+    embed::replace(wasm, name, content)
+}
+
+/// The interfaces that a component imports, by name.
+pub fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
+    section::imports(wasm)
+}
+
+/// The version of the plugin contract that a component exports, if it exports one.
+pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {
+    let exports = section::exports(wasm)?;
+    Ok(exports.iter().find_map(|name| Some(contract::version_of(name)?.to_owned())))
 }
 
 /// What of the pool is in use right now. All zero when nothing runs.
@@ -191,19 +244,20 @@ impl Sandbox {
 
     /// Whether `wasm` was compiled before, so that loading it takes no time.
     pub fn is_compiled(&self, wasm: &[u8]) -> bool {
-        self.0.cache.as_ref().is_some_and(|cache| cache.holds(&self.0.engine, wasm))
+        self.0.cache.as_ref().is_some_and(|cache| cache.holds(&self.0.engine, &embed::code(wasm)))
     }
 
-    /// Compiles and links a plugin for `client`.
+    /// Compiles and links a plugin for `client`, with what it is granted of what the `lender` has.
     pub async fn plugin(
         &self,
         client: &ClientName,
         wasm: Arc<[u8]>,
         grants: Grants,
         limits: Limits,
+        lender: Lender,
     ) -> Result<Plugin, LoadError> {
         let component = self.component(wasm).await?;
-        Plugin::new(self.clone(), client.clone(), &component, grants, limits)
+        Plugin::new(self.clone(), client.clone(), &component, grants, limits, lender)
     }
 
     /// Compiles and links a script executor.
@@ -243,6 +297,7 @@ impl Sandbox {
 
     fn compile(&self, wasm: &[u8]) -> Result<Component, LoadError> {
         let Inner { engine, cache, .. } = &*self.0;
+        let wasm = &*embed::code(wasm);
         if let Some(component) = cache.as_ref().and_then(|cache| cache.load(engine, wasm)) {
             return Ok(component);
         }

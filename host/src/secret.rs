@@ -1,6 +1,18 @@
-//! Text that must not be seen.
+//! Text that must not be seen: where it comes from ([`Source`]), what holds it ([`Secret`]), and what takes it out of what
+//! leaves the gateway ([`Scrubber`]).
+
+mod answer;
+mod escapes;
+mod forms;
+mod scrubber;
+mod source;
 
 use std::fmt;
+
+pub use self::{
+    scrubber::{BadSecret, LONG_BYTES, Scrubber},
+    source::{BadSource, MAX_BYTES, MIN_BYTES, Source, SourceError},
+};
 
 /// A credential. It prints as `***`, whatever it is part of.
 #[derive(Clone, PartialEq, Eq)]

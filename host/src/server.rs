@@ -13,17 +13,27 @@ mod health;
 mod listen;
 mod models;
 mod origin;
+mod reload;
 mod respond;
 
-use std::{convert::Infallible, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration, time::Instant};
+use std::{
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use tracing::{debug, error};
 
-pub use self::listen::serve;
 use self::respond::{ApiError, Reply};
+pub use self::{
+    listen::serve,
+    reload::{NotReloaded, Reload},
+};
 use crate::{
     agent,
     catalog::Catalog,
@@ -102,7 +112,16 @@ pub struct App {
     agent: agent::Settings,
     budget: Budget,
     keys: Keys,
-    gauges: Vec<Gauge>,
+    hooks: Hooks,
+}
+
+/// What the server asks of parts that it does not know.
+#[derive(Default)]
+pub struct Hooks {
+    /// What `GET /health` shows besides.
+    pub gauges: Vec<Gauge>,
+    /// Who loads plugins again; without it there are none.
+    pub plugins: Option<Box<dyn Reload>>,
 }
 
 /// Something that `GET /health` shows beside its own fields: a name, and what to ask for the value.
@@ -123,18 +142,18 @@ impl App {
         agent: agent::Settings,
         budget: Budget,
         keys: Keys,
-        gauges: Vec<Gauge>,
+        hooks: Hooks,
     ) -> Arc<Self> {
-        Arc::new(Self { settings, catalog, models, agent, budget, keys, gauges })
+        Arc::new(Self { settings, catalog, models, agent, budget, keys, hooks })
     }
 
-    /// Answers one request, whatever happens.
-    async fn handle(&self, request: Request<Incoming>) -> Result<Reply, Infallible> {
+    /// Answers one request from `peer`, whatever happens.
+    async fn handle(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Result<Reply, Infallible> {
         let started = Instant::now();
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
         // Nothing that a request leaves behind is used after a panic: the snapshot and its view are its own.
-        let reply = AssertUnwindSafe(self.route(request)).catch_unwind().await.unwrap_or_else(|_| {
+        let reply = AssertUnwindSafe(self.route(request, peer)).catch_unwind().await.unwrap_or_else(|_| {
             error!(%method, path, "a request made the gateway panic");
             Err(ApiError::internal())
         });
@@ -143,11 +162,15 @@ impl App {
         Ok(reply)
     }
 
-    async fn route(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+    async fn route(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Result<Reply, ApiError> {
         origin::check(&self.settings, request.headers(), request.uri())?;
         let route = Route::find(request.uri().path()).ok_or_else(ApiError::no_such_path)?;
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
+        }
+        if let Route::Reload = route {
+            let headers = request.headers();
+            reload::check(self.settings.require_virtual_key, peer, headers, || self.sender(headers))?;
         }
         let sender = self.sender(request.headers());
         match route {
@@ -156,6 +179,7 @@ impl App {
             Route::Execute => execute::run(self, sender?, request).await,
             Route::Models => Ok(models::list(self, &sender?).await),
             Route::Clients => Ok(admin::clients(self, &sender?)),
+            Route::Reload => reload::run(self, reload::client_of(request.uri().path()).unwrap_or_default()).await,
         }
     }
 
@@ -180,6 +204,7 @@ enum Route {
     Models,
     Execute,
     Clients,
+    Reload,
     Health,
 }
 
@@ -191,13 +216,14 @@ impl Route {
             "/v1/mcp/tool/execute" => Self::Execute,
             "/api/mcp/clients" => Self::Clients,
             "/health" => Self::Health,
+            path if reload::client_of(path).is_some() => Self::Reload,
             _ => return None,
         })
     }
 
     fn methods(self) -> &'static [Method] {
         match self {
-            Self::Chat | Self::Execute => &[Method::POST],
+            Self::Chat | Self::Execute | Self::Reload => &[Method::POST],
             Self::Models | Self::Clients | Self::Health => &[Method::GET, Method::HEAD],
         }
     }

@@ -33,6 +33,22 @@ impl Place {
         self.all.path().join("secret")
     }
 
+    /// The guest that tries everything, with `docs` to write to within a quota, and a scratch directory.
+    async fn gateway_with_quotas(&self, bytes: u64, files: u64) -> Gateway {
+        let docs = json!({"name": "docs", "path": self.docs(), "access": "read_write", "max_bytes": format!("{bytes}B"), "max_files": files});
+        let client = Client::wasm("escape", guests::ESCAPE)
+            .set("/wasm_config/grants/directories", json!([docs]))
+            .set("/wasm_config/grants/scratch", json!({"max_bytes": "5000B", "max_files": 3}));
+        Setup::new().client(client).serve_connected().await
+    }
+
+    fn secret_is_untouched(&self) {
+        let found: Vec<_> =
+            fs::read_dir(self.secret()).expect("it is there").map(|entry| entry.expect("an entry").path()).collect();
+        assert_eq!(found, [self.secret().join("b.txt")]);
+        assert_eq!(fs::read_to_string(&found[0]).expect("it is still there"), "hidden");
+    }
+
     async fn gateway(&self, access: &str) -> Gateway {
         let lend = |client: Client| client.directory("docs", &self.docs(), access);
         Setup::new()
@@ -133,4 +149,143 @@ async fn a_directory_that_is_not_there_costs_only_its_plugin() {
         .await;
     gateway.in_state("broken", "error").await;
     assert_eq!(gateway.execute("hostile-ok", &json!({})).await.content(), "ok");
+}
+
+async fn escape(gateway: &Gateway, tool: &str, arguments: Value) -> String {
+    gateway.execute(&format!("escape-{tool}"), &arguments).await.content()
+}
+
+#[tokio::test]
+async fn whatever_is_tried_with_a_path_that_leads_out_does_not_work() {
+    let place = Place::new();
+    symlink(place.secret().join("b.txt"), place.docs().join("link_by_full_name")).expect("a link");
+    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let long = format!("/docs/{}", "x".repeat(256));
+    let deep = format!("/docs/{}", "x/".repeat(10_000));
+    let paths = [
+        "/docs/../secret/b.txt",
+        "/docs/../secret/new",
+        "/docs/../secret",
+        "/docs/a/../../secret/b.txt",
+        "/docs/link_to_directory/b.txt",
+        "/docs/link_to_directory/new",
+        "/docs/link_to_directory/../secret/b.txt",
+        "/secret/b.txt",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "../../../../etc/passwd",
+        &long,
+        &deep,
+    ];
+    for path in paths {
+        assert_eq!(escape(&gateway, "attempt", json!({"path": path})).await, "", "{path}");
+        place.secret_is_untouched();
+    }
+    // A link itself belongs to the directory, and may be moved, replaced and removed; what it leads to may not.
+    for path in ["/docs/link", "/docs/link/", "/docs/link_by_full_name", "/docs/link_to_directory/"] {
+        let worked = escape(&gateway, "attempt", json!({"path": path})).await;
+        assert!(
+            !["read", "list", "append", "resize", "link"].iter().any(|what| worked.split(", ").any(|one| one == *what)),
+            "{path}: {worked}"
+        );
+        place.secret_is_untouched();
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_makes_no_links() {
+    let place = Place::new();
+    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let worked = escape(&gateway, "attempt", json!({"path": "/docs/a.txt"})).await;
+    assert_eq!(worked, "read, append, resize, rename from, write, rename to, remove");
+    assert!(!place.docs().join("linked").exists() && !place.docs().join("symlink").exists());
+}
+
+#[tokio::test]
+async fn a_pipe_keeps_nobody_waiting() {
+    let place = Place::new();
+    let made = std::process::Command::new("mkfifo").arg(place.docs().join("pipe")).status().expect("it runs");
+    assert!(made.success());
+    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let worked = escape(&gateway, "attempt", json!({"path": "/docs/pipe"})).await;
+    assert_eq!(worked, "rename from, write, rename to, remove", "the pipe is moved away at last");
+    assert!(gateway.execute("escape-list", &json!({"path": "/docs"})).await.text.contains("renamed"));
+}
+
+#[tokio::test]
+async fn names_that_no_guest_can_say_are_left_out_of_listings() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let place = Place::new();
+    fs::write(place.docs().join(OsStr::from_bytes(b"\xff")), "").expect("a file");
+    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let listed = gateway.execute("escape-list", &json!({"path": "/docs"})).await;
+    assert!(listed.text.contains("a.txt") && listed.text.contains("link_to_directory"), "{}", listed.text);
+}
+
+#[tokio::test]
+async fn a_directory_that_turns_into_a_link_while_a_plugin_looks_leads_nowhere() {
+    let place = Place::new();
+    fs::create_dir(place.docs().join("real")).expect("a directory");
+    fs::write(place.docs().join("real/b.txt"), "granted").expect("a file");
+    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let docs = place.docs();
+    let swapping = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            for shown in ["real", "link_to_directory"] {
+                fs::rename(docs.join(shown), docs.join("door")).expect("it moves");
+                fs::rename(docs.join("door"), docs.join(shown)).expect("it moves back");
+            }
+        }
+    });
+    let attack = json!({"read": "/docs/door/b.txt", "write": "/docs/door/new", "times": 3_000});
+    let seen = gateway.execute("escape-attack", &attack).await;
+    drop(stop);
+    swapping.join().expect("it swaps to the end");
+    assert!(!seen.text.contains("hidden"), "{}", seen.text);
+    assert!(seen.text.contains("granted") || place.docs().join("real/new").exists(), "the door was never open: {}", seen.text);
+    place.secret_is_untouched();
+}
+
+#[tokio::test]
+async fn a_directory_holds_its_quota_and_no_more() {
+    let place = Place::new();
+    // `a.txt` has 7 bytes, and the links count as files.
+    let gateway = place.gateway_with_quotas(2_007, 5).await;
+    let fill = |path: &str, bytes: u64| json!({"path": path, "bytes": bytes});
+    assert_eq!(escape(&gateway, "fill", fill("/docs/new", 2_000)).await, "2000");
+    // Behind a stream, the guest's own libraries have no word for it.
+    assert!(escape(&gateway, "fill", fill("/docs/new", 1)).await.starts_with("2000, "));
+    assert_eq!(escape(&gateway, "fill", fill("/docs/other", 0)).await, "0");
+    assert_eq!(escape(&gateway, "fill", fill("/docs/third", 0)).await, "0, QuotaExceeded");
+    assert!(!place.docs().join("third").exists());
+    fs::remove_file(place.docs().join("new")).expect("it is there");
+    // Looked at again, once a second.
+    let again = async || escape(&gateway, "fill", fill("/docs/third", 2_000)).await;
+    while again().await != "2000" {
+        fs::remove_file(place.docs().join("third")).unwrap_or_default();
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn no_file_without_a_name_goes_beyond_the_quota() {
+    let place = Place::new();
+    let gateway = place.gateway_with_quotas(10_007, 10).await;
+    let hold = json!({"path": "/docs/new", "bytes": 1_000, "files": 50});
+    for _ in 0..2 {
+        assert_eq!(escape(&gateway, "hold_without_a_name", hold.clone()).await, "10");
+    }
+}
+
+#[tokio::test]
+async fn a_scratch_directory_is_new_in_every_call_and_has_a_quota() {
+    let place = Place::new();
+    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    for _ in 0..2 {
+        assert_eq!(gateway.execute("escape-list", &json!({"path": "/tmp"})).await.content(), "[]");
+        assert_eq!(escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_000})).await, "5000");
+        let beyond = escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_001})).await;
+        assert!(beyond.starts_with("5000, "), "{beyond}");
+    }
 }

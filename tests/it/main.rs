@@ -2,14 +2,17 @@
 
 mod cli;
 mod code_mode;
+mod contract;
 mod door;
 mod embed;
 mod files;
 mod hostile;
 mod openai_client;
+mod plugin_cli;
 mod plugins;
 mod real_servers;
 mod samples;
 mod serve;
 mod tidy;
 mod upstreams;
+mod wasi;

@@ -10,12 +10,17 @@ use airlock_tests::root;
 
 /// What each module may use of the others. `gateway` wires everything and nothing below it sees it.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("secret", &[]),
+    ("units", &["catalog"]),
+    // What it scrubs are answers of tools.
+    ("secret", &["catalog"]),
+    ("store", &[]),
+    ("egress", &["secret"]),
     // The one arrow back: a provider runs only what the door admitted.
     ("catalog", &["door"]),
     ("door", &["catalog"]),
     ("model", &["catalog", "secret"]),
-    ("sandbox", &["catalog", "door"]),
+    ("sandbox", &["catalog", "door", "egress", "secret", "store"]),
+    ("plugin", &["catalog", "egress", "sandbox", "secret", "units"]),
     ("upstream", &["catalog", "door", "secret"]),
     ("native", &["catalog", "door"]),
     ("guests", &[]),
@@ -24,7 +29,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mcp", &["catalog", "door"]),
     ("server", &["agent", "catalog", "door", "mcp", "model"]),
     // Each module's settings, and nothing that runs; of `native` the name that no configured client may have.
-    ("config", &["agent", "catalog", "code_mode", "door", "model", "native", "sandbox", "secret", "server", "upstream"]),
+    (
+        "config",
+        &[
+            "agent",
+            "catalog",
+            "code_mode",
+            "door",
+            "egress",
+            "model",
+            "native",
+            "plugin",
+            "sandbox",
+            "secret",
+            "server",
+            "units",
+            "upstream",
+        ],
+    ),
     ("telemetry", &[]),
 ];
 
@@ -33,12 +55,14 @@ const TOP: [&str; 4] = ["cli", "demo", "gateway", "lib"];
 
 /// Where an outside crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
-    ("hyper", &["server"]),
+    ("hyper", &["egress", "server"]),
     ("hyper_util", &["server"]),
     ("wasmtime", &["sandbox"]),
     ("wasmtime_wasi", &["sandbox"]),
+    ("wasmtime_wasi_http", &["sandbox"]),
+    ("rusqlite", &["store"]),
     ("rmcp", &["upstream", "mcp", "demo"]),
-    ("reqwest", &["demo", "model", "upstream"]),
+    ("reqwest", &["demo", "egress", "model", "upstream"]),
     ("clap", &["cli", "telemetry"]),
 ];
 

@@ -5,23 +5,30 @@
 //! - [`Setup`] and [`Client`] write the configuration of either
 //! - [`peers`] are real MCP servers and a real client; [`misbehaving()`] is an MCP server of ours that does not behave
 //! - [`Service`] is a model provider that answers what a test tells it to, and keeps what it was asked
-//! - [`guests`] are the components
+//! - [`Embedded`] is the gateway in this process
+//! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] makes them say something else
+//! - [`misdeeds`] lists what guests must not get away with
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
 
 mod airlock;
+pub mod component;
+mod embedded;
 mod gateway;
 pub mod guests;
+pub mod misdeeds;
 pub mod peers;
 pub mod service;
 mod setup;
 mod upstream;
 pub mod wait;
+pub mod wat;
 
 use std::path::Path;
 
 pub use self::{
     airlock::{Airlock, Finished, binary},
+    embedded::Embedded,
     gateway::{Gateway, Reply},
     service::Service,
     setup::{Client, Setup},

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::{Airlock, Gateway};
+use crate::{Airlock, Gateway, wat::Text};
 
 /// A configuration in a directory of its own, gone with the value.
 pub struct Setup {
@@ -58,7 +58,7 @@ impl Setup {
     /// Adds a model provider that reads its answers from `script`.
     #[must_use]
     pub fn scripted(self, name: &str, script: &Value) -> Self {
-        let file = self.file(&format!("{name}.json"), &script.to_string());
+        let file = self.file(&format!("{name}.json"), script.to_string());
         self.set(&format!("/providers/{name}"), json!({"kind": "scripted", "script": file}))
     }
 
@@ -83,7 +83,7 @@ impl Setup {
     }
 
     /// Writes a file beside the configuration.
-    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.directory().join(name);
         fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory");
         fs::write(&path, text).expect("a file");
@@ -92,7 +92,7 @@ impl Setup {
 
     /// Writes the configuration; answers where it is.
     pub fn write(&self) -> PathBuf {
-        self.file("airlock.json", &serde_json::to_string_pretty(&self.config).expect("a value is JSON"))
+        self.file("airlock.json", serde_json::to_string_pretty(&self.config).expect("a value is JSON"))
     }
 
     /// Starts a gateway with it and waits for the address that it announces.
@@ -140,6 +140,11 @@ impl Client {
     /// A plugin.
     pub fn wasm(name: &str, component: impl AsRef<Path>) -> Self {
         Self::new(name, "wasm").set("/wasm_config/component", component.as_ref().display().to_string())
+    }
+
+    /// A plugin written as text; its file lies beside the configuration.
+    pub fn text(setup: &Setup, name: &str, plugin: &Text) -> Self {
+        Self::wasm(name, setup.file(&format!("{name}.wasm"), plugin.component()))
     }
 
     /// A child process.
@@ -201,6 +206,12 @@ impl Client {
     #[must_use]
     pub fn tools(self, tools: &[&str]) -> Self {
         self.set("/wasm_config/grants/tools", tools)
+    }
+
+    /// Raises the ceiling of a plugin's limits to what the engine can do.
+    #[must_use]
+    pub fn trusted(self) -> Self {
+        self.set("/wasm_config/profile", "trusted")
     }
 
     /// Sets one limit of a plugin.

@@ -1,6 +1,7 @@
 //! The macros of `airlock-guest`, which re-exports and documents them. Everything here works on syntax alone; what a type
 //! can do is left for the traits of `airlock-guest` to say.
 
+mod manifest;
 mod plugin;
 mod tool;
 
@@ -79,6 +80,9 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The tools are announced in this order. On WebAssembly the crate, built as a `cdylib`, then exports what the gateway
 /// calls; elsewhere nothing is exported, so that the crate's tests run natively.
+///
+/// A `plugin.toml` beside the crate's `Cargo.toml` is embedded in what is built, so that the request goes wherever the code
+/// goes. One that is no TOML does not compile.
 ///
 /// ```
 /// use airlock_guest::{plugin, tool};

@@ -1,16 +1,23 @@
-//! `plugin!(…)`: the table of a plugin's tools and, on WebAssembly, its exports.
+//! `plugin!(…)`: the table of a plugin's tools, its manifest and, on WebAssembly, its exports.
 
 use std::collections::HashSet;
+use std::env;
+use std::path::Path as FilePath;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Path, Token};
 
+use crate::manifest;
+
 pub(crate) fn expand(tools: TokenStream) -> TokenStream {
-    parse(tools).map_or_else(Error::into_compile_error, |tools| render(&tools))
+    let tools = parse(tools).map_or_else(Error::into_compile_error, |tools| render(&tools));
+    let manifest = embedded().map_err(|message| Error::new(Span::call_site(), message));
+    let manifest = manifest.unwrap_or_else(Error::into_compile_error);
+    quote!(#tools #manifest)
 }
 
 fn parse(tools: TokenStream) -> syn::Result<Vec<Path>> {
@@ -58,4 +65,25 @@ fn render(tools: &[Path]) -> TokenStream {
         #[cfg(target_family = "wasm")]
         ::airlock_guest::__private::export!(__AirlockPlugin);
     }
+}
+
+/// The crate's `plugin.toml`, if it has one, as a custom section of the module.
+fn embedded() -> Result<TokenStream, String> {
+    let Some(directory) = env::var_os("CARGO_MANIFEST_DIR") else { return Ok(TokenStream::new()) };
+    let Some(manifest) = manifest::read(FilePath::new(&directory))? else { return Ok(TokenStream::new()) };
+    let (section, length) = (manifest::SECTION, manifest.json.len());
+    let json = Literal::byte_string(manifest.json.as_bytes());
+    // The compiler then knows that the crate depends on these files.
+    let files = manifest.files.iter().map(|file| file.display().to_string());
+    Ok(quote! {
+        #(const _: &[u8] = ::core::include_bytes!(#files);)*
+
+        #[cfg(target_family = "wasm")]
+        #[allow(unsafe_code)]
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = #section)]
+            static MANIFEST: [u8; #length] = *#json;
+        };
+    })
 }

@@ -60,7 +60,7 @@ impl Provider for Desk {
 
 impl Desk {
     async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
-        call.chain().report_fuel(7);
+        call.chain().spend_fuel(7);
         match call.tool().original.as_str() {
             "fail" => return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck"))),
             "busy" => return Err(CallError::Busy),

@@ -74,7 +74,7 @@ fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
     let client_of = |tool: &str| tool.split_once('-').map(|(client, _)| client.to_owned());
     let Some(own) = client_of(tool) else { return client.policy.code_mode };
     let granted = config.clients.iter().filter(|other| other.name.as_str() == own).flat_map(|plugin| match &plugin.source {
-        Source::Wasm(wasm) => wasm.grants.tools.as_slice(),
+        Source::Wasm(wasm) => wasm.answer.tools.as_slice(),
         Source::Upstream(_) => &[],
     });
     client.name.as_str() == own || granted.filter_map(|tool| client_of(tool)).any(|granted| granted == client.name.as_str())

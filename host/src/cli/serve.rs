@@ -1,15 +1,21 @@
 //! `airlock serve`.
 
+use std::convert::Infallible;
+
 use anyhow::{Context as _, bail};
 use tokio::sync::oneshot;
 
-use super::{Done, output, session::ConfigFile, signals::Signals};
-use crate::gateway::{self, Gateway};
+use super::{
+    Done, output,
+    session::ConfigFile,
+    signals::{Hangups, Signals},
+};
+use crate::gateway::{self, Gateway, Plugins};
 
 /// Run the gateway
 ///
 /// The first line on standard output says where it listens. SIGTERM or Ctrl-C ends it once requests in flight are answered,
-/// at the latest after `server.drain_timeout`; a second one ends it at once.
+/// at the latest after `server.drain_timeout`; a second one ends it at once. SIGHUP loads plugins again that have changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct Args {
@@ -19,7 +25,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let config = args.config.load()?;
-    let mut signals = Signals::catch()?;
+    let (mut signals, hangups) = (Signals::catch()?, Hangups::catch()?);
     // Before plugins are compiled: a port that is taken should be told at once.
     let listener = gateway::bind(&config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
@@ -30,6 +36,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         () = signals.next() => return Ok(Done::Yes),
     };
     output::line(&format!("listening on http://{address}"))?;
+    let plugins = gateway.plugins().clone();
     let impatience = async move {
         signals.next().await;
         tracing::info!("stopping; a second signal stops at once");
@@ -39,6 +46,16 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     tokio::select! {
         served = gateway.run() => served.map(|()| Done::Yes),
         () = impatience => bail!("stopped while requests were in flight"),
+        never = reload_on(hangups, plugins) => match never {},
+    }
+}
+
+/// Loads again what has changed, whenever the operator says so.
+async fn reload_on(mut hangups: Hangups, plugins: Plugins) -> Infallible {
+    loop {
+        hangups.next().await;
+        tracing::info!("SIGHUP: looking at every plugin again");
+        plugins.reload_all().await;
     }
 }
 

@@ -1,6 +1,9 @@
 //! A gateway for the time of one command.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{output, signals::Signals};
 use crate::{
@@ -12,15 +15,23 @@ use crate::{
 /// Longer than any source may take by default; a command does not wait for one that its operator gave more.
 const SETTLE: Duration = Duration::from_secs(35);
 
+/// Where the configuration is, unless the command line says otherwise.
+const DEFAULT: &str = "airlock.json";
+
 /// Where the configuration is.
 #[derive(Debug, clap::Args)]
 pub(super) struct ConfigFile {
     /// The configuration file.
-    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    #[arg(short = 'c', long = "config", value_name = "FILE", default_value = DEFAULT)]
     pub(super) path: PathBuf,
 }
 
 impl ConfigFile {
+    /// Whether it is the one that a command takes by itself.
+    pub(super) fn is_default(&self) -> bool {
+        self.path == Path::new(DEFAULT)
+    }
+
     pub(super) fn load(&self) -> anyhow::Result<Config> {
         Ok(Config::load(&self.path)?)
     }

@@ -23,3 +23,17 @@ impl Signals {
         }
     }
 }
+
+/// SIGHUP, caught from the moment this is made: the operator's word to look at files again.
+pub(super) struct Hangups(Signal);
+
+impl Hangups {
+    pub(super) fn catch() -> anyhow::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup()).context("signals cannot be caught")?))
+    }
+
+    /// Waits for the next one. Several that come while nobody waits are one.
+    pub(super) async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}

@@ -25,6 +25,19 @@ fn every_command_parses_as_its_example_says() {
         "airlock run --config airlock.json - --approve --json",
         "airlock check --config airlock.json --json",
         "airlock schema",
+        "airlock plugin new my-plugin --lang rust",
+        "airlock plugin new my-plugin --lang javascript",
+        "airlock plugin new my-plugin --lang python",
+        "airlock plugin build",
+        "airlock plugin build my-plugin --output other.wasm --json",
+        "airlock serve",
+        "airlock call fs-read",
+        "airlock plugin inspect weather.wasm --json",
+        "airlock plugin check weather.wasm",
+        "airlock plugin install weather.wasm --grant http.api --grant secret.token=env:WEATHER_TOKEN",
+        "airlock plugin diff weather -c airlock.json --json",
+        "airlock plugin accept weather text",
+        "airlock plugin accept --all",
     ] {
         assert!(parse(line).is_ok(), "{line}");
     }
@@ -32,7 +45,16 @@ fn every_command_parses_as_its_example_says() {
 
 #[test]
 fn what_makes_no_sense_exits_with_2_and_help_with_0() {
-    for line in ["airlock", "airlock serve", "airlock serve --config", "airlock fly", "airlock call --config a.json"] {
+    for line in [
+        "airlock",
+        "airlock serve --config",
+        "airlock fly",
+        "airlock call --config a.json",
+        "airlock plugin",
+        "airlock plugin accept",
+        "airlock plugin accept weather --all",
+        "airlock plugin install weather.wasm --grant everything",
+    ] {
         let code = parse(line).err().map(|error| error.exit_code());
         assert_eq!(code, Some(2), "{line}");
     }

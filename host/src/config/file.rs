@@ -3,13 +3,18 @@
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData, path::PathBuf};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
+use serde_json::{Map, Value};
 
-use super::values::{EnvText, SecondsOrSpan, Size, Span};
+use super::values::EnvText;
+use crate::{
+    plugin::Profile,
+    units::{SecondsOrSpan, Size, Span},
+};
 
 /// Configuration of an Airlock gateway.
 ///
@@ -30,6 +35,8 @@ pub(super) struct File {
     /// Sources of tools.
     #[serde(default)]
     pub(super) mcp: Mcp,
+    /// The database of what outlives a restart, such as plugins' stores. Default: `airlock.db` beside this file.
+    pub(super) store: Option<PathBuf>,
     /// Who may use what.
     #[serde(default)]
     pub(super) governance: Governance,
@@ -182,7 +189,17 @@ pub(super) struct Stdio {
 pub(super) struct Wasm {
     /// The component's file.
     pub(super) component: PathBuf,
-    /// What it is lent. What is not listed is denied.
+    /// The ceiling: what may be lent at most, whatever is asked for and granted. Default: `untrusted`.
+    #[serde(default)]
+    pub(super) profile: Profile,
+    /// The plugin's own configuration, checked against the schema that it embeds.
+    #[serde(default)]
+    pub(super) config: Map<String, Value>,
+    /// Descriptions of tools, by the plugin's own names, in the place of what the plugin says. A component that is no Airlock
+    /// plugin and has no documentation needs them.
+    #[serde(default)]
+    pub(super) descriptions: BTreeMap<String, String>,
+    /// What it is lent, of what it asks for. What is not listed is denied.
     #[serde(default)]
     pub(super) grants: Grants,
     /// What one call may spend.
@@ -194,12 +211,94 @@ pub(super) struct Wasm {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grants {
+    /// Places on the network: the name under which the plugin asks for one, or a rule.
+    #[serde(default)]
+    pub(super) http: Vec<NameOr<HttpRule>>,
+    /// Secrets, by the plugin's name for each.
+    #[serde(default)]
+    pub(super) secrets: BTreeMap<String, SecretGrant>,
+    /// Stores of keys and values that outlive a call: a name, or a name with a size.
+    #[serde(default)]
+    pub(super) kv: Vec<NameOr<StoreGrant>>,
     /// Directories, each seen by the plugin as `/NAME`.
     #[serde(default)]
     pub(super) directories: Vec<Directory>,
+    /// A directory of its own for each call, seen as `/tmp` and removed afterwards.
+    pub(super) scratch: Option<Scratch>,
     /// Tools that it may call, by full name `CLIENT-TOOL`.
     #[serde(default)]
     pub(super) tools: Vec<String>,
+    /// The real time. Default: false, and clocks start at the same moment in every call.
+    #[serde(default)]
+    pub(super) clocks: bool,
+    /// Real randomness. Default: false, and every call draws the same numbers.
+    #[serde(default)]
+    pub(super) random: bool,
+}
+
+/// A place on the network that a plugin may send requests to.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HttpRule {
+    /// Scheme, host and port: `https://api.example.com`, or `https://*.example.com` for the names below it. May end in a path.
+    pub(super) url: String,
+    /// Methods. Default: GET and HEAD.
+    #[serde(default)]
+    pub(super) methods: Vec<String>,
+    /// Patterns of paths; `*` is any text within a segment, `**` any number of segments. Default: all below `url`.
+    #[serde(default)]
+    pub(super) paths: Vec<String>,
+    /// Whether it may be in a private network. Needs the profile `trusted`. Default: false.
+    #[serde(default)]
+    pub(super) private: bool,
+}
+
+/// A secret that a plugin may use.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SecretGrant {
+    /// Where its value is: `env:NAME` or `file:PATH`.
+    pub(super) from: String,
+    /// Where it may go, of where the plugin asks to send it. Default: everywhere the plugin asks for.
+    pub(super) audience: Option<Vec<NameOr<HttpRule>>>,
+    /// How it is attached to requests, for a plugin that embeds no manifest.
+    pub(super) inject: Option<Inject>,
+    /// Whether the plugin may see the value itself. Needs the profile `trusted`. Default: false.
+    #[serde(default)]
+    pub(super) reveal: bool,
+}
+
+/// How a secret is attached to requests: in a header, or in the query.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Inject {
+    /// The header.
+    pub(super) header: Option<String>,
+    /// What stands in front of the value in the header, `Bearer ` for one.
+    #[serde(default)]
+    pub(super) prefix: String,
+    /// The parameter of the query.
+    pub(super) query: Option<String>,
+}
+
+/// A store of keys and values.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoreGrant {
+    /// Its name.
+    pub(super) name: String,
+    /// What it may hold. Default: what the plugin asks for, or 4MiB.
+    pub(super) max_bytes: Option<Size>,
+}
+
+/// A directory of its own for each call.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scratch {
+    /// What it may hold. Default: what the plugin asks for, or 64MiB.
+    pub(super) max_bytes: Option<Size>,
+    /// Files and directories in it. Default: what the plugin asks for, or 1000.
+    pub(super) max_files: Option<u64>,
 }
 
 /// A directory that a plugin is lent.
@@ -212,6 +311,10 @@ pub(super) struct Directory {
     pub(super) path: PathBuf,
     /// Whether the plugin may change what is in it.
     pub(super) access: Access,
+    /// What may be in it with all below it, before the plugin may add no more. Default: what the plugin asks for, or 1GiB.
+    pub(super) max_bytes: Option<Size>,
+    /// Files and directories in it. Default: what the plugin asks for, or 10000.
+    pub(super) max_files: Option<u64>,
 }
 
 /// How a directory is lent.
@@ -224,7 +327,8 @@ pub(super) enum Access {
     ReadWrite,
 }
 
-/// What one call of a plugin may spend.
+/// What one call of a plugin may spend: as much as its profile allows, and where nothing is said, what the plugin asks for or the
+/// default.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
@@ -250,6 +354,16 @@ pub(super) struct Limits {
     pub(super) log_lines: Option<u64>,
     /// Size of a log line. Default: 4KiB.
     pub(super) log_line: Option<Size>,
+    /// HTTP requests, redirects included. Default: 20.
+    pub(super) http_requests: Option<u64>,
+    /// Size of an HTTP request's body. Default: 1MiB.
+    pub(super) http_request: Option<Size>,
+    /// Size of an HTTP response's body. Default: 8MiB.
+    pub(super) http_response: Option<Size>,
+    /// Time for an HTTP exchange. Default: 30s.
+    pub(super) http_timeout: Option<Span>,
+    /// HTTP redirects in a row. Default: 5.
+    pub(super) http_redirects: Option<u64>,
 }
 
 /// How tools are called.
@@ -322,6 +436,51 @@ pub(super) struct KeyRow {
     /// Tools, by the source's own names; `["*"]` is every one. Default: none.
     #[serde(default)]
     pub(super) tools_to_execute: Vec<String>,
+}
+
+/// Something that has a name already, or is said in full.
+pub(super) enum NameOr<T> {
+    Name(String),
+    Whole(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for NameOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameOrVisitor(PhantomData))
+    }
+}
+
+struct NameOrVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NameOrVisitor<T> {
+    type Value = NameOr<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name or an object")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<NameOr<T>, E> {
+        Ok(NameOr::Name(name.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<NameOr<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members)).map(NameOr::Whole)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for NameOr<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("NameOr{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let whole = generator.subschema_for::<T>();
+        json_schema!({"anyOf": [{"type": "string"}, whole]})
+    }
 }
 
 /// Named values in the order of the file.

@@ -27,7 +27,7 @@ impl Config {
             let Source::Wasm(wasm) = &client.source else { continue };
             let key = KeyPath::default().member("mcp").member("client_configs").named(client.name.as_str()).member("wasm_config");
             problems.extend(missing(key.member("component"), &wasm.component, Path::is_file, "file"));
-            for directory in &wasm.grants.directories {
+            for directory in &wasm.answer.directories {
                 let key = key.member("grants").member("directories").named(&directory.name).member("path");
                 problems.extend(missing(key, &directory.path, Path::is_dir, "directory"));
             }

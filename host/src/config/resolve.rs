@@ -15,11 +15,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    Config, KeyPath, Problem, file,
-    values::{EnvText, Span},
-};
-use crate::{agent, catalog::Whitelist, code_mode::BindingLevel, door::Budget, sandbox, secret::Secret};
+use super::{Config, KeyPath, Problem, file, values::EnvText};
+use crate::{agent, catalog::Whitelist, code_mode::BindingLevel, door::Budget, sandbox, secret::Secret, units::Span};
 
 /// Looks up a variable of the gateway's environment.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -49,6 +46,11 @@ fn config(root: &Place<'_>, file: file::File) -> Config {
         budget,
         binding_level,
         keys: key::resolve(&root.member("governance").member("virtual_keys"), file.governance.virtual_keys, &names),
+        store: match file.store {
+            Some(path) => root.member("store").path(&path),
+            None => root.base.join("airlock.db"),
+        },
+        lock: None,
         sandbox: sandbox::Settings { depths: budget.depth, ..sandbox::Settings::new(code_cache(root.env)) },
     }
 }

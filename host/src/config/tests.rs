@@ -8,7 +8,8 @@ use super::*;
 use crate::{
     catalog::Whitelist,
     model,
-    sandbox::{Access, Directory},
+    plugin::{Answer, DirectoryAnswer, LimitsAnswer, QuotaAnswer},
+    sandbox::Access,
     upstream::Transport,
 };
 
@@ -98,10 +99,46 @@ fn a_plugin_gets_its_grants_and_the_default_limits_but_for_what_is_said() {
     assert_eq!(client.policy.execute, Whitelist::All);
     let Source::Wasm(wasm) = &client.source else { panic!("a plugin") };
     assert_eq!(wasm.component, PathBuf::from("/etc/airlock/p.wasm"));
-    let directory = Directory { name: "in".into(), path: "/etc/airlock/data".into(), access: Access::ReadOnly };
-    assert_eq!(wasm.grants, Grants { directories: vec![directory], tools: vec!["p-read-it".into()] });
-    let deadline = std::time::Duration::from_millis(250);
-    assert_eq!(wasm.limits, Limits { deadline, memory_bytes: 1 << 20, ..Limits::PLUGIN });
+    let directory = DirectoryAnswer {
+        name: "in".into(),
+        path: "/etc/airlock/data".into(),
+        access: Access::ReadOnly,
+        quota: QuotaAnswer::default(),
+    };
+    let deadline = Some(std::time::Duration::from_millis(250));
+    let expected = Answer {
+        directories: vec![directory],
+        tools: vec!["p-read-it".into()],
+        limits: LimitsAnswer { deadline, memory_bytes: Some(1 << 20), ..LimitsAnswer::default() },
+        ..Answer::default()
+    };
+    assert_eq!(wasm.answer, expected);
+}
+
+#[test]
+fn every_grant_of_a_plugin_is_read() {
+    let file = clients(json!([{
+        "name": "p",
+        "connection_type": "wasm",
+        "wasm_config": {
+            "component": "p.wasm",
+            "profile": "trusted",
+            "config": {"units": "metric"},
+            "descriptions": {"run": "Runs."},
+            "grants": {
+                "http": ["api", {"url": "http://localhost:9", "methods": ["POST"], "paths": ["/a/*"], "private": true}],
+                "secrets": {"token": {"from": "file:token", "audience": ["api"], "inject": {"header": "x-key"}, "reveal": true}},
+                "kv": ["notes", {"name": "cache", "max_bytes": "1MiB"}],
+                "directories": [{"name": "out", "path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}],
+                "scratch": {"max_files": 3},
+                "clocks": true,
+                "random": true,
+            },
+            "limits": {"http_requests": 3, "http_timeout": "2s", "memory": "1GiB"},
+        },
+    }]));
+    let Source::Wasm(wasm) = &good(&file).clients[0].source else { panic!("a plugin") };
+    insta::assert_debug_snapshot!(wasm.answer);
 }
 
 #[test]
@@ -343,20 +380,20 @@ fn grants_and_limits_are_checked() {
     let tools = json!(["read", "q-read", "p-*"]);
     let grants = json!({"directories": directories, "tools": tools});
     assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
-    mcp.client_configs[0].wasm_config.component: is empty
-    mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
-    mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
-    mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
-    mcp.client_configs[0].wasm_config.grants.directories[0].name: found "a/b", expected 1 to 64 letters, digits, `_` or `-`
-    mcp.client_configs[0].wasm_config.grants.directories[2].name: another directory is named "ok" already
-    "#);
+        mcp.client_configs[0].wasm_config.grants.directories[0].name: found "a/b", expected 1 to 64 letters, digits, `_` or `-`
+        mcp.client_configs[0].wasm_config.grants.directories[2].name: another one is named "ok" already
+        mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
+        mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
+        mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
+        mcp.client_configs[0].wasm_config.component: is empty
+        "#);
     let limits = json!({"fuel": 1, "cpu_time": "1h", "memory": "8GiB", "host_calls": 9_999_999});
-    assert_snapshot!(error(&plugin(json!({"component": "x", "limits": limits}))), @"
-    mcp.client_configs[0].wasm_config.limits.fuel: must be from 1000 to 1000000000000, found 1
-    mcp.client_configs[0].wasm_config.limits.cpu_time: must be from 1ms to 5m, found 1h
-    mcp.client_configs[0].wasm_config.limits.memory: must be from 64KiB to 1GiB, found 8GiB
-    mcp.client_configs[0].wasm_config.limits.host_calls: must be from 0 to 1000000, found 9999999
-    ");
+    assert_snapshot!(error(&plugin(json!({"component": "x", "limits": limits}))), @r#"
+        mcp.client_configs[0].wasm_config.limits.fuel: must be from 1000 to 1000000000 with the profile "untrusted", found 1
+        mcp.client_configs[0].wasm_config.limits.cpu_time: must be from 1ms to 2s with the profile "untrusted", found 1h
+        mcp.client_configs[0].wasm_config.limits.memory: must be from 64KiB to 64MiB with the profile "untrusted", found 8GiB
+        mcp.client_configs[0].wasm_config.limits.host_calls: must be from 0 to 1000 with the profile "untrusted", found 9999999
+        "#);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{CallId, Chain};
+use super::{CallId, Chain, Progress};
 use crate::catalog::{CallError, Content, ToolName, ToolOutput, cut};
 
 /// Arguments in a record beyond this are cut, and so no JSON any more.
@@ -26,13 +26,14 @@ pub struct Ledger {
 pub(super) struct Report {
     fuel: AtomicU64,
     emitted: Mutex<Vec<Content>>,
+    progress: Mutex<Option<Progress>>,
 }
 
 impl Report {
     const UNKNOWN: u64 = u64::MAX;
 
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { fuel: AtomicU64::new(Self::UNKNOWN), emitted: Mutex::default() })
+        Arc::new(Self { fuel: AtomicU64::new(Self::UNKNOWN), emitted: Mutex::default(), progress: Mutex::default() })
     }
 
     pub(super) fn set_fuel(&self, fuel: u64) {
@@ -45,6 +46,14 @@ impl Report {
 
     pub(super) fn emit(&self, part: Content) {
         self.emitted.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+    }
+
+    pub(super) fn set_progress(&self, progress: Progress) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    fn take_progress(&self) -> Option<Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn take_emitted(&self) -> Vec<Content> {
@@ -75,6 +84,8 @@ pub struct CallRecord {
     pub fuel: Option<u64>,
     /// What it sent ahead of its answer: a script's printed lines, a plugin's partial results.
     pub emitted: Vec<Content>,
+    /// How far it said it was, the last time that it did.
+    pub progress: Option<Progress>,
     started: Instant,
     is_open: bool,
 }
@@ -121,6 +132,7 @@ impl Ledger {
             duration: Duration::ZERO,
             fuel: None,
             emitted: Vec::new(),
+            progress: None,
             started: Instant::now(),
             is_open: true,
         });
@@ -159,5 +171,6 @@ impl Drop for Open {
         record.is_open = false;
         record.fuel = self.report.fuel();
         record.emitted = self.report.take_emitted();
+        record.progress = self.report.take_progress();
     }
 }

@@ -5,14 +5,18 @@ use std::num::NonZeroUsize;
 use tracing::warn;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, WasmBacktraceDetails};
 
-/// Instances a component may need: wit-component makes three or four core instances of one guest.
-const CORE_INSTANCES_PER_COMPONENT: u32 = 8;
+/// Core instances of one component: wit-component makes three or four of a guest, componentize-py fourteen, one for each of
+/// Python's libraries. It bounds a counter and reserves nothing.
+const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
+/// What the host may keep of one instance beside its memory and tables, functions above all: Python has 6,000 of them in
+/// 400 KB. Taken as it is needed.
+const INSTANCE_BYTES: usize = 512 << 10;
 const MEMORIES_PER_COMPONENT: u32 = 2;
 const TABLES_PER_COMPONENT: u32 = 4;
 /// Mappings that one slot of the pool may come to use: two for its stack, four for each memory. Measured.
 const MAPPINGS_PER_SLOT: u32 = 2 + 4 * MEMORIES_PER_COMPONENT;
 /// The largest memory that any limit may grant: the ceiling below the store's own limiter.
-pub(super) const MAX_MEMORY_BYTES: usize = 1 << 30;
+pub const MAX_MEMORY_BYTES: usize = 1 << 30;
 /// The largest number of table elements that any limit may grant. The pool reserves eight bytes for each.
 pub(super) const MAX_TABLE_ELEMENTS: usize = 20_000;
 /// How often a guest gives way, in fuel: about 0.1 ms of Starlark.
@@ -57,8 +61,8 @@ fn pool(slots: u32) -> PoolingAllocationConfig {
         .max_tables_per_module(2)
         .max_memory_size(MAX_MEMORY_BYTES)
         .table_elements(MAX_TABLE_ELEMENTS)
-        .max_component_instance_size(256 << 10)
-        .max_core_instance_size(256 << 10)
+        .max_component_instance_size(INSTANCE_BYTES)
+        .max_core_instance_size(INSTANCE_BYTES)
         // With PAGEMAP_SCAN these cap what is copied back, they are not the size of a memset. Leaving the table's out costs
         // 30 µs a call of the script executor.
         .linear_memory_keep_resident(4 << 20)

@@ -1,44 +1,30 @@
-//! What the host lends to guests, one file an interface, and what every host call has in common: it counts, and it costs
-//! fuel by its size.
+//! What the host lends to guests, one file an interface: what each function does, in the host's own terms. The
+//! [`contract`](super::contract) links them under the names and types of each version.
+//!
+//! What every host call has in common is here: it counts, and it costs fuel by its size.
 
-mod call;
-mod log;
-mod tools;
+pub(super) mod call;
+pub(super) mod config;
+pub(super) mod http;
+pub(super) mod kv;
+pub(super) mod log;
+pub(super) mod secrets;
+pub(super) mod tools;
+pub(super) mod wasi_http;
 
-use wasmtime::{StoreContextMut, Trap, component::Linker};
+use wasmtime::{StoreContextMut, Trap};
 
-use super::{
-    bindings,
-    instance::{State, Stop},
-};
+use super::instance::{State, Stop};
 use crate::catalog::CallError;
 
-/// Links what both worlds import. The functions are linked by hand, with the generated types: they charge fuel, and the
-/// generated traits see the store only with the engine's concurrency support, which stays out of the build.
-pub(super) fn link_shared(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    log::link(linker)?;
-    tools::link(linker)
-}
-
-/// Links what only plugins import.
-pub(super) fn link_call(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    bindings::call::add_to_linker::<State, Host>(linker, |state| state)
-}
-
-/// Marks the host's side of the generated traits.
-struct Host;
-
-impl wasmtime::component::HasData for Host {
-    type Data<'a> = &'a mut State;
-}
+/// A guest's store, seen from a host call.
+pub(super) type Store<'a> = StoreContextMut<'a, State>;
 
 /// What any host call costs, in fuel.
-const BASE_FUEL: u64 = 1_000;
-/// What it costs on top to call a tool.
-const TOOL_FUEL: u64 = 9_000;
+pub(super) const BASE_FUEL: u64 = 1_000;
 
 /// Counts a host call and charges it for `bytes`. By size and never by time, so that fuel stays deterministic.
-fn charge(store: &mut StoreContextMut<'_, State>, base: u64, bytes: usize) -> wasmtime::Result<()> {
+pub(super) fn charge(store: &mut Store<'_>, base: u64, bytes: usize) -> wasmtime::Result<()> {
     store.data_mut().count()?;
     burn(store, base + bytes as u64)
 }
@@ -47,7 +33,7 @@ fn charge(store: &mut StoreContextMut<'_, State>, base: u64, bytes: usize) -> wa
 ///
 /// The store's own fuel is left alone: setting it starts a new slice, so a guest that keeps calling the host would never give
 /// way. What the host charges is a debt beside it, looked at here and when the call ends.
-fn burn(store: &mut StoreContextMut<'_, State>, fuel: u64) -> wasmtime::Result<()> {
+pub(super) fn burn(store: &mut Store<'_>, fuel: u64) -> wasmtime::Result<()> {
     let left = store.get_fuel()?;
     let state = store.data_mut();
     state.fuel_debt = state.fuel_debt.saturating_add(fuel);
@@ -55,19 +41,34 @@ fn burn(store: &mut StoreContextMut<'_, State>, fuel: u64) -> wasmtime::Result<(
 }
 
 impl State {
-    /// Counts a host call.
+    /// Counts a host call, here and for the whole chain.
     fn count(&mut self) -> wasmtime::Result<()> {
+        let limit = self.limits.host_calls.into();
         let Some(left) = self.host_calls_left.checked_sub(1) else {
-            let limit = self.limits.host_calls.into();
             return Err(self.stop(CallError::Budget { what: "host calls", limit }));
         };
         self.host_calls_left = left;
-        Ok(())
+        match &self.chain {
+            Some(chain) if !chain.take_host_call() => {
+                Err(self.stop(CallError::Budget { what: "host calls of the whole chain", limit }))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Ends the guest because of `reason`; the returned error only unwinds it.
     pub(super) fn stop(&mut self, reason: CallError) -> wasmtime::Error {
         self.stopped.get_or_insert(reason);
         Stop.into()
+    }
+
+    /// Ends the guest if its result has more bytes of JSON text than it may.
+    pub(super) fn check_result_bytes(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        let limit = self.limits.result_bytes;
+        if bytes <= limit {
+            return Ok(());
+        }
+        let tool = self.tool.clone();
+        Err(self.stop(CallError::ResultTooLarge { tool, limit_bytes: limit as u64 }))
     }
 }

@@ -10,17 +10,21 @@ use std::{
 
 use pin_project_lite::pin_project;
 use wasmtime::{Engine, Store, component::ResourceTable};
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::{
-    Limits,
+    Grants, Limits,
     engine::YIELD_INTERVAL,
+    exits,
+    imports::wasi_http::WasiHttp,
     memory::{Limiter, MemoryBudget},
     outcome,
+    wasi::Wasi,
 };
 use crate::{
     catalog::{CallError, ClientName, ToolName},
     door::{Chain, Origin},
+    egress::Outlet,
+    store::Database,
 };
 
 /// What a guest's `call-context` handle stands for: the store's own call.
@@ -35,6 +39,16 @@ pub(super) enum Speaker {
     Script,
 }
 
+impl Speaker {
+    /// The plugin's name; none that a plugin could have for a script.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Plugin(client) => client.as_str(),
+            Self::Script => "",
+        }
+    }
+}
+
 /// Unwinds a guest that [`State::stop`] ended; the reason stands in the state.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by the host")]
@@ -42,17 +56,27 @@ pub(super) struct Stop;
 
 /// Everything that one store holds.
 pub(super) struct State {
+    /// What is running, for errors.
+    pub(super) tool: ToolName,
     /// The running call; none while a guest only describes itself.
     pub(super) chain: Option<Chain>,
     /// Where the guest's own calls come from.
     pub(super) origin: Origin,
     pub(super) speaker: Speaker,
     pub(super) limits: Limits,
+    /// What the guest was lent.
+    pub(super) grants: Arc<Grants>,
+    /// Where the guest's stores are.
+    pub(super) database: Option<Database>,
+    /// What may be sent over HTTP, and what was sent so far.
+    pub(super) wasi_http: WasiHttp,
     pub(super) limiter: Limiter,
     pub(super) deadline: Instant,
     pub(super) host_calls_left: u32,
     /// Fuel that host calls cost, beside what the store has burnt itself.
     pub(super) fuel_debt: u64,
+    /// What it was when the guest last gave way because of it.
+    pub(super) debt_at_yield: u64,
     /// Bytes of answers that the guest may still be given by the tools it calls.
     pub(super) answer_bytes_left: usize,
     pub(super) log_lines_left: u32,
@@ -62,7 +86,7 @@ pub(super) struct State {
     /// What the guest's panic hook said.
     pub(super) last_words: Option<String>,
     pub(super) table: ResourceTable,
-    pub(super) wasi: WasiCtx,
+    pub(super) wasi: Wasi,
 }
 
 /// What a call needs beside its guest.
@@ -71,17 +95,27 @@ pub(super) struct Start {
     pub(super) origin: Origin,
     pub(super) speaker: Speaker,
     pub(super) limits: Limits,
-    pub(super) wasi: WasiCtx,
+    pub(super) grants: Arc<Grants>,
+    /// Where its stores are.
+    pub(super) database: Option<Database>,
+    /// Where its requests leave.
+    pub(super) outlet: Option<Outlet>,
+    pub(super) wasi: Wasi,
 }
 
 impl State {
-    fn new(start: Start, memory: &Arc<MemoryBudget>) -> Self {
+    fn new(tool: &ToolName, start: Start, memory: &Arc<MemoryBudget>) -> Self {
         let limits = start.limits;
         let own = Instant::now() + limits.deadline;
         let deadline = start.chain.as_ref().map_or(own, |chain| own.min(chain.deadline()));
+        let wasi_http = WasiHttp::new(start.outlet.map(|outlet| outlet.session(deadline)));
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         Self {
+            tool: tool.clone(),
+            grants: start.grants,
+            database: start.database,
+            wasi_http,
             chain: start.chain,
             origin: start.origin,
             speaker: start.speaker,
@@ -89,6 +123,7 @@ impl State {
             deadline,
             host_calls_left: limits.host_calls,
             fuel_debt: 0,
+            debt_at_yield: 0,
             answer_bytes_left: limits.copied_bytes.saturating_mul(8),
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
@@ -101,22 +136,19 @@ impl State {
     }
 }
 
-impl WasiView for State {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
-    }
-}
-
 /// Runs `body` in a fresh store. The future may be dropped at any point; the guest ends with it.
 pub(super) async fn run<T>(
     engine: &Engine,
     memory: &Arc<MemoryBudget>,
     tool: &ToolName,
-    start: Start,
+    mut start: Start,
     body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
+    if let Some(chain) = &start.chain {
+        start.limits.fuel = chain.share_fuel(start.limits.fuel, start.limits.host_calls)?;
+    }
     let limits = start.limits;
-    let mut store = Store::new(engine, State::new(start, memory));
+    let mut store = Store::new(engine, State::new(tool, start, memory));
     let deadline = store.data().deadline;
     let left = deadline.saturating_duration_since(Instant::now());
     // As configured where the call had all of it; to the millisecond where its chain had less left.
@@ -136,9 +168,9 @@ pub(super) async fn run<T>(
     let burnt = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
     // A store is never used after its call, so its state can be taken apart.
     let state = store.into_data();
-    let spent = burnt.saturating_add(state.fuel_debt);
+    let spent = burnt.saturating_add(state.fuel_debt).saturating_add(state.wasi_http.take_fuel_debt());
     if let Some(chain) = &state.chain {
-        chain.report_fuel(spent.min(limits.fuel));
+        chain.spend_fuel(spent.min(limits.fuel));
     }
     // A guest may compute on after its last host call without looking at what that cost.
     if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
@@ -154,6 +186,7 @@ fn round(duration: Duration) -> Duration {
 
 fn prepare(store: &mut Store<State>, limits: &Limits) -> wasmtime::Result<()> {
     store.limiter(|state| &mut state.limiter);
+    exits::charge(store);
     store.set_hostcall_fuel(limits.copied_bytes);
     store.set_max_component_handles(limits.handles);
     store.set_fuel(limits.fuel)?;

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use wasmtime::{Trap, WasmBacktrace};
 
-use super::instance::{Ended, State};
+use super::{
+    instance::{Ended, State},
+    wasi::NoScratch,
+};
 use crate::catalog::{CallError, ToolName};
 
 /// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel` allows.
@@ -40,6 +43,7 @@ pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) ->
         }
         Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(*trap, &error, &state)) },
         None if is_pool_full(&error) => CallError::Busy,
+        None if error.is::<NoScratch>() => CallError::Unavailable { tool, cause: error.into() },
         None if format!("{error:#}").contains(COPIES_TOO_MUCH) => {
             CallError::ResultTooLarge { tool, limit_bytes: state.limits.copied_bytes as u64 }
         }

@@ -4,19 +4,22 @@ use std::{path::Path, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use tracing::warn;
-use wasmtime::component::{Component, Linker, Resource};
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
+use wasmtime::component::{Component, Linker};
 
 use super::{
-    Access, Directory, Grants, Limits, LoadError, Sandbox,
-    bindings::plugin::{ToolPlugin, ToolPluginPre},
-    convert, imports,
-    instance::{CallHandle, Speaker, Start, State},
-    section, stdio,
+    Access, Directory, Grants, Lender, Limits, LoadError, Sandbox,
+    contract::{self, ToolGuest},
+    imports,
+    instance::{Speaker, Start, State},
+    schemas::Schemas,
+    section,
+    wasi::{self, Mounts, Wasi},
 };
 use crate::{
     catalog::{CallError, ClientName, Provider, ToolDefinition, ToolName, ToolOutput},
     door::{Admitted, Origin},
+    egress::Outlet,
+    store::Database,
 };
 
 /// What a plugin may spend on describing itself, which it does with everything denied.
@@ -27,27 +30,28 @@ const DESCRIBE: Limits = Limits {
     host_calls: 100,
     ..Limits::PLUGIN
 };
-/// The longest random string that a guest may ask for at once.
-///
-/// The engine does not charge WASI calls, so this bounds what one slice of a guest can make the host compute.
-const MAX_RANDOM_BYTES: u64 = 4 << 10;
 
 /// A compiled and linked plugin with what its operator lends it.
 pub struct Plugin {
     sandbox: Sandbox,
     client: ClientName,
-    pre: ToolPluginPre<State>,
+    guest: Box<dyn ToolGuest>,
+    schemas: Schemas,
     limits: Limits,
-    grants: Grants,
+    grants: Arc<Grants>,
+    database: Option<Database>,
+    outlet: Option<Outlet>,
+    mounts: Mounts,
     origin: Origin,
+    native_bytes: usize,
 }
 
 /// The linker of the plugins' world: the host's interfaces, and WASI with everything denied that was not granted.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    imports::link_shared(&mut linker)?;
-    imports::link_call(&mut linker)?;
+    wasi::link(&mut linker)?;
+    imports::wasi_http::link(&mut linker)?;
+    contract::link(&mut linker)?;
     Ok(linker)
 }
 
@@ -58,14 +62,41 @@ impl Plugin {
         component: &Component,
         grants: Grants,
         limits: Limits,
+        lender: Lender,
     ) -> Result<Self, LoadError> {
-        let pre = sandbox.plugin_linker().instantiate_pre(component).and_then(ToolPluginPre::new);
-        let pre = pre.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })?;
+        let guest = contract::open(sandbox.plugin_linker(), component)?;
         for directory in &grants.directories {
             check_directory(directory, sandbox.cache_directory())?;
         }
+        let outlet = lender
+            .egress
+            .as_ref()
+            .zip(grants.http.as_ref())
+            .map(|(egress, policy)| egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone()));
+        let mounts = Mounts::new(&grants).map_err(|error| LoadError::Directory {
+            path: std::env::temp_dir(),
+            reason: format!("no place for scratch directories: {error}"),
+        })?;
         let origin = Origin::Plugin(Arc::new(grants.tools.iter().cloned().collect()));
-        Ok(Self { sandbox, client, pre, limits, grants, origin })
+        let native = component.image_range();
+        Ok(Self {
+            sandbox,
+            client,
+            guest,
+            schemas: Schemas::default(),
+            limits,
+            database: lender.database,
+            outlet,
+            grants: Arc::new(grants),
+            mounts,
+            origin,
+            native_bytes: native.end.addr() - native.start.addr(),
+        })
+    }
+
+    /// The size of its native code with all that belongs to it, which is mapped once however many instances there are.
+    pub fn native_bytes(&self) -> usize {
+        self.native_bytes
     }
 
     /// The plugin's tools: from the section that its build embedded, or asked once, with everything denied.
@@ -77,77 +108,67 @@ impl Plugin {
         self.describe().await
     }
 
-    async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
+    /// Takes the tools that this plugin is to run, and compiles their schemas. What cannot be used is left out, each with its
+    /// reason.
+    pub async fn with_tools(
+        mut self,
+        definitions: Vec<ToolDefinition>,
+    ) -> Result<(Self, Vec<ToolDefinition>, Vec<String>), LoadError> {
+        let compiled = tokio::task::spawn_blocking(move || Schemas::compile(definitions)).await;
+        let (schemas, kept, left_out) = compiled.map_err(|panic| LoadError::Descriptors(panic.into()))?;
+        self.schemas = schemas;
+        Ok((self, kept, left_out))
+    }
+
+    /// The plugin's tools as the component itself tells them, with everything denied, whatever its build embedded.
+    pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
         let name = ToolName::new(&self.client, "describe");
         let start = Start {
             chain: None,
             origin: Origin::Plugin(Arc::default()),
             speaker: Speaker::Plugin(self.client.clone()),
             limits: DESCRIBE,
-            wasi: WasiCtxBuilder::new().max_random_size(MAX_RANDOM_BYTES).build(),
+            grants: Arc::default(),
+            database: None,
+            outlet: None,
+            wasi: Wasi::denied(),
         };
-        let answered = self
-            .sandbox
-            .run(1, &name, start, async |store| {
-                let plugin = self.pre.instantiate_async(&mut *store).await?;
-                plugin.airlock_plugin_tools().call_describe(store).await
-            })
-            .await
-            .map_err(LoadError::Describe)?;
-        let descriptors = answered.map_err(LoadError::RefusedToDescribe)?;
-        descriptors
-            .into_iter()
-            .map(|tool| convert::definition_from_guest(tool).map_err(|error| LoadError::Descriptors(error.into())))
-            .collect()
+        let described = self.sandbox.run(1, &name, start, async |store| self.guest.describe(store).await).await;
+        described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
     }
 
     async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool().clone();
         let name = &tool.name;
+        let arguments = call.arguments().as_str();
+        self.schemas.check_arguments(&tool.original, name, arguments)?;
         let start = Start {
             chain: Some(call.chain().clone()),
             origin: self.origin.clone(),
             speaker: Speaker::Plugin(self.client.clone()),
             limits: self.limits,
-            wasi: self.wasi().map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
+            grants: self.grants.clone(),
+            database: self.database.clone(),
+            outlet: self.outlet.clone(),
+            wasi: Wasi::granted(&self.client, &self.grants, &self.mounts)
+                .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
         };
-        let arguments = call.arguments().as_str().to_owned();
-        let answer = self
+        let answered = self
             .sandbox
-            .run(call.chain().depth(), name, start, async |store| {
-                let plugin: ToolPlugin = self.pre.instantiate_async(&mut *store).await?;
-                let context: Resource<CallHandle> = store.data_mut().table.push(CallHandle)?;
-                plugin.airlock_plugin_tools().call_invoke(store, &tool.original, &arguments, context).await
-            })
+            .run(call.chain().depth(), name, start, async |store| self.guest.invoke(store, &tool.original, arguments).await)
             .await?;
-        let output = answer.map_err(|error| CallError::Tool(convert::error_from_guest(error)))?;
-        let too_large = || CallError::ResultTooLarge { tool: name.clone(), limit_bytes: self.limits.result_bytes as u64 };
-        // Before it is parsed: a parsed document takes many times its text.
-        if convert::json_bytes(&output) > self.limits.result_bytes {
-            return Err(too_large());
+        let mut output = answered.map_err(|mut error| {
+            self.grants.scrubber.error(&mut error);
+            CallError::Tool(error)
+        })?;
+        if self.grants.scrubber.output(&mut output) {
+            warn!(tool = %name, "a secret was taken out of a plugin's result");
         }
-        let output = convert::output_from_guest(output)
-            .map_err(|error| CallError::BadResult { tool: name.clone(), cause: error.into() })?;
         if output.size() > self.limits.result_bytes {
-            return Err(too_large());
+            return Err(CallError::ResultTooLarge { tool: name.clone(), limit_bytes: self.limits.result_bytes as u64 });
         }
+        self.schemas.check_result(&tool.original, name, &output)?;
         Ok(output)
-    }
-
-    /// WASI as granted: the directories, output that goes to the log, clocks and randomness, and nothing else. The environment,
-    /// arguments and standard input are empty, and there is no network.
-    fn wasi(&self) -> Result<WasiCtx, crate::catalog::Cause> {
-        let mut wasi = WasiCtxBuilder::new();
-        wasi.max_random_size(MAX_RANDOM_BYTES);
-        wasi.stdout(stdio::Output::new(&self.client)).stderr(stdio::Output::new(&self.client));
-        for directory in &self.grants.directories {
-            let access = match directory.access {
-                Access::ReadOnly => FsPerms::ReadOnly,
-                Access::ReadWrite => FsPerms::ReadWrite,
-            };
-            wasi.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
-        }
-        Ok(wasi.build())
     }
 }
 
@@ -174,7 +195,7 @@ fn check_directory(directory: &Directory, cache: Option<&Path>) -> Result<(), Lo
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Quota, *};
 
     #[test]
     fn no_plugin_may_write_to_the_cache_of_compiled_code() {
@@ -184,7 +205,8 @@ mod tests {
             std::fs::create_dir_all(directory).expect("a directory");
         }
         let check = |path: &Path, access| {
-            check_directory(&Directory { name: "d".into(), path: path.to_owned(), access }, Some(&cache)).is_ok()
+            let quota = Quota { bytes: 1, files: 1 };
+            check_directory(&Directory { name: "d".into(), path: path.to_owned(), access, quota }, Some(&cache)).is_ok()
         };
         for path in [home.path(), &cache, &below] {
             assert!(!check(path, Access::ReadWrite), "{}", path.display());

@@ -16,19 +16,19 @@ use crate::{
 pub(super) fn clients(app: &App, sender: &Sender) -> Reply {
     let snapshot = app.catalog.snapshot();
     let clients: Vec<Value> = if sender.key.is_none() {
-        snapshot.clients().map(|client| describe(client, true, |_| true)).collect()
+        snapshot.clients().map(|client| describe_for_operator(app, client)).collect()
     } else {
         let caller = app.caller(sender, Origin::Caller);
         let visible = |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
         let opened = snapshot.clients().filter(|client| client.tools.iter().any(|tool| visible(tool)));
-        opened.map(|client| describe(client, false, visible)).collect()
+        opened.map(|client| describe(client, visible)).collect()
     };
     let count = clients.len();
     respond::json(&json!({"clients": clients, "count": count, "total_count": count, "limit": count, "offset": 0}))
 }
 
-fn describe(client: &Client, is_for_operator: bool, visible: impl Fn(&Tool) -> bool) -> Value {
-    let mut out = json!({
+fn describe(client: &Client, visible: impl Fn(&Tool) -> bool) -> Value {
+    json!({
         "config": {
             "name": client.name.as_str(),
             "connection_type": client.connection_type,
@@ -36,14 +36,19 @@ fn describe(client: &Client, is_for_operator: bool, visible: impl Fn(&Tool) -> b
         },
         "tools": client.tools.iter().filter(|tool| visible(tool)).map(|tool| describe_tool(tool)).collect::<Vec<_>>(),
         "state": client.state.name(),
-    });
-    if !is_for_operator {
-        return out;
-    }
+    })
+}
+
+/// The same with all its tools, its policy, why it is away, and which component it is.
+fn describe_for_operator(app: &App, client: &Client) -> Value {
+    let mut out = describe(client, |_| true);
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
     out["config"]["tools_to_auto_execute"] = names(&client.policy.auto_execute).into();
     if let Some(reason) = client.state.reason() {
         out["last_failure"] = json!({"message": reason});
+    }
+    if let Some(digest) = app.hooks.plugins.as_ref().and_then(|plugins| plugins.digest(client.name.as_str())) {
+        out["plugin"] = json!({"digest": digest});
     }
     out
 }

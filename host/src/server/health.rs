@@ -15,7 +15,7 @@ pub(super) fn show(app: &App) -> Reply {
     let connected = snapshot.clients().filter(|client| client.state == State::Connected).count();
     let version = env!("CARGO_PKG_VERSION");
     let mut health = json!({"status": "ok", "version": version, "clients": {"connected": connected, "total": total}});
-    for (name, read) in &app.gauges {
+    for (name, read) in &app.hooks.gauges {
         health[*name] = read();
     }
     respond::json(&health)

@@ -85,11 +85,12 @@ impl Server {
         // Answers are written whole, so waiting for more of them only costs time.
         let _ = stream.set_nodelay(true);
         let has_asked = Arc::new(AtomicBool::new(false));
+        let peer = stream.peer_addr().ok().map(|peer| peer.ip());
         let (app, asking) = (self.app.clone(), has_asked.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             asking.store(true, Ordering::Relaxed);
             let app = app.clone();
-            async move { app.handle(request).await }
+            async move { app.handle(request, peer).await }
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let connection = self.draining.watch(connection);

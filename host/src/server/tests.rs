@@ -22,6 +22,27 @@ struct Gateway {
     running: JoinHandle<std::io::Result<()>>,
 }
 
+/// Plugins that were changed, refused, and broken.
+struct Shelf;
+
+impl Reload for Shelf {
+    fn digest(&self, client: &str) -> Option<String> {
+        (client == "desk").then(|| "sha256:00".to_owned())
+    }
+
+    fn reload<'a>(&'a self, client: &'a str) -> futures_util::future::BoxFuture<'a, Result<bool, NotReloaded>> {
+        Box::pin(async move {
+            match client {
+                "changed" => Ok(true),
+                "same" => Ok(false),
+                "drifted" => Err(NotReloaded::Undecided("new tool steal".to_owned())),
+                "broken" => Err(NotReloaded::Unusable("not a WebAssembly component".to_owned())),
+                other => Err(NotReloaded::Unknown(other.to_owned())),
+            }
+        })
+    }
+}
+
 fn settings() -> Settings {
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -50,7 +71,15 @@ impl Gateway {
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let app = App::new(settings, catalog, models, agent, fake::BUDGET, keys, Vec::new());
+        let app = App::new(
+            settings,
+            catalog,
+            models,
+            agent,
+            fake::BUDGET,
+            keys,
+            Hooks { plugins: Some(Box::new(Shelf)), ..Hooks::default() },
+        );
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
         Self { address, happened, stop, running }
     }
@@ -343,4 +372,46 @@ fn a_gateway_open_to_the_network_needs_keys() {
     assert_eq!(Settings { listen: "[::1]:80".parse().expect("an address"), ..settings() }.check(), Ok(()));
     assert_eq!(Settings { max_header_bytes: 1, ..settings() }.check(), Err(BadSettings::HeaderBytes { found: 1 }));
     assert_eq!(Settings { max_connections: 0, ..settings() }.check(), Err(BadSettings::Connections));
+}
+
+#[tokio::test]
+async fn the_operator_is_told_what_came_of_a_reload_and_why_not() {
+    let gateway = Gateway::standard().await;
+    let reload = async |client: &str| gateway.ask(Method::POST, &format!("/api/mcp/client/{client}/reload"), &[], "").await;
+    assert_eq!(reload("changed").await, (200, json!({"status": "success", "changed": true})));
+    assert_eq!(reload("same").await, (200, json!({"status": "success", "changed": false})));
+    for (client, status, message) in [
+        ("drifted", 409, "new tool steal"),
+        ("broken", 422, "not a WebAssembly component"),
+        ("nobody", 404, "no plugin is named \"nobody\""),
+    ] {
+        let (found, body) = reload(client).await;
+        assert_eq!((found, body["error"]["message"].as_str()), (status, Some(message)), "{body}");
+    }
+    assert_eq!(gateway.get("/api/mcp/client/same/reload", &[]).await.0, 405);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_but_the_operator_reloads() {
+    let path = "/api/mcp/client/changed/reload";
+    let gateway = Gateway::standard().await;
+    for headers in [
+        &[("x-bf-vk", "sk-bf-ann")][..],
+        &[("authorization", "Bearer sk-bf-ann")],
+        &[("origin", "http://localhost:3000")],
+        &[("x-forwarded-for", "127.0.0.1")],
+    ] {
+        let (status, body) = gateway.ask(Method::POST, path, headers, "").await;
+        assert_eq!((status, &body["error"]["code"]), (403, &json!("operator_only")), "{headers:?}: {body}");
+    }
+    assert_eq!(gateway.ask(Method::POST, path, &[("origin", "https://evil.example")], "").await.0, 403);
+    assert_eq!(gateway.ask(Method::POST, path, &[("x-bf-vk", "sk-bf-unknown")], "").await.0, 401);
+    gateway.stop().await;
+    let gateway = Gateway::start(Settings { require_virtual_key: true, ..settings() }).await;
+    for headers in [&[][..], &[("x-bf-vk", "sk-bf-ann")]] {
+        let (status, body) = gateway.ask(Method::POST, path, headers, "").await;
+        assert_eq!((status, &body["error"]["code"]), (403, &json!("operator_only")), "{headers:?}: {body}");
+    }
+    gateway.stop().await;
 }

@@ -26,7 +26,7 @@ impl Provider for Executor {
             for line in ["one", "two"] {
                 call.chain().emit(Content::Text { text: line.into() });
             }
-            call.chain().report_fuel(42);
+            call.chain().spend_fuel(42);
             match script {
                 "fail" => Err(CallError::Tool(ToolError::new(ErrorKind::InvalidInput, "report.star:1: no such name"))),
                 "spin" => Err(CallError::Fuel { tool: call.tool().name.clone(), limit: 42 }),

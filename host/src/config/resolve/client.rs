@@ -46,7 +46,7 @@ fn resolve_one(place: &Place<'_>, client: file::Client, names: &BTreeSet<ClientN
         ConnectionType::Stdio | ConnectionType::Http => Source::Upstream(upstream::resolve(place, &name, client)?),
         ConnectionType::Wasm | ConnectionType::Inprocess => {
             let place = place.member("wasm_config");
-            Source::Wasm(plugin::resolve(&place, place.required(client.wasm_config)?, names))
+            Source::Wasm(Box::new(plugin::resolve(&place, place.required(client.wasm_config)?, names)))
         }
     };
     Some(Client { name, policy, source })

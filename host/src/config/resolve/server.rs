@@ -2,14 +2,11 @@
 
 use std::net::SocketAddr;
 
-use super::{
-    super::{
-        file,
-        values::{Size, Span},
-    },
-    Place,
+use super::{super::file, Place};
+use crate::{
+    server,
+    units::{Size, Span},
 };
-use crate::server;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 

@@ -7,13 +7,14 @@ use http::{HeaderName, HeaderValue, Uri, uri::Scheme};
 use super::{
     super::{
         file::{self, ConnectionType},
-        values::{EnvText, Span},
+        values::EnvText,
     },
     Place,
 };
 use crate::{
     catalog::ClientName,
     secret::Secret,
+    units::Span,
     upstream::{Settings, Transport},
 };
 

@@ -1,79 +1,66 @@
-//! `airlock:host/call`: the running call, seen from inside.
+//! The running call, seen from inside.
 
 use std::time::Instant;
 
-use wasmtime::{Trap, component::Resource};
-
-use super::BASE_FUEL;
+use super::{BASE_FUEL, Store, charge};
 use crate::{
-    catalog::CallError,
-    sandbox::{
-        bindings::{call, types::Content},
-        convert,
-        instance::{CallHandle, State},
-    },
+    catalog::{CallError, Content},
+    door::Progress,
 };
 
-impl call::Host for &mut State {}
+/// A progress message beyond this is cut.
+const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
-impl call::HostCallContext for &mut State {
-    fn id(&mut self, _: Resource<CallHandle>) -> wasmtime::Result<String> {
-        self.pay(0)?;
-        Ok(self.chain.as_ref().map(|chain| chain.id().to_string()).unwrap_or_default())
-    }
-
-    fn remaining_ms(&mut self, _: Resource<CallHandle>) -> wasmtime::Result<Option<u64>> {
-        self.pay(0)?;
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        Ok(Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)))
-    }
-
-    /// Whoever cancels a call drops its future, which ends the guest: one that can still ask has not been cancelled.
-    fn is_cancelled(&mut self, _: Resource<CallHandle>) -> wasmtime::Result<bool> {
-        self.pay(0)?;
-        Ok(false)
-    }
-
-    fn progress(
-        &mut self,
-        _: Resource<CallHandle>,
-        done: f64,
-        total: Option<f64>,
-        message: Option<String>,
-    ) -> wasmtime::Result<()> {
-        self.pay(message.as_ref().map_or(0, String::len))?;
-        tracing::trace!(done, total, has_message = message.is_some(), "progress");
-        Ok(())
-    }
-
-    fn emit(&mut self, _: Resource<CallHandle>, part: Content) -> wasmtime::Result<()> {
-        let part = convert::content_from_guest(part);
-        let size = part.size();
-        self.pay(size)?;
-        let Some(left) = self.emit_bytes_left.checked_sub(size) else {
-            let limit = self.limits.result_bytes as u64;
-            return Err(self.stop(CallError::Budget { what: "bytes sent ahead of the result", limit }));
-        };
-        self.emit_bytes_left = left;
-        if let Some(chain) = &self.chain {
-            chain.emit(part);
-        }
-        Ok(())
-    }
-
-    fn drop(&mut self, handle: Resource<CallHandle>) -> wasmtime::Result<()> {
-        self.table.delete(handle)?;
-        Ok(())
-    }
+/// The call's identifier; empty while a guest only describes itself.
+pub(in crate::sandbox) fn id(store: &mut Store<'_>) -> wasmtime::Result<String> {
+    charge(store, BASE_FUEL, 0)?;
+    Ok(store.data().chain.as_ref().map(|chain| chain.id().to_string()).unwrap_or_default())
 }
 
-impl State {
-    /// Counts and charges a host call. Whether the fuel sufficed is seen at the next call that looks, or at the end.
-    fn pay(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        self.fuel_debt = self.fuel_debt.saturating_add(BASE_FUEL + bytes as u64);
-        if self.fuel_debt > self.limits.fuel {
-            return Err(Trap::OutOfFuel.into());
-        }
-        self.count()
+/// Milliseconds until the host ends the call.
+pub(in crate::sandbox) fn remaining_ms(store: &mut Store<'_>) -> wasmtime::Result<u64> {
+    charge(store, BASE_FUEL, 0)?;
+    let left = store.data().deadline.saturating_duration_since(Instant::now());
+    Ok(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Whoever cancels a call drops its future, which ends the guest: one that can still ask has not been cancelled.
+pub(in crate::sandbox) fn is_cancelled(store: &mut Store<'_>) -> wasmtime::Result<bool> {
+    charge(store, BASE_FUEL, 0)?;
+    Ok(false)
+}
+
+/// Tells the caller how far the call is.
+pub(in crate::sandbox) fn progress(
+    store: &mut Store<'_>,
+    done: f64,
+    total: Option<f64>,
+    message: Option<String>,
+) -> wasmtime::Result<()> {
+    charge(store, BASE_FUEL, message.as_ref().map_or(0, String::len))?;
+    let state = store.data();
+    // MCP has numbers as JSON, which has no others.
+    let is_fit = done.is_finite() && total.is_none_or(f64::is_finite);
+    if let Some(chain) = state.chain.as_ref().filter(|_| is_fit) {
+        let message = message.map(|message| state.grants.scrubber.cut(&message, MAX_MESSAGE_BYTES));
+        chain.progress(Progress { done, total, message });
     }
+    Ok(())
+}
+
+/// Sends one part of the answer ahead of the rest.
+pub(in crate::sandbox) fn emit(store: &mut Store<'_>, mut part: Content) -> wasmtime::Result<()> {
+    let size = part.size();
+    charge(store, BASE_FUEL, size)?;
+    let state = store.data_mut();
+    let Some(left) = state.emit_bytes_left.checked_sub(size) else {
+        let limit = state.limits.result_bytes as u64;
+        return Err(state.stop(CallError::Budget { what: "bytes sent ahead of the result", limit }));
+    };
+    state.emit_bytes_left = left;
+    state.grants.scrubber.content(&mut part);
+    if let Some(chain) = &state.chain {
+        chain.emit(part);
+    }
+    Ok(())
 }

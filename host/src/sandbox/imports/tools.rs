@@ -1,85 +1,72 @@
-//! `airlock:host/tools`: a guest's way to other tools, through the door, with the rights of whoever started the chain.
+//! A guest's way to other tools, through the door, with the rights of whoever started the chain.
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, warn};
-use wasmtime::{StoreContextMut, component::Linker};
 
-use super::{BASE_FUEL, TOOL_FUEL, burn, charge};
+use super::{BASE_FUEL, Store, burn, charge};
 use crate::{
-    catalog::{CallError, ToolOutput},
-    door::{Admitted, Chain, Origin},
-    sandbox::{
-        bindings::{
-            tools::{CallRequest, ToolPage, ToolRef},
-            types::{Content, ToolDescriptor, ToolError, ToolOutput as GuestOutput},
-        },
-        convert,
-        instance::State,
-    },
+    catalog::{CallError, Tool, ToolOutput},
+    door::{Admitted, Chain},
+    sandbox::instance::State,
 };
 
+/// What it costs on top to call a tool, in fuel.
+const TOOL_FUEL: u64 = 9_000;
 /// The most tools that one page lists.
 const MAX_PAGE: u32 = 1_000;
 
-type GuestResult = Result<GuestOutput, ToolError>;
-
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
-    tools.func_wrap("list-tools", |store, (cursor, limit): (Option<String>, u32)| {
-        Ok((list_tools(store, cursor.as_deref(), limit)?,))
-    })?;
-    tools.func_wrap("describe", |store, (name,): (String,)| Ok((describe(store, name)?,)))?;
-    tools.func_wrap_async("call", |store, (request,): (CallRequest,)| {
-        Box::new(async move { Ok((call(store, request).await?,)) })
-    })?;
-    tools.func_wrap_async("call-batch", |store, (requests,): (Vec<CallRequest>,)| {
-        Box::new(async move { Ok((call_batch(store, requests).await?,)) })
-    })
+/// Some of the tools that a guest may call.
+#[derive(Default)]
+pub(in crate::sandbox) struct Page {
+    /// Sorted by name.
+    pub(in crate::sandbox) items: Vec<Arc<Tool>>,
+    /// Where the next page begins; absent on the last.
+    pub(in crate::sandbox) next: Option<String>,
 }
 
-fn list_tools(
-    mut store: StoreContextMut<'_, State>,
-    cursor: Option<&str>,
-    limit: u32,
-) -> wasmtime::Result<Result<ToolPage, ToolError>> {
-    charge(&mut store, BASE_FUEL, cursor.map_or(0, str::len))?;
+/// One call to make.
+pub(in crate::sandbox) struct Request {
+    pub(in crate::sandbox) name: String,
+    pub(in crate::sandbox) arguments: String,
+    pub(in crate::sandbox) timeout: Option<Duration>,
+}
+
+type Answer = Result<ToolOutput, CallError>;
+
+/// Lists tools after `cursor`, at most `limit` of them.
+pub(in crate::sandbox) fn list(store: &mut Store<'_>, cursor: Option<&str>, limit: u32) -> wasmtime::Result<Page> {
+    charge(store, BASE_FUEL, cursor.map_or(0, str::len))?;
+    let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
+    let bytes: usize = page.items.iter().map(|tool| tool.name.as_str().len() + tool.description.len()).sum();
+    burn(store, bytes as u64)?;
+    Ok(page)
+}
+
+/// Finds one tool.
+pub(in crate::sandbox) fn describe(store: &mut Store<'_>, name: String) -> wasmtime::Result<Result<Arc<Tool>, CallError>> {
+    charge(store, BASE_FUEL, name.len())?;
     let state = store.data();
-    let page = match &state.chain {
-        Some(chain) => page(chain, &state.origin, cursor, limit.clamp(1, MAX_PAGE) as usize),
-        None => ToolPage { items: Vec::new(), next: None },
-    };
-    let bytes: usize = page.items.iter().map(|item| item.name.len() + item.description.len()).sum();
-    burn(&mut store, bytes as u64)?;
-    Ok(Ok(page))
+    let found = state.chain.as_ref().and_then(|chain| chain.view().find(&state.origin, &name));
+    let Some(tool) = found.map(|entry| entry.tool.clone()) else { return Ok(Err(CallError::NotFound { name })) };
+    burn(store, (tool.description.len() + tool.input_schema.to_string().len()) as u64)?;
+    Ok(Ok(tool))
 }
 
-fn describe(mut store: StoreContextMut<'_, State>, name: String) -> wasmtime::Result<Result<ToolDescriptor, ToolError>> {
-    charge(&mut store, BASE_FUEL, name.len())?;
-    let state = store.data();
-    let entry = state.chain.as_ref().and_then(|chain| chain.view().find(&state.origin, &name));
-    let Some(entry) = entry else {
-        return Ok(Err(convert::error_for_guest(&CallError::NotFound { name })));
-    };
-    let descriptor = convert::descriptor_for_guest(&entry.tool);
-    burn(&mut store, (descriptor.description.len() + descriptor.input_schema.len()) as u64)?;
-    Ok(Ok(descriptor))
-}
-
-async fn call(mut store: StoreContextMut<'_, State>, request: CallRequest) -> wasmtime::Result<GuestResult> {
+/// Calls one tool and waits for its answer.
+pub(in crate::sandbox) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
     charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
     let result = match store.data_mut().admit(&request)? {
         Ok(admitted) => detach(admitted).await,
         Err(refused) => Err(refused),
     };
-    let result = store.data_mut().settle(result)?;
-    burn(&mut store, size(&result))?;
-    Ok(result)
+    settle(&mut store, result)
 }
 
-async fn call_batch(mut store: StoreContextMut<'_, State>, requests: Vec<CallRequest>) -> wasmtime::Result<Vec<GuestResult>> {
+/// Calls several tools at the same time; the answers are in the order of the requests.
+pub(in crate::sandbox) async fn call_batch(mut store: Store<'_>, requests: Vec<Request>) -> wasmtime::Result<Vec<Answer>> {
     // All are decided before any runs: a batch of which one needs an approval has done nothing yet.
     let mut decided = Vec::new();
     for request in &requests {
@@ -96,22 +83,37 @@ async fn call_batch(mut store: StoreContextMut<'_, State>, requests: Vec<CallReq
     let mut answers = pin!(stream::iter(running).buffered(in_flight));
     let mut results = Vec::new();
     while let Some(answer) = answers.next().await {
-        let result = store.data_mut().settle(answer)?;
-        burn(&mut store, size(&result))?;
-        results.push(result);
+        results.push(settle(&mut store, answer)?);
     }
     Ok(results)
 }
 
+/// Charges for an answer, and ends the guest where it may not be given one.
+fn settle(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
+    let size = answer.as_ref().map_or(0, ToolOutput::size);
+    let answer = store.data_mut().take_answer(answer, size)?;
+    burn(store, size as u64)?;
+    Ok(answer)
+}
+
 impl State {
+    fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
+        let Some(chain) = &self.chain else { return Page::default() };
+        let entries = chain.view().list(&self.origin);
+        let mut rest = entries.filter(|entry| cursor.is_none_or(|after| entry.tool.name.as_str() > after));
+        let items: Vec<_> = rest.by_ref().take(limit).map(|entry| entry.tool.clone()).collect();
+        let next = rest.next().and_then(|_| items.last()).map(|tool| tool.name.to_string());
+        Page { items, next }
+    }
+
     /// Decides a guest's call. A refusal that must end the guest is the outer error; any other is data.
-    fn admit(&mut self, request: &CallRequest) -> wasmtime::Result<Result<Admitted, CallError>> {
+    fn admit(&mut self, request: &Request) -> wasmtime::Result<Result<Admitted, CallError>> {
         let Some(chain) = &self.chain else {
             return Ok(Err(CallError::NotFound { name: request.name.clone() }));
         };
         match chain.admit(&self.origin, &request.name, &request.arguments) {
-            Ok(admitted) => Ok(Ok(match request.timeout_ms {
-                Some(limit) => admitted.within(Duration::from_millis(limit)),
+            Ok(admitted) => Ok(Ok(match request.timeout {
+                Some(limit) => admitted.within(limit),
                 None => admitted,
             })),
             Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => Err(self.stop(stop)),
@@ -119,24 +121,24 @@ impl State {
         }
     }
 
-    /// Turns a finished call into what the guest sees. An approval that is missing further down ends this guest too.
-    fn settle(&mut self, result: Result<ToolOutput, CallError>) -> wasmtime::Result<GuestResult> {
-        match result {
+    /// Takes a finished call's answer of so many bytes. An approval that is missing further down ends this guest too.
+    fn take_answer(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
+        match answer {
             Ok(output) => {
-                let Some(left) = self.answer_bytes_left.checked_sub(output.size()) else {
+                let Some(left) = self.answer_bytes_left.checked_sub(size) else {
                     let limit = self.limits.copied_bytes as u64 * 8;
                     return Err(self.stop(CallError::Budget { what: "bytes of tool answers", limit }));
                 };
                 self.answer_bytes_left = left;
-                Ok(Ok(convert::output_for_guest(output)))
+                Ok(Ok(output))
             }
-            Err(stop @ CallError::NeedsApproval { .. }) => Err(self.stop(stop)),
+            Err(missing @ CallError::NeedsApproval { .. }) => Err(self.stop(missing)),
             Err(error) => {
                 // The guest is told less than the operator, who would not hear of it anywhere else.
                 if let Some(cause) = std::error::Error::source(&error) {
                     warn!(code = error.code(), cause = %cause, "nested tool call failed");
                 }
-                Ok(Err(convert::error_for_guest(&error)))
+                Ok(Err(error))
             }
         }
     }
@@ -152,31 +154,4 @@ async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
         }
         Err(CallError::Unavailable { tool, cause: lost.into() })
     })
-}
-
-fn page(chain: &Chain, origin: &Origin, cursor: Option<&str>, limit: usize) -> ToolPage {
-    let mut rest = chain.view().list(origin).filter(|entry| cursor.is_none_or(|after| entry.tool.name.as_str() > after));
-    let items: Vec<ToolRef> = rest
-        .by_ref()
-        .take(limit)
-        .map(|entry| ToolRef { name: entry.tool.name.to_string(), description: entry.tool.description.clone() })
-        .collect();
-    let next = rest.next().and_then(|_| items.last()).map(|item| item.name.clone());
-    ToolPage { items, next }
-}
-
-fn size(result: &GuestResult) -> u64 {
-    let bytes = match result {
-        Ok(output) => {
-            let parts = output.content.iter().map(|part| match part {
-                Content::Text(part) => part.text.len(),
-                Content::Image(part) | Content::Audio(part) => part.data.len(),
-                Content::ResourceLink(part) => part.uri.len(),
-                Content::Embedded(part) => part.data.len(),
-            });
-            parts.sum::<usize>() + output.structured.as_ref().map_or(0, String::len)
-        }
-        Err(error) => error.message.len(),
-    };
-    bytes as u64
 }

@@ -14,7 +14,7 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-use crate::catalog::ClientName;
+use crate::{catalog::ClientName, secret::Scrubber};
 
 /// What one call may write before the rest is dropped.
 const MAX_BYTES: usize = 64 << 10;
@@ -25,12 +25,13 @@ const PERMIT: usize = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Output {
     plugin: ClientName,
+    scrubber: Arc<Scrubber>,
     left: Arc<AtomicUsize>,
 }
 
 impl Output {
-    pub(super) fn new(plugin: &ClientName) -> Self {
-        Self { plugin: plugin.clone(), left: Arc::new(AtomicUsize::new(MAX_BYTES)) }
+    pub(super) fn new(plugin: &ClientName, scrubber: &Arc<Scrubber>) -> Self {
+        Self { plugin: plugin.clone(), scrubber: scrubber.clone(), left: Arc::new(AtomicUsize::new(MAX_BYTES)) }
     }
 
     /// Keeps what there is room for. A guest is never told that the rest is gone: its `println!` would panic.
@@ -38,7 +39,7 @@ impl Output {
         let left = self.left.load(Ordering::Relaxed);
         let kept = &bytes[..bytes.len().min(left)];
         self.left.store(left - kept.len(), Ordering::Relaxed);
-        for line in String::from_utf8_lossy(kept).lines().filter(|line| !line.trim().is_empty()) {
+        for line in self.scrubber.text(&String::from_utf8_lossy(kept)).lines().filter(|line| !line.trim().is_empty()) {
             let line: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
             debug!(plugin = %self.plugin, line, "plugin output");
         }

@@ -1,13 +1,16 @@
 //! The contract's Rust side, made from `wit/`. The executor's world shares the plugin's types.
 
-/// World `tool-plugin`.
+/// World `tool-plugin-revealing`, which is `tool-plugin` with one import more.
 pub(super) mod plugin {
     wasmtime::component::bindgen!({
         path: "../wit",
-        world: "tool-plugin",
+        world: "tool-plugin-revealing",
         imports: { default: trappable },
         exports: { default: async },
-        with: { "airlock:host/call.call-context": crate::sandbox::instance::CallHandle },
+        with: {
+            "airlock:host/call.call-context": crate::sandbox::instance::CallHandle,
+            "airlock:host/kv.store": crate::sandbox::imports::kv::OpenStore,
+        },
     });
 }
 
@@ -25,6 +28,6 @@ pub(super) mod executor {
 }
 
 pub(super) use plugin::airlock::{
-    host::{call, log, tools},
+    host::{http, kv, log, secrets_reveal, tools},
     types::types,
 };

@@ -1,0 +1,94 @@
+//! `plugin.toml` as it is embedded: JSON, with the schema of the configuration in the place of the name of its file.
+//!
+//! What is in it is for the host to judge. This file needs `toml` and `serde_json` alone; whatever else embeds a manifest, the
+//! tool that builds the first-party guests and `airlock plugin build`, compiles it too.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// The custom section that the manifest is embedded in.
+pub(crate) const SECTION: &str = "airlock:manifest";
+/// The file beside a plugin's sources.
+const FILE: &str = "plugin.toml";
+
+/// A manifest in its embedded form.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    /// The JSON.
+    pub(crate) json: String,
+    /// The files that it was made from.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Reads `plugin.toml` in a directory; none where there is no such file. The error names file and reason in one sentence.
+pub(crate) fn read(directory: &Path) -> Result<Option<Manifest>, String> {
+    let file = directory.join(FILE);
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{FILE} cannot be read: {error}")),
+    };
+    let mut manifest: Value = toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?;
+    let mut files = vec![file];
+    if let Some(config) = manifest.get_mut("config").and_then(Value::as_object_mut)
+        && let Some(name) = config.remove("schema_file")
+    {
+        let name = name.as_str().ok_or_else(|| format!("{FILE}: config.schema_file is the name of a file"))?;
+        config.insert("schema".to_owned(), schema(&directory.join(name), name)?);
+        files.push(directory.join(name));
+    }
+    Ok(Some(Manifest { json: manifest.to_string(), files }))
+}
+
+fn schema(file: &Path, name: &str) -> Result<Value, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{name}, which {FILE} names, cannot be read: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("{name}, which {FILE} names, is no JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The outcome for a directory with these files.
+    fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
+        let directory = std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory");
+        for (name, text) in files {
+            fs::write(directory.join(name), text).expect("a file");
+        }
+        let read = read(&directory);
+        fs::remove_dir_all(&directory).expect("it is ours");
+        Ok(read?.map(|manifest| {
+            assert_eq!(manifest.files.len(), files.len());
+            manifest.json
+        }))
+    }
+
+    #[test]
+    fn it_becomes_json_in_its_own_order_with_the_schema_inside() {
+        let manifest = "id = 'a'\nversion = '1.0.0'\n[[tool]]\nname = 'b'\neffects = []\n[config]\nschema_file = 'c.json'\n";
+        let json = of("whole", &[("plugin.toml", manifest), ("c.json", "{\"type\": \"object\"}")]);
+        let expected = r#"{"id":"a","version":"1.0.0","tool":[{"name":"b","effects":[]}],"config":{"schema":{"type":"object"}}}"#;
+        assert_eq!(json, Ok(Some(expected.to_owned())));
+    }
+
+    #[test]
+    fn a_plugin_without_one_has_none() {
+        assert_eq!(of("none", &[]), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_embedded_is_told_with_its_file() {
+        let missing = of("missing", &[("plugin.toml", "[config]\nschema_file = 'c.json'")]).expect_err("no such file");
+        assert!(missing.starts_with("c.json, which plugin.toml names, cannot be read: "), "{missing}");
+        let broken = of("broken", &[("plugin.toml", "id = ")]).expect_err("no TOML");
+        assert!(broken.starts_with("plugin.toml: TOML parse error at line 1"), "{broken}");
+        let files = [("plugin.toml", "[config]\nschema_file = 'c.json'"), ("c.json", "{")];
+        let schema = of("schema", &files).expect_err("no JSON");
+        assert!(schema.starts_with("c.json, which plugin.toml names, is no JSON: "), "{schema}");
+        assert!(of("number", &[("plugin.toml", "[config]\nschema_file = 1")]).is_err());
+    }
+}

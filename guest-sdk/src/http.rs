@@ -1,0 +1,233 @@
+//! HTTP requests, as far as the plugin asks for them in its `plugin.toml` and the operator grants them.
+//!
+//! The host resolves the name, checks where it leads, follows redirects by the same rules, and attaches a credential that the
+//! plugin names and never sees. Natively nothing is sent: every request fails as [`ErrorKind::Unavailable`].
+//!
+//! ```no_run
+//! use airlock_guest::{Error, http::Request, serde_json::Value};
+//!
+//! fn forecast(city: &str) -> Result<Value, Error> {
+//!     let response = Request::get("https://api.example.com/v1/forecast")
+//!         .with_query("city", city)
+//!         .with_credential("token")
+//!         .send()?;
+//!     response.ok()?.json()
+//! }
+//! ```
+//!
+//! [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
+
+use std::time::Duration;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::bindings::airlock::host::http as host;
+use crate::{Error, ErrorKind, wire};
+
+/// A request to be sent.
+#[derive(Debug, Clone)]
+#[must_use = "a request does nothing until it is sent"]
+pub struct Request(host::Request);
+
+/// What came back. A response with any status is one; see [`Response::ok`].
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// Status code.
+    pub status: u16,
+    /// Headers as they came.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body, whole.
+    pub body: Vec<u8>,
+    /// Where it came from in the end, after redirects.
+    pub final_url: String,
+}
+
+impl Request {
+    /// A request with a method in capitals and an absolute URL.
+    pub fn new(method: impl Into<String>, url: impl Into<String>) -> Self {
+        Self(host::Request {
+            method: method.into(),
+            url: url.into(),
+            headers: Vec::new(),
+            body: None,
+            timeout_ms: None,
+            max_response_bytes: None,
+            credential: None,
+        })
+    }
+
+    /// A request that only reads.
+    pub fn get(url: impl Into<String>) -> Self {
+        Self::new("GET", url)
+    }
+
+    /// A request with a body to come.
+    pub fn post(url: impl Into<String>) -> Self {
+        Self::new("POST", url)
+    }
+
+    /// Adds a header.
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.0.headers.push(host::Header { name: name.into(), value: value.into() });
+        self
+    }
+
+    /// Adds a parameter to the query, encoded.
+    pub fn with_query(mut self, name: &str, value: &str) -> Self {
+        let (url, fragment) = match self.0.url.split_once('#') {
+            Some((url, fragment)) => (url.to_owned(), Some(fragment.to_owned())),
+            None => (std::mem::take(&mut self.0.url), None),
+        };
+        let mark = if url.contains('?') { '&' } else { '?' };
+        self.0.url = format!("{url}{mark}{}={}", encode(name), encode(value));
+        if let Some(fragment) = fragment {
+            self.0.url.push('#');
+            self.0.url.push_str(&fragment);
+        }
+        self
+    }
+
+    /// Sets the body.
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.0.body = Some(body.into());
+        self
+    }
+
+    /// Sets a body of JSON, and its content type.
+    pub fn with_json(self, body: &impl Serialize) -> Result<Self, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| Error::internal(format!("a request's body is not JSON: {error}")))?;
+        Ok(self.with_header("content-type", "application/json").with_body(body))
+    }
+
+    /// Sets a shorter limit for the whole exchange, in whole milliseconds.
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.0.timeout_ms = Some(wire::milliseconds(timeout));
+        self
+    }
+
+    /// Takes no larger body than this; by default what the operator granted.
+    pub fn with_max_response_bytes(mut self, bytes: u64) -> Self {
+        self.0.max_response_bytes = Some(bytes);
+        self
+    }
+
+    /// Has the host attach a secret of this plugin's, by its name in `plugin.toml`.
+    pub fn with_credential(mut self, name: impl Into<String>) -> Self {
+        self.0.credential = Some(name.into());
+        self
+    }
+
+    /// Sends it and waits for the whole response.
+    pub fn send(self) -> Result<Response, Error> {
+        if !cfg!(target_family = "wasm") {
+            return Err(Error::unavailable("there is no network outside a gateway"));
+        }
+        let response = host::send(&self.0).map_err(error_from_host)?;
+        Ok(Response {
+            status: response.status,
+            headers: response.headers.into_iter().map(|header| (header.name, header.value)).collect(),
+            body: response.body,
+            final_url: response.final_url,
+        })
+    }
+}
+
+impl Response {
+    /// The first header of a name, in any case, where it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))?;
+        str::from_utf8(value).ok()
+    }
+
+    /// The response itself if its status is one of success, 200 to 299, else an error that says the status and the
+    /// beginning of the body.
+    pub fn ok(self) -> Result<Self, Error> {
+        const TOLD: usize = 200;
+        if (200..300).contains(&self.status) {
+            return Ok(self);
+        }
+        let kind = match self.status {
+            401 => ErrorKind::AuthRequired,
+            403 => ErrorKind::Denied,
+            404 | 410 => ErrorKind::NotFound,
+            408 | 504 => ErrorKind::Timeout,
+            429 => ErrorKind::RateLimited,
+            400..500 => ErrorKind::InvalidInput,
+            _ => ErrorKind::Unavailable,
+        };
+        let body = String::from_utf8_lossy(&self.body);
+        let told: String = body.chars().filter(|c| !c.is_control()).take(TOLD).collect();
+        let error =
+            Error::new(kind, format!("the server answered {}: {told}", self.status)).with_code(format!("http_{}", self.status));
+        let after = self.header("retry-after").and_then(|after| after.trim().parse().ok());
+        Err(match after {
+            Some(seconds) => error.with_retry_after(Duration::from_secs(seconds)),
+            None => error,
+        })
+    }
+
+    /// The body as text; what is not UTF-8 is replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body, read as JSON.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Error::unavailable(format!("the server's answer is not the JSON that was expected: {error}")))
+    }
+}
+
+fn error_from_host(error: host::HttpError) -> Error {
+    use host::HttpErrorKind as Kind;
+    let (kind, code) = match error.kind {
+        Kind::Denied => (ErrorKind::Denied, "http_denied"),
+        Kind::InvalidRequest => (ErrorKind::InvalidInput, "http_invalid_request"),
+        Kind::Dns => (ErrorKind::Unavailable, "http_dns"),
+        Kind::Connect => (ErrorKind::Unavailable, "http_connect"),
+        Kind::Tls => (ErrorKind::Unavailable, "http_tls"),
+        Kind::Timeout => (ErrorKind::Timeout, "http_timeout"),
+        Kind::TooLarge => (ErrorKind::TooLarge, "http_too_large"),
+        Kind::TooManyRedirects => (ErrorKind::Unavailable, "http_too_many_redirects"),
+        Kind::Protocol => (ErrorKind::Unavailable, "http_protocol"),
+        Kind::Unavailable => (ErrorKind::Unavailable, "http_unavailable"),
+    };
+    Error::new(kind, error.message).with_code(code)
+}
+
+/// Percent-encodes what is not unreserved (RFC 3986, section 2.3).
+fn encode(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_encoded_and_put_before_the_fragment() {
+        let request = Request::get("https://a.example/b#c").with_query("city", "São Paulo").with_query("n&", "1=2");
+        assert_eq!(request.0.url, "https://a.example/b?city=S%C3%A3o%20Paulo&n%26=1%3D2#c");
+    }
+
+    #[test]
+    fn a_status_of_failure_becomes_an_error_that_says_what_to_do() {
+        let response = |status, headers| Response { status, headers, body: b"slow\ndown".to_vec(), final_url: String::new() };
+        assert!(response(204, Vec::new()).ok().is_ok());
+        let error = response(429, vec![("Retry-After".into(), b"7".to_vec())]).ok().unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message(), error.code()),
+            (ErrorKind::RateLimited, "the server answered 429: slowdown", Some("http_429"))
+        );
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    }
+}

@@ -1,0 +1,407 @@
+//! What outlives a call: stores of keys and values, as far as the plugin asks for them in its `plugin.toml` and the operator
+//! grants them. They are the plugin's own; no other plugin sees them.
+//!
+//! ```toml
+//! [request.kv.visits]
+//! max_bytes = "64KiB"
+//! reason = "counts visits"
+//! ```
+//!
+//! Calls run side by side, so what is read may have changed before it is written. [`Store::update`] sees to that:
+//!
+//! ```
+//! use airlock_guest::{Error, kv::{Store, Write}};
+//!
+//! fn count_visit(store: &Store, page: &str) -> Result<u64, Error> {
+//!     let mut visits = 0;
+//!     store.update(page, |entry| {
+//!         visits = 1 + entry.map(|entry| entry.json::<u64>()).transpose()?.unwrap_or(0);
+//!         Write::json(&visits)
+//!     })?;
+//!     Ok(visits)
+//! }
+//!
+//! // In a plugin: `kv::open("visits")?`.
+//! let store = Store::detached();
+//! count_visit(&store, "/").unwrap();
+//! assert_eq!(count_visit(&store, "/").unwrap(), 2);
+//! ```
+//!
+//! A key has 1 to 512 bytes, a value at most 1 MiB. An entry counts towards the store's quota with both and 64 bytes more.
+//! Every function here is a host call, of which a tool call has 1,000 unless it was granted more; [`Keys`] makes one for each
+//! thousand keys. Natively there are no stores: [`open`] fails as [`KvError::Unavailable`], and [`Store::detached`] is for
+//! tests.
+
+mod detached;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use self::detached::Detached;
+use crate::bindings::airlock::host::kv as host;
+use crate::{Error, ErrorKind, wire};
+
+/// Most keys that one page lists.
+const MAX_PAGE_KEYS: u32 = 1_000;
+/// How often [`Store::update`] tries again before it gives up.
+const TRIES: u32 = 16;
+
+/// Opens a store that the plugin asks for by this name.
+pub fn open(name: &str) -> Result<Store, KvError> {
+    if !cfg!(target_family = "wasm") {
+        return Err(KvError::Unavailable("there are no stores outside a gateway".to_owned()));
+    }
+    host::open(name).map(|store| Store(Backend::Host(store))).map_err(error_from_host)
+}
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store(Backend);
+
+#[derive(Debug)]
+enum Backend {
+    Host(host::Store),
+    Detached(Detached),
+}
+
+/// A value as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The value.
+    pub value: Vec<u8>,
+    /// Grows with every change of the entry; never 0, and never the same again after a deletion.
+    pub version: u64,
+}
+
+/// Some of a store's keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Sorted by their bytes. There may be fewer than asked for before the last page, where entries have expired.
+    pub keys: Vec<String>,
+    /// Pass it to get the next page; absent on the last.
+    pub next: Option<String>,
+}
+
+impl Store {
+    /// A store in memory, for tests: empty, without a quota, and time stands still in it.
+    pub fn detached() -> Self {
+        Self(Backend::Detached(Detached::default()))
+    }
+
+    /// Reads an entry; none where it is absent or has expired.
+    pub fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
+        match &self.0 {
+            Backend::Host(store) => {
+                let entry = store.get(key).map_err(error_from_host)?;
+                Ok(entry.map(|entry| Entry { value: entry.value, version: entry.version }))
+            }
+            Backend::Detached(store) => store.get(key),
+        }
+    }
+
+    /// Writes a value, whatever is there, and answers its version.
+    pub fn set(&self, key: &str, value: impl Into<Vec<u8>>) -> Result<u64, KvError> {
+        self.write(key, &Write::new(value))
+    }
+
+    /// Writes a value as `write` says and answers its version; an error changes nothing.
+    pub fn write(&self, key: &str, write: &Write) -> Result<u64, KvError> {
+        match &self.0 {
+            Backend::Host(store) => {
+                let ttl_ms = write.expires_after.map(wire::milliseconds);
+                store.set(key, &write.value, write.expected, ttl_ms).map_err(error_from_host)
+            }
+            Backend::Detached(store) => store.set(key, write),
+        }
+    }
+
+    /// Writes what `change` makes of the entry that is there, if any, and answers the version. If another call was quicker,
+    /// `change` is asked again, with what that call wrote; after 16 times it is [`KvError::Conflict`].
+    pub fn update<E: From<KvError>>(
+        &self,
+        key: &str,
+        mut change: impl FnMut(Option<Entry>) -> Result<Write, E>,
+    ) -> Result<u64, E> {
+        for _ in 0..TRIES {
+            let entry = self.get(key)?;
+            let version = entry.as_ref().map_or(0, |entry| entry.version);
+            match self.write(key, &Write { expected: Some(version), ..change(entry)? }) {
+                Err(KvError::Conflict) => {}
+                written => return Ok(written?),
+            }
+        }
+        Err(KvError::Conflict.into())
+    }
+
+    /// Deletes an entry; answers whether there was one.
+    pub fn delete(&self, key: &str) -> Result<bool, KvError> {
+        match &self.0 {
+            Backend::Host(store) => store.delete(key).map_err(error_from_host),
+            Backend::Detached(store) => store.delete(key),
+        }
+    }
+
+    /// Deletes an entry if it is at this version; otherwise it is [`KvError::Conflict`].
+    pub fn delete_if_version(&self, key: &str, version: u64) -> Result<(), KvError> {
+        // The contract has no such deletion. A value that expires at once is one, and is written or not as a whole.
+        self.write(key, &Write::new("").if_version(version).expires_after(Duration::ZERO)).map(drop)
+    }
+
+    /// Lists keys that begin with `prefix`, in the order of their bytes.
+    ///
+    /// ```
+    /// # use airlock_guest::kv::{KvError, Store};
+    /// let store = Store::detached();
+    /// for key in ["b/1", "a/2", "a/1"] {
+    ///     store.set(key, "")?;
+    /// }
+    /// let keys: Vec<String> = store.keys("a/").collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, ["a/1", "a/2"]);
+    /// # Ok::<(), KvError>(())
+    /// ```
+    pub fn keys<'s>(&'s self, prefix: &'s str) -> Keys<'s> {
+        Keys { store: self, prefix, page: Vec::new().into_iter(), cursor: None, is_at_end: false }
+    }
+
+    /// Lists at most `limit` (1 to 1,000) of the keys that begin with `prefix`, from the start or where a page before ended.
+    /// Any key will do as a cursor, there or not: what comes after it is listed.
+    pub fn page(&self, prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, KvError> {
+        match &self.0 {
+            Backend::Host(store) => {
+                let page = store.keys(prefix, cursor, limit).map_err(error_from_host)?;
+                Ok(Page { keys: page.keys, next: page.next })
+            }
+            Backend::Detached(store) => store.page(prefix, cursor, limit),
+        }
+    }
+}
+
+impl Entry {
+    /// The value, read as JSON.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(&self.value)
+            .map_err(|error| Error::internal(format!("a stored value is not the JSON that was expected: {error}")))
+    }
+}
+
+/// What to write, and when not to.
+///
+/// ```
+/// # use airlock_guest::kv::{KvError, Store, Write};
+/// use std::time::Duration;
+///
+/// let store = Store::detached();
+/// let first = store.write("lock", &Write::new("mine").if_absent().expires_after(Duration::from_secs(30)))?;
+/// assert_eq!(store.write("lock", &Write::new("yours").if_absent()), Err(KvError::Conflict));
+/// store.write("lock", &Write::new("still mine").if_version(first))?;
+/// # Ok::<(), KvError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "nothing is written before it is handed to a store"]
+pub struct Write {
+    value: Vec<u8>,
+    expected: Option<u64>,
+    expires_after: Option<Duration>,
+}
+
+impl Write {
+    /// A value, to be written whatever is there. It stays until it is changed or deleted.
+    pub fn new(value: impl Into<Vec<u8>>) -> Self {
+        Self { value: value.into(), expected: None, expires_after: None }
+    }
+
+    /// A value as JSON.
+    pub fn json(value: &impl Serialize) -> Result<Self, Error> {
+        let value = serde_json::to_vec(value);
+        value.map(Self::new).map_err(|error| Error::internal(format!("a value to be stored is not JSON: {error}")))
+    }
+
+    /// Writes only where there is no entry; otherwise it is [`KvError::Conflict`].
+    pub fn if_absent(self) -> Self {
+        self.if_version(0)
+    }
+
+    /// Writes only where the entry is at this version; otherwise it is [`KvError::Conflict`].
+    pub fn if_version(mut self, version: u64) -> Self {
+        self.expected = Some(version);
+        self
+    }
+
+    /// Has the entry expire after so much time, in whole milliseconds.
+    pub fn expires_after(mut self, time: Duration) -> Self {
+        self.expires_after = Some(time);
+        self
+    }
+}
+
+/// Keys of a store, fetched a thousand at a time. It ends after the first error.
+#[derive(Debug)]
+pub struct Keys<'s> {
+    store: &'s Store,
+    prefix: &'s str,
+    page: std::vec::IntoIter<String>,
+    /// Where the next page begins; none before the first.
+    cursor: Option<String>,
+    /// Whether there are no more pages.
+    is_at_end: bool,
+}
+
+impl Iterator for Keys<'_> {
+    type Item = Result<String, KvError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(key) = self.page.next() {
+                return Some(Ok(key));
+            }
+            if self.is_at_end {
+                return None;
+            }
+            match self.store.page(self.prefix, self.cursor.as_deref(), MAX_PAGE_KEYS) {
+                Ok(page) => {
+                    self.page = page.keys.into_iter();
+                    self.is_at_end = page.next.is_none();
+                    self.cursor = page.next;
+                }
+                Err(error) => {
+                    self.is_at_end = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// Why a store did not do what it was asked for. With `?` it becomes an [`Error`] of a tool, with a code such as
+/// `kv_quota_exceeded`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KvError {
+    /// The plugin does not ask for a store of this name.
+    NoSuchStore,
+    /// The operator did not grant the store.
+    Denied,
+    /// The store would grow beyond what was granted.
+    QuotaExceeded,
+    /// A key has 1 to 512 bytes, a value at most 1 MiB.
+    TooLarge,
+    /// The entry is not at the expected version.
+    Conflict,
+    /// The store cannot be reached right now; the text says what a person should know.
+    Unavailable(String),
+}
+
+impl fmt::Display for KvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchStore => "this plugin does not ask for a store of this name",
+            Self::Denied => "the operator did not grant this plugin its store",
+            Self::QuotaExceeded => "the store is full; delete something first",
+            Self::TooLarge => "a key has 1 to 512 bytes, a value at most 1 MiB",
+            Self::Conflict => "the entry was changed meanwhile; read it again",
+            Self::Unavailable(text) => text,
+        })
+    }
+}
+
+impl std::error::Error for KvError {}
+
+impl From<KvError> for Error {
+    fn from(error: KvError) -> Self {
+        let (kind, code) = match error {
+            KvError::NoSuchStore => (ErrorKind::Internal, "kv_no_such_store"),
+            KvError::Denied => (ErrorKind::Denied, "kv_denied"),
+            KvError::QuotaExceeded => (ErrorKind::TooLarge, "kv_quota_exceeded"),
+            KvError::TooLarge => (ErrorKind::TooLarge, "kv_too_large"),
+            KvError::Conflict => (ErrorKind::Unavailable, "kv_conflict"),
+            KvError::Unavailable(_) => (ErrorKind::Unavailable, "kv_unavailable"),
+        };
+        Self::new(kind, error.to_string()).with_code(code)
+    }
+}
+
+fn error_from_host(error: host::KvError) -> KvError {
+    match error {
+        host::KvError::NoSuchStore => KvError::NoSuchStore,
+        host::KvError::Denied => KvError::Denied,
+        host::KvError::QuotaExceeded => KvError::QuotaExceeded,
+        host::KvError::TooLarge => KvError::TooLarge,
+        host::KvError::Conflict => KvError::Conflict,
+        host::KvError::Unavailable(text) => KvError::Unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_update_is_made_again_when_another_call_was_quicker() {
+        let store = Store::detached();
+        let mut asked = 0;
+        let update = store.update("k", |entry| -> Result<Write, KvError> {
+            asked += 1;
+            if asked < 3 {
+                store.set("k", format!("other {asked}"))?;
+            }
+            let found = entry.map(|entry| String::from_utf8(entry.value).unwrap()).unwrap_or_default();
+            Ok(Write::new(format!("{found} and mine")))
+        });
+        assert_eq!(store.get("k").unwrap().unwrap().version, update.unwrap());
+        assert_eq!((asked, store.get("k").unwrap().unwrap().value), (3, b"other 2 and mine".to_vec()));
+    }
+
+    #[test]
+    fn an_update_gives_up_in_the_end_and_an_error_writes_nothing() {
+        let store = Store::detached();
+        let hopeless = store.update("k", |_| {
+            store.set("k", "other")?;
+            Ok(Write::new("mine"))
+        });
+        assert_eq!(hopeless, Err(KvError::Conflict));
+        let failed = store.update("k", |_| Err(Error::invalid_input("no")));
+        assert_eq!(failed.unwrap_err().message(), "no");
+        assert_eq!(store.get("k").unwrap().unwrap().value, b"other");
+    }
+
+    #[test]
+    fn an_entry_is_deleted_at_the_expected_version_alone() {
+        let store = Store::detached();
+        let version = store.set("k", "mine").unwrap();
+        store.set("k", "other").unwrap();
+        assert_eq!(store.delete_if_version("k", version), Err(KvError::Conflict));
+        let version = store.get("k").unwrap().unwrap().version;
+        assert_eq!(store.delete_if_version("k", version), Ok(()));
+        assert_eq!(store.get("k"), Ok(None));
+        assert_eq!(store.delete_if_version("k", version), Err(KvError::Conflict));
+    }
+
+    #[test]
+    fn keys_come_from_as_many_pages_as_it_takes() {
+        let store = Store::detached();
+        for number in 0..2_500 {
+            store.set(&format!("n/{number:04}"), "").unwrap();
+        }
+        store.set("o", "").unwrap();
+        let keys: Vec<String> = store.keys("n/").collect::<Result<_, _>>().unwrap();
+        assert_eq!((keys.len(), keys[0].as_str(), keys[2_499].as_str()), (2_500, "n/0000", "n/2499"));
+        let too_long = "x".repeat(513);
+        let mut keys = store.keys(&too_long);
+        assert_eq!((keys.next(), keys.next()), (Some(Err(KvError::TooLarge)), None));
+    }
+
+    #[test]
+    fn what_is_no_json_is_an_error_of_the_tool() {
+        let entry = Entry { value: b"{".to_vec(), version: 1 };
+        insta::assert_snapshot!(entry.json::<u64>().unwrap_err(), @"a stored value is not the JSON that was expected: invalid type: map, expected u64 at line 1 column 0");
+        assert_eq!(Write::json(&[1, 2]).unwrap(), Write::new("[1,2]"));
+    }
+
+    #[test]
+    fn natively_there_is_no_store_to_open() {
+        let error = Error::from(open("notes").unwrap_err());
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some("kv_unavailable")));
+    }
+}

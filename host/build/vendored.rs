@@ -1,0 +1,89 @@
+//! What `airlock plugin new` puts beside a template, because it is on no registry: the SDK for Rust with the contract, and the
+//! contract alone for other languages. Written as `OUT_DIR`/vendored.rs: constants `SDK` and `WIT` of file names and texts.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+/// The members of the SDK's workspace: what there is in each beside its manifest.
+const MEMBERS: [&str; 2] = ["guest-sdk", "guest-sdk/macros"];
+const HEAD: &str = "# Airlock's SDK for plugins in Rust, as the `airlock` that wrote this plugin carries it. Not to be edited.
+[workspace]
+resolver = \"3\"
+members = [\"guest-sdk\", \"guest-sdk/macros\"]
+";
+
+/// Writes the constants. `root` is the repository.
+pub(crate) fn write(root: &Path) -> Result<(), String> {
+    println!("cargo::rerun-if-changed=build/vendored.rs");
+    let manifests: Vec<_> = MEMBERS.iter().map(|member| format!("{member}/Cargo.toml")).collect();
+    let sources = MEMBERS.iter().map(|member| format!("{member}/src"));
+    for source in manifests.iter().cloned().chain(sources.clone()).chain(["wit".to_owned(), "Cargo.toml".to_owned()]) {
+        println!("cargo::rerun-if-changed={}", root.join(source).display());
+    }
+    let mut sdk = manifests.clone();
+    for source in sources.chain(["wit".to_owned()]) {
+        sdk.extend(files(root, &source)?);
+    }
+    let workspace = workspace(root, &manifests)?;
+    let entry = |place: &str, file: &String| {
+        format!("    ({:?}, include_str!({:?})),\n", place.to_owned() + file, root.join(file).to_string_lossy())
+    };
+    let sdk: String = sdk.iter().map(|file| entry("sdk/", file)).collect();
+    let wit: String = files(root, "wit")?.iter().map(|file| entry("", file)).collect();
+    let text = format!(
+        "/// The SDK, a workspace of its own.\nconst SDK: &[(&str, &str)] = &[\n    (\"sdk/Cargo.toml\", {workspace:?}),\n{sdk}];\n\n\
+         /// The contract.\nconst WIT: &[(&str, &str)] = &[\n{wit}];\n"
+    );
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);
+    fs::write(out.join("vendored.rs"), text).map_err(|error| format!("cannot write what new plugins stand on: {error}"))
+}
+
+/// Sources and pages below a directory, sorted, by their paths in the repository.
+fn files(root: &Path, directory: &str) -> Result<Vec<String>, String> {
+    let failed = |error| format!("cannot list {directory}: {error}");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root.join(directory)).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = format!("{directory}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type().map_err(failed)?.is_dir() {
+            found.extend(files(root, &name)?);
+        } else if [".rs", ".wit", ".md"].iter().any(|extension| name.ends_with(extension)) {
+            found.push(name);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The manifest of the SDK's workspace: of ours, what its members refer to.
+fn workspace(root: &Path, manifests: &[String]) -> Result<String, String> {
+    let read = |file: &str| fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"));
+    let mut wanted = BTreeSet::new();
+    for manifest in manifests {
+        wanted.extend(read(manifest)?.lines().filter_map(|line| line.strip_suffix(".workspace = true")).map(str::to_owned));
+    }
+    let mut text = HEAD.to_owned();
+    let mut section = "";
+    let ours = read("Cargo.toml")?;
+    for line in ours.lines() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let is_kept = match section {
+            "[workspace.package]" | "[workspace.lints.rust]" | "[workspace.lints.clippy]" => true,
+            "[workspace.dependencies]" => {
+                line == section || line.split_once(" = ").is_some_and(|(name, _)| wanted.contains(name))
+            }
+            _ => false,
+        };
+        if is_kept && !line.is_empty() && !line.starts_with('#') {
+            text.push_str(if line == section { "\n" } else { "" });
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,468 @@
+use std::thread;
+
+use proptest::prelude::*;
+use serde_json::{Map, json};
+
+use super::*;
+
+fn compiled(schema: &Value) -> CompiledSchema {
+    CompiledSchema::compile("inputSchema", schema).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(schema: &Value) -> Problem {
+    match CompiledSchema::compile("inputSchema", schema) {
+        Ok(_) => panic!("accepted"),
+        Err(bad) => bad.problem,
+    }
+}
+
+/// What is told about a value that does not fit.
+fn told(schema: &Value, value: &Value) -> String {
+    compiled(schema).check(value).expect_err("it does not fit").to_string()
+}
+
+fn fits(schema: &Value, value: &Value) -> bool {
+    compiled(schema).check(value).is_ok()
+}
+
+fn search() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 40},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+            "mode": {"enum": ["quick", "thorough"]},
+            "sort": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "filters": {"type": "array", "maxItems": 3, "items": {"$ref": "#/$defs/filter"}},
+            "flags": {"type": "array", "uniqueItems": true, "items": {"type": "boolean"}},
+        },
+        "required": ["query"],
+        "additionalProperties": false,
+        "$defs": {"filter": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}, "value": {"type": ["string", "number"]}},
+            "required": ["name", "value"],
+        }},
+    })
+}
+
+fn searched(arguments: &Value) -> String {
+    told(&search(), arguments)
+}
+
+#[test]
+fn a_missing_member_is_named_with_its_type_and_with_what_was_written_for_it() {
+    insta::assert_snapshot!(searched(&json!({})), @"query: missing, expected a string");
+    insta::assert_snapshot!(searched(&json!({"qeury": "x"})), @r#"
+
+    - qeury: not allowed here; allowed are "query", "limit", "mode", "sort", "filters", "flags"; did you mean "query"?
+    - query: missing, expected a string; did you write "qeury" for it?
+    "#);
+    insta::assert_snapshot!(searched(&json!({"query": "x", "filters": [{"name": "a", "value": 1}, {"Value": 1, "name": "b"}]})), @r#"filters[1].value: missing; did you write "Value" for it?"#);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_told_with_what_would_be_right() {
+    insta::assert_snapshot!(searched(&json!({"query": "x", "limit": "10"})), @r#"limit: found "10", expected an integer, not its text in quotes"#);
+    insta::assert_snapshot!(searched(&json!({"query": "x", "limit": 2.5})), @"limit: found 2.5, expected an integer");
+    insta::assert_snapshot!(searched(&json!({"query": "x", "filters": "[{\"name\": 1}]"})), @r#"filters: found "[{\"name\": 1}]", expected an array, not its text in quotes"#);
+    insta::assert_snapshot!(searched(&json!({"query": ["x"]})), @"query: found an array of 1 item, expected a string");
+    insta::assert_snapshot!(searched(&json!({"query": "x", "sort": 7})), @"sort: found 7, expected a string or null");
+    insta::assert_snapshot!(searched(&json!({"query": "x", "filters": [{"name": "a", "value": null}]})), @"filters[0].value: found null, expected a number or a string");
+}
+
+#[test]
+fn a_value_out_of_bounds_is_told_with_the_bound() {
+    insta::assert_snapshot!(searched(&json!({"query": "", "limit": 101})), @r#"
+
+    - query: found "", expected at least 1 character
+    - limit: found 101, expected at most 100
+    "#);
+    insta::assert_snapshot!(searched(&json!({"query": "x".repeat(41)})), @r#"query: found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…" of 41 characters, expected at most 40 characters"#);
+    insta::assert_snapshot!(searched(&json!({"query": "x", "mode": "thorogh"})), @r#"mode: found "thorogh", expected one of "quick", "thorough"; did you mean "thorough"?"#);
+    insta::assert_snapshot!(searched(&json!({"query": "x", "flags": [true, true]})), @"flags: found an array of 2 items, expected each item only once");
+    insta::assert_snapshot!(searched(&json!({"query": "x", "filters": [{"name": "A1", "value": 1}]})), @r#"filters[0].name: found "A1", expected text that matches ^[a-z]+$"#);
+}
+
+#[test]
+fn one_of_several_forms_is_explained_by_the_one_that_was_meant() {
+    let form = |kind: &str, member: &str| json!({"type": "object", "properties": {"kind": {"const": kind}, member: {"type": "number"}}, "required": ["kind", member]});
+    let shape = json!({"oneOf": [form("square", "side"), form("circle", "radius")]});
+    insta::assert_snapshot!(told(&shape, &json!({"kind": "circle", "radius": "x"})), @r#"radius: found "x", expected a number (of 2 forms, what was given is nearest to this)"#);
+    insta::assert_snapshot!(told(&json!({"anyOf": [{"const": 1}, {"enum": ["a", "b"]}, {"type": "null"}]}), &json!(2)), @r#"found 2, expected 1 or one of "a", "b" or null"#);
+    insta::assert_snapshot!(told(&json!({"oneOf": [{"type": "number"}, {"minimum": 1}]}), &json!(2)), @"found 2, expected exactly one of several forms, and it has more than one");
+}
+
+#[test]
+fn rarer_keywords_are_told_too() {
+    insta::assert_snapshot!(told(&json!({"not": {"type": "string"}}), &json!("x")), @r#"found "x", expected anything that does not match {"type":"string"}"#);
+    insta::assert_snapshot!(told(&json!({"properties": {"a": false}}), &json!({"a": {"b": 1, "c": 2}})), @"a: not allowed here");
+    insta::assert_snapshot!(told(&json!({"propertyNames": {"maxLength": 2}}), &json!({"abc": 1})), @"abc: not allowed as a key, expected at most 2 characters");
+    insta::assert_snapshot!(told(&json!({"contains": {"const": 1}}), &json!([2])), @r#"found an array of 1 item, expected as many items that match "contains" as the schema asks for"#);
+    insta::assert_snapshot!(told(&json!({"dependentRequired": {"a": ["b"]}}), &json!({"a": 1})), @"b: missing");
+    insta::assert_snapshot!(told(&json!({"multipleOf": 5}), &json!(7)), @"found 7, expected a multiple of 5");
+    insta::assert_snapshot!(told(&json!({"prefixItems": [{}], "items": false}), &json!([1, 2])), @"[1]: not allowed here");
+}
+
+#[test]
+fn the_text_is_bounded_whatever_the_value_and_the_schema_hold() {
+    let long = "ä".repeat(5_000);
+    let properties: Map<String, Value> = (0..100).map(|index| (format!("{long}{index}"), json!({"const": long}))).collect();
+    let names: Vec<_> = properties.keys().cloned().collect();
+    let given: Map<String, Value> = names.iter().map(|name| (name.clone(), json!(long))).collect();
+    let schema = json!({"properties": {"a": {"items": {"enum": [long, long, long, long, long, long, long, long, long]}}}});
+    for text in [
+        told(&schema, &json!({"a": vec![format!("{long}x"); 50]})),
+        told(&json!({"required": &names[..10]}), &json!({})),
+        told(&json!({"additionalProperties": false}), &Value::Object(given)),
+        told(&json!({"not": {"const": long}}), &json!(long)),
+    ] {
+        assert!(text.len() <= 2 << 10, "{} bytes", text.len());
+        assert!(text.contains('…'), "{text}");
+    }
+    let ten = told(&json!({"required": ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]}), &json!({}));
+    insta::assert_snapshot!(ten, @r"
+
+    - a: missing
+    - b: missing
+    - c: missing
+    - d: missing
+    - e: missing
+    - and 5 more
+    ");
+}
+
+#[test]
+fn a_reference_that_leads_back_without_a_step_into_the_value_is_refused() {
+    for schema in [
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"anyOf": [{"type": "null"}, {"not": {"$ref": "#"}}]}),
+        json!({"if": {"$ref": "#/else"}, "else": {"$ref": "#/if"}}),
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"oneOf": [{"$ref": "#/$defs/a"}]}}}),
+        json!({"$ref": "#a", "$defs": {"x": {"$anchor": "a", "dependentSchemas": {"k": {"$ref": "#/$defs/x"}}}}}),
+        json!({"$dynamicRef": "#a", "$dynamicAnchor": "a"}),
+        json!({"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": "#"}),
+        json!({"$schema": "http://json-schema.org/draft-07/schema#", "dependencies": {"k": {"$ref": "#"}}}),
+        json!({"properties": {"a/b%": {"$ref": "#/properties/a~1b%25"}}}),
+        json!({"$ref": "#/x-own/inner", "x-own": {"inner": {"$ref": "#/x-own/inner"}}}),
+    ] {
+        assert_eq!(refused(&schema), Problem::Cycle, "{schema}");
+    }
+}
+
+#[test]
+fn recursion_that_goes_into_the_value_is_no_cycle() {
+    let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "additionalProperties": false});
+    assert!(fits(&tree, &json!({"children": [{"children": []}, {}]})));
+    insta::assert_snapshot!(told(&tree, &json!({"children": [{"childern": []}]})), @r#"children[0].childern: not allowed here; allowed are "children"; did you mean "children"?"#);
+    let group = |operator: &str| json!({"type": "object", "properties": {operator: {"type": "array", "items": {"$ref": "#/$defs/e"}}}, "required": [operator]});
+    let expression =
+        json!({"$ref": "#/$defs/e", "$defs": {"e": {"anyOf": [group("and"), group("or"), group("not"), {"type": "string"}]}}});
+    let mut deep = json!("leaf");
+    for _ in 0..31 {
+        deep = json!({"and": [deep, "x"]});
+    }
+    assert!(fits(&expression, &deep));
+}
+
+#[test]
+fn what_multiplies_is_refused_when_it_is_loaded() {
+    let fan = |levels: usize, width: usize| {
+        let definition = |level: usize| {
+            (format!("d{level}"), json!({"anyOf": vec![json!({"$ref": format!("#/$defs/d{}", level + 1)}); width]}))
+        };
+        let mut definitions: Map<String, Value> = (0..levels).map(definition).collect();
+        definitions.insert(format!("d{levels}"), json!({"type": "string"}));
+        json!({"$ref": "#/$defs/d0", "$defs": definitions})
+    };
+    assert!(fits(&fan(7, 2), &json!("x")));
+    for (levels, width) in [(9, 2), (26, 2), (200, 2), (40, 50)] {
+        let problem = refused(&fan(levels, width));
+        assert!(matches!(problem, Problem::TooManyEvaluations { .. } | Problem::TooNested { .. }), "{problem}");
+    }
+    let branching = |branches: usize| json!({"anyOf": vec![json!({"properties": {"in": {"$ref": "#"}}}); branches]});
+    assert!(fits(&branching(3), &json!({"in": {"in": {}}})));
+    assert!(matches!(refused(&branching(8)), Problem::TooManyBranches { .. }));
+    let chain: Map<String, Value> = (0..300).map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)}))).collect();
+    let mut chain = json!({"$ref": "#/$defs/d0", "$defs": chain});
+    chain["$defs"]["d300"] = json!(true);
+    assert!(matches!(refused(&chain), Problem::TooNested { .. }));
+}
+
+#[test]
+fn a_recursion_that_branches_is_followed_as_far_as_it_is_cheap() {
+    let schema = json!({"anyOf": [
+        {"type": "object", "properties": {"op": {"const": "and"}, "of": {"items": {"$ref": "#"}}}, "required": ["op"]},
+        {"type": "object", "properties": {"op": {"const": "or"}, "of": {"items": {"$ref": "#"}}}, "required": ["op"]},
+        {"type": "string"},
+    ]});
+    let nested = |levels: usize, leaf: Value| (0..levels).fold(leaf, |inner, _| json!({"op": "or", "of": [inner]}));
+    assert!(fits(&schema, &nested(8, json!("x"))));
+    assert!(told(&schema, &nested(3, json!(1))).contains("of[0].of[0].of[0]"), "{}", told(&schema, &nested(3, json!(1))));
+    insta::assert_snapshot!(told(&schema, &nested(30, json!(1))), @"too large to be checked against the schema; pass less at once");
+}
+
+#[test]
+fn size_and_depth_of_a_schema_are_bounded() {
+    let described = |bytes: usize| json!({"description": "x".repeat(bytes - r#"{"description":""}"#.len())});
+    compiled(&described(MAX_SCHEMA_BYTES));
+    assert_eq!(refused(&described(MAX_SCHEMA_BYTES + 1)), Problem::TooLarge { found: MAX_SCHEMA_BYTES + 1 });
+    let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"not": inner}));
+    compiled(&nested(MAX_DEPTH));
+    assert_eq!(refused(&nested(MAX_DEPTH + 1)), Problem::TooDeep);
+    compiled(&json!({"anyOf": vec![json!({}); 1_000]}));
+    assert_eq!(
+        refused(&json!({"properties": {"a": {"prefixItems": vec![json!({}); MAX_SUBSCHEMAS]}}})),
+        Problem::TooManySubschemas
+    );
+}
+
+#[test]
+fn depth_and_size_of_a_value_are_bounded() {
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    assert!(fits(&json!({}), &nested(MAX_DEPTH)));
+    insta::assert_snapshot!(told(&json!({}), &nested(MAX_DEPTH + 1)), @"nested deeper than 64 levels");
+    let each = json!({"items": {"enum": (0..500).collect::<Vec<_>>()}});
+    assert!(fits(&each, &json!(vec![1; 10_000])));
+    insta::assert_snapshot!(told(&each, &json!(vec![1; 30_000])), @"too large to be checked against the schema; pass less at once");
+    insta::assert_snapshot!(told(&json!({"items": {"type": "string"}}), &json!(vec![1; 30_000])), @"does not match the schema, and is too large to say where");
+}
+
+#[test]
+fn comparing_items_with_each_other_is_bounded_where_their_hashes_can_be_made_equal() {
+    let unique = json!({"uniqueItems": true});
+    let names: Vec<_> = (0..50_000).map(|n| n.to_string()).collect();
+    assert!(fits(&unique, &json!(names)));
+    assert!(fits(&unique, &json!((0..50_000).collect::<Vec<_>>())));
+    let colliding = |count: u64| json!((0..count).map(|n| json!([(1_u64 << 63) + n])).collect::<Vec<_>>());
+    assert!(fits(&unique, &colliding(1_000)));
+    assert!(told(&unique, &colliding(4_000)).contains("too large"));
+    assert!(told(&unique, &json!((0..4_000).map(|n| (1_u64 << 63) + n).collect::<Vec<_>>())).contains("too large"));
+}
+
+#[test]
+fn patterns_are_linear_and_small() {
+    assert!(fits(&json!({"pattern": "^(a+)+$"}), &json!("a".repeat(1_000))));
+    for pattern in ["(?=a)", r"(a)\1", "(", "a{1000}{1000}", ".{5000}"] {
+        assert_eq!(refused(&json!({"pattern": pattern})), Problem::Pattern(pattern.into()));
+        assert_eq!(refused(&json!({"patternProperties": {pattern: {}}})), Problem::Pattern(pattern.into()));
+    }
+    let patterns = |count: usize| -> Value {
+        let patterns: Map<String, Value> = (0..count).map(|n| (format!("^{n}x"), json!({}))).collect();
+        json!({"patternProperties": patterns})
+    };
+    compiled(&patterns(pattern::MAX_PATTERNS));
+    assert_eq!(refused(&patterns(pattern::MAX_PATTERNS + 1)), Problem::TooManyPatterns);
+    let costly = json!({"pattern": "[01]*1[01]{400}[a-y]"});
+    assert!(fits(&costly, &json!(format!("1{}a", "0".repeat(400)))));
+    assert!(told(&costly, &json!("01".repeat(50_000))).contains("too large"));
+    let key = json!({"patternProperties": {"[01]*1[01]{400}[a-y]": true}});
+    assert!(told(&key, &json!({"01".repeat(50_000): 1})).contains("too large"));
+    assert!(fits(&json!({"pattern": "^[A-Za-z0-9+/]*={0,2}$"}), &json!("QUJD".repeat(25_000))));
+}
+
+#[test]
+fn only_the_document_itself_is_referred_to() {
+    for reference in
+        ["https://example.com/s", "file:///etc/passwd", "other.json#/a", "", "?", "https://json-schema.org/draft/2020-12/schema"]
+    {
+        assert_eq!(refused(&json!({"properties": {"a": {"$ref": reference}}})), Problem::OutsideReference(reference.into()));
+    }
+    for reference in ["#/$defs/gone", "#gone", "#/%zz", "#/%ff"] {
+        assert_eq!(refused(&json!({"properties": {"a": {"$ref": reference}}})), Problem::DanglingReference(reference.into()));
+    }
+    let inner = json!({"$defs": {"a": {"$id": "https://example.com/a", "$ref": "#/b"}}, "b": true});
+    assert!(matches!(refused(&inner), Problem::InnerIdentifier(_)));
+    // Its own name is not needed for anything, and need not even be one.
+    assert!(fits(&json!({"$id": ":::", "$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}), &json!("x")));
+}
+
+#[test]
+fn the_draft_is_the_one_that_the_document_names() {
+    for (dialect, form) in [
+        ("http://json-schema.org/draft-04/schema#", json!({"minimum": 1, "exclusiveMinimum": true})),
+        ("http://json-schema.org/draft-07/schema#", json!({"exclusiveMinimum": 1})),
+        ("https://json-schema.org/draft/2020-12/schema", json!({"exclusiveMinimum": 1})),
+    ] {
+        let mut schema = form;
+        schema["$schema"] = dialect.into();
+        assert!(fits(&schema, &json!(2)) && !fits(&schema, &json!(1)), "{dialect}");
+    }
+    assert!(matches!(refused(&json!({"minimum": 1, "exclusiveMinimum": true})), Problem::Invalid(_)));
+    assert!(matches!(refused(&json!({"$schema": "https://example.com/own"})), Problem::Dialect(_)));
+    assert!(matches!(
+        refused(&json!({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}})),
+        Problem::Dialect(_)
+    ));
+}
+
+#[test]
+fn what_is_no_schema_is_refused_with_its_place() {
+    let bad = CompiledSchema::compile("outputSchema", &json!({"properties": {"a": {"type": "text"}}})).expect_err("no such type");
+    insta::assert_snapshot!(bad, @r#"the outputSchema cannot be used: #/properties/a/type: "text" is not valid under any of the schemas listed in the 'anyOf' keyword"#);
+    assert!(matches!(refused(&json!(7)), Problem::Invalid(_)));
+    assert!(fits(&json!(true), &json!(7)) && !fits(&json!(false), &json!(7)));
+}
+
+#[test]
+fn formats_and_contents_are_annotations() {
+    for dialect in ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"] {
+        let schema =
+            json!({"$schema": dialect, "format": "email", "contentEncoding": "base64", "contentMediaType": "application/json"});
+        assert!(fits(&schema, &json!("!")), "{dialect}");
+    }
+}
+
+#[test]
+fn neighbours_that_are_asked_what_they_have_seen_are_paid_for() {
+    let flat = json!({"allOf": [{"properties": {"a": {}}}], "properties": {"b": {}}, "unevaluatedProperties": false});
+    assert!(fits(&flat, &json!({"a": 1, "b": 1})));
+    insta::assert_snapshot!(told(&flat, &json!({"a": 1, "c": 1})), @"c: not allowed here");
+    let level = |n: usize| json!({"allOf": [{"$ref": format!("#/$defs/m{n}")}, {"$ref": format!("#/$defs/m{n}")}], "unevaluatedProperties": false});
+    let mut definitions: Map<String, Value> =
+        (0..30).map(|n| (format!("m{n}"), json!({"additionalProperties": level(n + 1)}))).collect();
+    definitions.insert("m30".into(), json!({}));
+    let mut nested = level(0);
+    nested["$defs"] = Value::Object(definitions);
+    assert!(matches!(refused(&nested), Problem::TooManyBranches { .. } | Problem::TooEntangled));
+}
+
+/// Schemas as deep as they may be, of each keyword that holds one.
+fn deep_schemas(levels: usize) -> Vec<(Value, Value)> {
+    type Form = fn(Value, Value) -> (Value, Value);
+    let forms: [Form; 12] = [
+        |s, v| (json!({"properties": {"a": s}}), json!({"a": v})),
+        |s, v| (json!({"patternProperties": {"^a": s}}), json!({"a": v})),
+        |s, v| (json!({"properties": {"b": {}}, "additionalProperties": s}), json!({"a": v})),
+        |s, v| (json!({"items": s}), json!([v])),
+        |s, v| (json!({"prefixItems": [s]}), json!([v])),
+        |s, v| (json!({"contains": s, "minContains": 1}), json!([v])),
+        |s, v| (json!({"unevaluatedItems": s}), json!([v])),
+        |s, v| (json!({"anyOf": [s]}), v),
+        |s, v| (json!({"oneOf": [s, false]}), v),
+        |s, v| (json!({"allOf": [s, true]}), v),
+        |s, v| (json!({"if": true, "then": s}), v),
+        |s, v| (json!({"not": s}), v),
+    ];
+    let start = || (json!({"$ref": "#/$defs/next"}), json!(1));
+    forms.iter().map(|form| (0..levels).fold(start(), |(schema, value), _| form(schema, value))).collect()
+}
+
+#[test]
+fn the_deepest_schemas_compile_on_the_stack_that_is_there_for_them() {
+    for (deep, _) in deep_schemas(28) {
+        // The compiler follows eight references on its stack.
+        let mut definitions = Map::from_iter([("next".to_owned(), json!({"type": "string"}))]);
+        for n in 0..10 {
+            let text = deep
+                .to_string()
+                .replace("#/$defs/next", &if n == 0 { "#/$defs/next".to_owned() } else { format!("#/$defs/d{}", n - 1) });
+            definitions.insert(format!("d{n}"), serde_json::from_str(&text).expect("JSON"));
+        }
+        let schema = json!({"$ref": "#/$defs/d9", "$defs": definitions});
+        match CompiledSchema::compile("inputSchema", &schema) {
+            Ok(_) => {}
+            Err(bad) => assert!(
+                matches!(bad.problem, Problem::TooNested { .. } | Problem::TooEntangled | Problem::TooManyBranches { .. }),
+                "{bad}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_check_does_with_half_a_megabyte_of_stack() {
+    let compile = |(deep, value)| {
+        let schema = json!({"allOf": [deep], "$defs": {"next": {"type": "string"}}});
+        CompiledSchema::compile("inputSchema", &schema).ok().map(|compiled| (compiled, value))
+    };
+    let schemas: Vec<_> = deep_schemas(31).into_iter().filter_map(compile).collect();
+    assert!(schemas.len() >= 10, "{}", schemas.len());
+    // Five subschemas at work for each level of the value, up to the limit.
+    let recursion = compiled(&json!({"$ref": "#/$defs/a", "$defs": {
+        "a": {"oneOf": [{"$ref": "#/$defs/b"}]},
+        "b": {"dependentSchemas": {"a": {"$ref": "#/$defs/c"}}},
+        "c": {"patternProperties": {"^a$": {"$ref": "#/$defs/a"}}, "properties": {"b": {"type": "string"}}},
+    }}));
+    let nested = |levels| (0..levels).fold(json!({"b": 1, "a": {}}), |inner, _| json!({"a": inner}));
+    let check = move || {
+        for (schema, value) in &schemas {
+            // Either will do, as long as it comes back.
+            let _ = schema.check(value);
+        }
+        let checked = (0..MAX_DEPTH).map(|levels| recursion.check(&nested(levels)).expect_err("it does not fit").to_string());
+        checked.filter(|told| told.contains("b: found 1, expected a string")).count()
+    };
+    let thread = thread::Builder::new().stack_size(384 << 10).spawn(check).expect("a thread");
+    let explained = thread.join().expect("no panic");
+    assert!(explained > 40, "{explained}");
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        (-3_i64..3).prop_map(Value::from),
+        "[ab]{0,2}".prop_map(Value::from)
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::hash_map("[ab]", inner, 0..3).prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn any_schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any_value().prop_map(|value| json!({"const": value})),
+        prop::sample::select(vec!["string", "object", "array", "integer", "null"]).prop_map(|kind| json!({"type": kind})),
+        prop::sample::select(vec!["#", "#/$defs/x", "#/$defs/y", "#z", "#/properties/a", "#/allOf/0"])
+            .prop_map(|to| json!({"$ref": to})),
+        Just(json!({"uniqueItems": true, "pattern": "^a"})),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let one = prop::sample::select(vec![
+            "not",
+            "if",
+            "then",
+            "else",
+            "items",
+            "additionalProperties",
+            "contains",
+            "propertyNames",
+            "unevaluatedProperties",
+            "unevaluatedItems",
+        ]);
+        let list = prop::sample::select(vec!["allOf", "anyOf", "oneOf", "prefixItems"]);
+        let named = prop::sample::select(vec!["properties", "patternProperties", "dependentSchemas", "$defs"]);
+        let member = prop_oneof![
+            (one, inner.clone()).prop_map(|(keyword, schema)| (keyword.to_owned(), schema)),
+            (list, prop::collection::vec(inner.clone(), 1..3))
+                .prop_map(|(keyword, schemas)| (keyword.to_owned(), json!(schemas))),
+            (named, prop::collection::hash_map("[abxy]", inner, 1..3))
+                .prop_map(|(keyword, schemas)| (keyword.to_owned(), Value::Object(schemas.into_iter().collect()))),
+        ];
+        prop::collection::hash_map(Just(()), member, 0..2)
+            .prop_flat_map(|members| Just(members.into_values().collect::<Map<_, _>>()))
+            .prop_map(Value::Object)
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_accepted_is_checked_as_the_crate_checks_it(schemas in prop::collection::vec(any_schema(), 1..4), value in any_value()) {
+        let mut schema = json!({"allOf": schemas, "$defs": {"x": true, "y": {"type": "string"}, "w": {"$anchor": "z"}}});
+        schema["properties"] = json!({"a": schema["allOf"][0]});
+        if let Ok(compiled) = CompiledSchema::compile("inputSchema", &schema) {
+            let plain = jsonschema::options().should_validate_formats(false).build(&schema).expect("it was accepted");
+            let checked = compiled.check(&value);
+            prop_assert_eq!(checked.is_ok(), plain.is_valid(&value));
+            if let Err(violations) = checked {
+                prop_assert!(!violations.told().is_empty());
+            }
+        }
+    }
+}

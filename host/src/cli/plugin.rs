@@ -1,0 +1,71 @@
+//! `airlock plugin`: from nothing to a component that a gateway can load, and what an operator decides about it.
+//!
+//! Nothing here lends a plugin anything. A component is compiled, and asked for its tools with everything denied; what is
+//! decided about it goes into the configuration and into `airlock.lock`.
+
+mod accept;
+mod build;
+mod check;
+mod component;
+mod diff;
+mod edit;
+mod example;
+mod grant;
+mod inspect;
+mod install;
+mod language;
+mod new;
+mod pins;
+mod quality;
+mod wish;
+
+use super::Done;
+
+/// Write, build, look at, install and accept plugins
+///
+/// A plugin is a WebAssembly component. It says what it asks for; the configuration says what it is granted; `airlock.lock`,
+/// beside the configuration, says what was accepted of it, and the gateway loads nothing else.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin build weather\n  airlock plugin inspect weather.wasm\n  airlock plugin install weather.wasm --grant http.api"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    New(new::Args),
+    Build(build::Args),
+    Inspect(inspect::Args),
+    Check(check::Args),
+    Install(install::Args),
+    Diff(diff::Args),
+    Accept(accept::Args),
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    match &args.command {
+        Command::New(args) => new::run(args),
+        Command::Build(args) => build::run(args).await,
+        Command::Inspect(args) => inspect::run(args).await,
+        Command::Check(args) => check::run(args).await,
+        Command::Install(args) => install::run(args).await,
+        Command::Diff(args) => diff::run(args).await,
+        Command::Accept(args) => accept::run(args).await,
+    }
+}
+
+impl Args {
+    pub(super) fn wants_json(&self) -> bool {
+        match &self.command {
+            Command::Inspect(args) => args.json,
+            Command::Check(args) => args.json,
+            Command::Diff(args) => args.json,
+            Command::Build(args) => args.json,
+            Command::New(_) | Command::Install(_) | Command::Accept(_) => false,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! From what a compiler made to a finished component: what it says of itself is embedded, so that nobody has to run it to
+//! read that.
+
+use std::{
+    collections::HashSet,
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use tempfile::NamedTempFile;
+
+use super::{project::Project, step::Step};
+use crate::{
+    catalog::{ClientName, Tool, ToolDefinition},
+    config::{Config, environment},
+    plugin::{Facts, MANIFEST_SECTION},
+    sandbox::{self, Grants, Lender, Limits, Sandbox},
+};
+
+/// The longest name that every client of MCP and every model takes.
+const MAX_TOOL_NAME: usize = 64;
+
+/// A component that was written.
+pub(super) struct Finished {
+    pub(super) file: PathBuf,
+    pub(super) bytes: usize,
+    pub(super) facts: Facts,
+}
+
+/// Asks the component for its tools, embeds them and the manifest, and writes it to `file` in one step.
+pub(super) async fn finish(project: &Project, compiled: Vec<u8>, file: PathBuf) -> anyhow::Result<Finished> {
+    let compiled: Arc<[u8]> = compiled.into();
+    let tools = describe(&compiled).await.context("the plugin cannot be asked for its tools")?;
+    check(project, &tools)?;
+    let component = sandbox::embed_tools(&compiled, &tools)?;
+    let component = sandbox::embed(&component, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
+    let facts = Facts::of(&component).context("what was embedded cannot be read back")?;
+    write(&file, &component).with_context(|| format!("{} cannot be written", file.display()))?;
+    Ok(Finished { file, bytes: component.len(), facts })
+}
+
+/// Compiles the component as the gateway will, into the same cache, and asks it for its tools with everything denied.
+async fn describe(component: &Arc<[u8]>) -> anyhow::Result<Vec<ToolDefinition>> {
+    // An empty configuration says where compiled code is kept, and nothing else of it matters here.
+    let config = Config::parse("{}", "", &environment)?;
+    let sandbox = Sandbox::new(&config.sandbox)?;
+    let client = ClientName::parse("plugin").expect("a constant that fits");
+    let _step = Step::begin(&format!("compiling {} KiB to native code, to ask it for its tools", component.len() / 1024));
+    let plugin = sandbox.plugin(&client, component.clone(), Grants::default(), Limits::PLUGIN, Lender::default()).await?;
+    Ok(plugin.describe().await?)
+}
+
+/// Refuses what the gateway would leave out, or what nobody could grant knowingly.
+fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
+    ensure!(!tools.is_empty(), "the plugin has no tools");
+    let client = ClientName::parse("plugin").expect("a constant that fits");
+    let mut names = HashSet::new();
+    for tool in tools {
+        let name = &tool.name;
+        let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        ensure!(
+            (1..=MAX_TOOL_NAME).contains(&name.len()) && name.chars().all(is_fit),
+            "found a tool called {name:?}; a name has 1 to {MAX_TOOL_NAME} of the characters a-z, A-Z, 0-9, `_` and `-`"
+        );
+        ensure!(names.insert(name.as_str()), "two tools are called {name:?}");
+        ensure!(!tool.description.trim().is_empty(), "tool {name:?} needs a description: a model chooses by it");
+        Tool::adopt(&client, tool.clone())?;
+    }
+    if let Some(unknown) = project.manifest.tools.iter().find(|note| !names.contains(note.name.as_str())) {
+        bail!("plugin.toml speaks of a tool {:?} that the plugin does not have; it has {names:?}", unknown.name);
+    }
+    Ok(())
+}
+
+/// Writes a file whole: a reader sees the old one or the new one.
+fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut partial = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
+    partial.write_all(bytes)?;
+    let persisted: Result<_, _> = NamedTempFile::persist(partial, file);
+    persisted?;
+    Ok(())
+}
+
+/// As the file would be that an ordinary program makes; temporary ones are closed to others.
+fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}

@@ -1,0 +1,201 @@
+//! `airlock plugin check`.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    super::{Done, output},
+    component::{self, Compiled},
+    quality,
+};
+use crate::{
+    catalog::{CompiledSchema, ToolDefinition},
+    gateway::{chain, read_component},
+    plugin::{Facts, FactsError, visible},
+    sandbox::{self, LoadError},
+};
+
+/// Check a plugin as its author should before handing it on
+///
+/// A line for each check. The component is compiled and asked for its tools with everything denied, which must work and must
+/// say the same as the descriptors that its build embedded. The exit code is 1 if anything fails; a warning is no failure.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock plugin check weather.wasm")]
+pub(super) struct Args {
+    /// The component.
+    file: PathBuf,
+    /// Print a JSON document: `{ok, file, checks: [{check, outcome, details}]}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What came of one check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    Pass,
+    Warn,
+    Fail,
+}
+
+/// One check and what it found, with what is invisible made visible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "it is the name of the member in the JSON document")]
+pub(super) struct Check {
+    pub(super) check: &'static str,
+    pub(super) outcome: Outcome,
+    pub(super) details: Vec<String>,
+}
+
+impl Check {
+    pub(super) fn pass(check: &'static str) -> Self {
+        Self { check, outcome: Outcome::Pass, details: Vec::new() }
+    }
+
+    pub(super) fn warn(check: &'static str, detail: impl AsRef<str>) -> Self {
+        Self { check, outcome: Outcome::Warn, details: vec![visible(detail.as_ref())] }
+    }
+
+    pub(super) fn fail(check: &'static str, detail: impl AsRef<str>) -> Self {
+        Self { check, outcome: Outcome::Fail, details: vec![visible(detail.as_ref())] }
+    }
+
+    /// Passes if nothing was found, and is `otherwise` else.
+    pub(super) fn unless(check: &'static str, otherwise: Outcome, found: impl IntoIterator<Item = String>) -> Self {
+        let details: Vec<_> = found.into_iter().map(|detail| visible(&detail)).collect();
+        Self { check, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
+    }
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let checks = checks(&args.file).await?;
+    let ok = checks.iter().all(|check| check.outcome != Outcome::Fail);
+    if args.json {
+        output::document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
+        return Ok(ok.into());
+    }
+    for Check { check, outcome, details } in &checks {
+        let mark = match outcome {
+            Outcome::Pass => "pass",
+            Outcome::Warn => "warn",
+            Outcome::Fail => "FAIL",
+        };
+        output::line(&format!("{mark}  {check}"))?;
+        for detail in details {
+            output::line(&format!("      {}", detail.replace('\n', "\n      ")))?;
+        }
+    }
+    let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
+    output::line(&format!(
+        "\n{} passed, {} warned, {} failed",
+        count(Outcome::Pass),
+        count(Outcome::Warn),
+        count(Outcome::Fail)
+    ))?;
+    Ok(ok.into())
+}
+
+const COMPONENT: &str = "it is a component";
+const CONTRACT: &str = "it speaks a version of the contract that this gateway speaks";
+const IMPORTS: &str = "it imports nothing that is not lent to anyone";
+const MANIFEST: &str = "its manifest can be read";
+const DESCRIBE: &str = "it describes its tools with everything denied";
+const EMBEDDED: &str = "the embedded descriptors are what it describes";
+const SCHEMAS: &str = "every schema compiles";
+
+async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
+    let bytes: Arc<[u8]> = read_component(file).await?.into();
+    let facts = match Facts::of(&bytes) {
+        Ok(facts) => facts,
+        Err(FactsError::Manifest(error)) => {
+            return Ok(vec![Check::pass(COMPONENT), Check::fail(MANIFEST, error.to_string())]);
+        }
+        Err(FactsError::Component(error)) => return Ok(vec![Check::fail(COMPONENT, chain(&error))]),
+    };
+    let compiled = match component::compile(file, &bytes).await {
+        Ok(compiled) => compiled,
+        Err(error) => return Ok(vec![Check::pass(MANIFEST), not_loaded(&error)]),
+    };
+    let mut checks = vec![Check::pass(COMPONENT), Check::pass(IMPORTS), Check::pass(CONTRACT)];
+    checks.push(manifest(&facts, &bytes)?);
+    let (described, tools) = describe(&compiled, &facts, &bytes).await?;
+    checks.extend(described);
+    checks.push(schemas(&facts, &tools));
+    checks.extend(quality::checks(&tools, facts.manifest.as_ref()));
+    Ok(checks)
+}
+
+/// Which check it was that a component did not pass.
+fn not_loaded(error: &LoadError) -> Check {
+    let check = match error {
+        LoadError::UnknownImports { .. } => IMPORTS,
+        LoadError::Version { .. } | LoadError::Contract { .. } => CONTRACT,
+        _ => COMPONENT,
+    };
+    Check::fail(check, chain(error))
+}
+
+fn manifest(facts: &Facts, wasm: &[u8]) -> anyhow::Result<Check> {
+    let Some(manifest) = &facts.manifest else {
+        return Ok(Check::warn(MANIFEST, "none is embedded, so that nobody can tell what it needs; write a plugin.toml"));
+    };
+    let found = sandbox::contract_version(wasm)?.unwrap_or_default();
+    let is_of = found == manifest.contract || found.starts_with(&format!("{}.", manifest.contract));
+    let wrong = (!is_of).then(|| format!("it says contract {:?}, the component exports {found:?}", manifest.contract));
+    Ok(Check::unless(MANIFEST, Outcome::Fail, wrong))
+}
+
+/// Asks the component, compares, and answers the tools to look at further.
+async fn describe(compiled: &Compiled, facts: &Facts, wasm: &[u8]) -> anyhow::Result<(Vec<Check>, Vec<ToolDefinition>)> {
+    let has_embedded = sandbox::embedded_tools(wasm)?.is_some();
+    let described = match compiled.plugin.describe().await {
+        Ok(tools) => Facts::new(wasm, tools, None, Vec::new()),
+        Err(error) => return Ok((vec![Check::fail(DESCRIBE, chain(&error))], facts.tools.clone())),
+    };
+    let compared = if !has_embedded {
+        Check::warn(EMBEDDED, "none are embedded: the plugin is run whenever its tools are listed")
+    } else if described.descriptors() == facts.descriptors() {
+        Check::pass(EMBEDDED)
+    } else {
+        Check::unless(EMBEDDED, Outcome::Fail, differences(&described.tools, &facts.tools))
+    };
+    Ok((vec![Check::pass(DESCRIBE), compared], described.tools))
+}
+
+fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec<String> {
+    let find = |tools: &[ToolDefinition], name: &str| tools.iter().find(|tool| tool.name == name).cloned();
+    let mut found: Vec<_> = described
+        .iter()
+        .filter_map(|tool| match find(embedded, &tool.name) {
+            None => Some(format!("{}: it describes this tool, and none is embedded", tool.name)),
+            Some(other) => (other != *tool).then(|| format!("{}: what is embedded is not what it describes", tool.name)),
+        })
+        .collect();
+    let gone = embedded.iter().filter(|tool| find(described, &tool.name).is_none());
+    found.extend(gone.map(|tool| format!("{}: this tool is embedded, and it describes none", tool.name)));
+    found
+}
+
+fn schemas(facts: &Facts, tools: &[ToolDefinition]) -> Check {
+    let mut bad = Vec::new();
+    let mut compile = |whose: &str, which: &'static str, schema: &serde_json::Value| {
+        if let Err(error) = CompiledSchema::compile(which, schema) {
+            bad.push(format!("{whose}: {error}"));
+        }
+    };
+    for tool in tools {
+        compile(&tool.name, "inputSchema", &tool.input_schema);
+        if let Some(schema) = &tool.output_schema {
+            compile(&tool.name, "outputSchema", schema);
+        }
+    }
+    if let Some(schema) = facts.manifest.as_ref().and_then(|manifest| manifest.config_schema()) {
+        compile("the manifest", "config.schema", schema);
+    }
+    Check::unless(SCHEMAS, Outcome::Fail, bad)
+}

@@ -1,0 +1,73 @@
+//! A component that somebody looks at: read, compiled, and asked for its tools with everything denied.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+
+use crate::{
+    catalog::{ClientName, ToolDefinition},
+    config::{Config, environment},
+    gateway::{compiling, read_component},
+    plugin::Facts,
+    sandbox::{self, Grants, Lender, Limits, LoadError, Plugin, Sandbox},
+};
+
+/// A component and what it tells without being run.
+pub(super) struct Component {
+    pub(super) path: PathBuf,
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) facts: Facts,
+}
+
+/// A component as native code, lent nothing.
+pub(super) struct Compiled {
+    pub(super) plugin: Plugin,
+    /// How long it took; nothing where the cache had it.
+    pub(super) took: Option<Duration>,
+}
+
+impl Component {
+    pub(super) async fn read(path: &Path) -> anyhow::Result<Self> {
+        let bytes: Arc<[u8]> = read_component(path).await?.into();
+        let facts = Facts::of(&bytes).with_context(|| format!("{} cannot be used as a plugin", path.display()))?;
+        Ok(Self { path: path.to_owned(), bytes, facts })
+    }
+
+    /// The same with its tools, also where its build did not embed them.
+    pub(super) async fn read_with_tools(path: &Path) -> anyhow::Result<Self> {
+        let mut component = Self::read(path).await?;
+        if sandbox::embedded_tools(&component.bytes)?.is_none() {
+            let compiled = compile(path, &component.bytes).await?;
+            component.learn(compiled.plugin.describe().await?);
+        }
+        Ok(component)
+    }
+
+    /// Takes down what the component itself said of its tools.
+    pub(super) fn learn(&mut self, tools: Vec<ToolDefinition>) {
+        let Facts { manifest, imports, .. } = self.facts.clone();
+        self.facts = Facts::new(&self.bytes, tools, manifest, imports);
+    }
+
+    pub(super) async fn compile(&self) -> Result<Compiled, LoadError> {
+        compile(&self.path, &self.bytes).await
+    }
+}
+
+/// Compiles a component, or takes it from the cache of native code, and links it with everything denied.
+pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
+    // An empty configuration says where compiled code is kept, and nothing else of it matters here.
+    let config = Config::parse("{}", "", &environment).map_err(|error| LoadError::Compile(error.into()))?;
+    let sandbox = Sandbox::new(&config.sandbox)?;
+    let is_compiled = sandbox.is_compiled(bytes);
+    let client = ClientName::parse("plugin").expect("a constant that fits");
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let started = Instant::now();
+    let load = sandbox.plugin(&client, bytes.clone(), Grants::default(), Limits::PLUGIN, Lender::default());
+    let plugin = compiling(&indicatif::MultiProgress::new(), &sandbox, &name, bytes, load).await?;
+    Ok(Compiled { plugin, took: (!is_compiled).then(|| started.elapsed()) })
+}

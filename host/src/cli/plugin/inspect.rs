@@ -1,0 +1,154 @@
+//! `airlock plugin inspect`.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{Done, output, record::millis},
+    component::{Compiled, Component},
+    example,
+    wish::{self, Wish},
+};
+use crate::{
+    catalog::{Annotations, ToolDefinition},
+    plugin::visible,
+    sandbox,
+    units::{Size, Span},
+};
+
+/// Show what a plugin is and what it asks for
+///
+/// Reads the file alone, no configuration. The component is compiled; one whose build embedded no descriptors is asked for its
+/// tools with everything denied. Invisible characters in what it says are shown as ⟨U+200B⟩.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock plugin inspect weather.wasm")]
+pub(super) struct Args {
+    /// The component.
+    file: PathBuf,
+    /// Print a JSON document: `{file, id, version, contract, digest, bytes, native_bytes, compile_ms, imports, tools, …}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let mut component = Component::read(&args.file).await?;
+    let compiled = component.compile().await?;
+    if sandbox::embedded_tools(&component.bytes)?.is_none() {
+        component.learn(compiled.plugin.describe().await?);
+    }
+    if args.json {
+        output::document(&document(&component, &compiled)?)?;
+    } else {
+        output::line(&text(&component, &compiled)?)?;
+    }
+    Ok(Done::Yes)
+}
+
+fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value> {
+    let facts = &component.facts;
+    let manifest = facts.manifest.as_ref();
+    Ok(json!({
+        "file": component.path,
+        "id": manifest.map(|manifest| &manifest.id),
+        "version": manifest.map(|manifest| manifest.version.to_string()),
+        "description": manifest.map(|manifest| &manifest.description),
+        "license": manifest.and_then(|manifest| manifest.license.as_ref()),
+        "contract": sandbox::contract_version(&component.bytes)?,
+        "digest": facts.component,
+        "bytes": component.bytes.len(),
+        "native_bytes": compiled.plugin.native_bytes(),
+        "compile_ms": compiled.took.map(millis),
+        "descriptors_embedded": sandbox::embedded_tools(&component.bytes)?.is_some(),
+        "imports": facts.imports,
+        "tools": facts.tools,
+        "requests": Wish::all(facts),
+        "limits": wish::limits(facts),
+        "config_schema": manifest.and_then(|manifest| manifest.config_schema()),
+    }))
+}
+
+fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
+    let facts = &component.facts;
+    let mut lines = head(component, compiled)?;
+    lines.push("tools".to_owned());
+    lines.extend(facts.tools.iter().flat_map(tool));
+    lines.push("asks for".to_owned());
+    lines.extend(wishes(component));
+    lines.push("imports".to_owned());
+    lines.extend(facts.imports.iter().map(|import| format!("  {}", visible(import))));
+    Ok(lines.join("\n"))
+}
+
+fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String>> {
+    let facts = &component.facts;
+    let file = visible(&component.path.display().to_string());
+    let mut lines = match &facts.manifest {
+        Some(manifest) => {
+            vec![format!("{} {}  {}", manifest.id, manifest.version, visible(&manifest.description)).trim_end().to_owned()]
+        }
+        None => vec![format!("{file} embeds no manifest: it asks for nothing by itself and may use whatever it is granted")],
+    };
+    let contract = sandbox::contract_version(&component.bytes)?;
+    let took = compiled.took.map_or_else(
+        || "taken from the cache".to_owned(),
+        |took| format!("compiled in {}", Span(std::time::Duration::from_millis(u64::try_from(took.as_millis()).unwrap_or(0)))),
+    );
+    let config = match facts.manifest.as_ref().map(|manifest| manifest.config_schema()) {
+        None => "unchecked, it embeds no schema",
+        Some(None) => "it takes none",
+        Some(Some(_)) => "it takes one, checked against its schema",
+    };
+    let native = kib(compiled.plugin.native_bytes());
+    lines.extend([
+        format!("  file      {file}, {}", kib(component.bytes.len())),
+        format!("  digest    {}", facts.component),
+        format!("  contract  {}", contract.as_deref().map_or_else(|| "none of ours".to_owned(), visible)),
+        format!("  native    {native}, {took}"),
+        format!("  config    {config}"),
+    ]);
+    let license = facts.manifest.as_ref().and_then(|manifest| manifest.license.as_ref());
+    lines.extend(license.map(|license| format!("  licence   {}", visible(license))));
+    if sandbox::embedded_tools(&component.bytes)?.is_none() {
+        lines.push("  tools     not embedded; it was asked for them".to_owned());
+    }
+    Ok(lines)
+}
+
+fn wishes(component: &Component) -> Vec<String> {
+    let mut lines: Vec<_> = Wish::all(&component.facts).iter().flat_map(Wish::lines).collect();
+    let limits = wish::limits(&component.facts);
+    if !limits.is_empty() {
+        lines.push(format!("  limits: {}", limits.join(", ")));
+    }
+    if lines.is_empty() {
+        lines.push("  nothing".to_owned());
+    }
+    lines
+}
+
+fn tool(tool: &ToolDefinition) -> Vec<String> {
+    let hints = hints(tool.annotations);
+    let result = if tool.output_schema.is_some() { " → structured" } else { "" };
+    let mut lines = vec![format!("  {}{}{result}{hints}", visible(&tool.name), visible(&example::signature(tool)))];
+    lines.extend(visible(&tool.description).lines().map(|line| format!("      {line}")));
+    lines
+}
+
+fn hints(annotations: Annotations) -> String {
+    let Annotations { read_only, destructive, idempotent, open_world } = annotations;
+    let hints = [
+        (read_only, "read-only", "writes"),
+        (destructive, "destructive", ""),
+        (idempotent, "idempotent", ""),
+        (open_world, "open world", "closed world"),
+    ];
+    let hint = |(hint, yes, no): (Option<bool>, &'static str, &'static str)| hint.map(|hint| if hint { yes } else { no });
+    let said: Vec<_> = hints.into_iter().filter_map(hint).filter(|word| !word.is_empty()).collect();
+    if said.is_empty() { String::new() } else { format!("  [{}]", said.join(", ")) }
+}
+
+/// A size to the nearest KiB, which is as much as anybody reads.
+fn kib(bytes: usize) -> Size {
+    Size::kib(bytes.div_ceil(1024) as u64)
+}

@@ -1,0 +1,228 @@
+//! `airlock plugin install`.
+
+use std::{cell::RefCell, path::PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{Done, output, session::ConfigFile},
+    component::Component,
+    edit::{self, Document},
+    example,
+    grant::{self, Grant},
+    pins::Pins,
+    wish::Wish,
+};
+use crate::{
+    catalog::{ClientName, ToolName},
+    config::{Config, Source, Wasm, environment},
+    plugin::{Refusal, settle, visible},
+    sandbox,
+    secret::Secret,
+};
+
+/// Install a plugin
+///
+/// Shows what the plugin asks for and why. If everything that it needs is granted, the component is copied to `plugins/` beside
+/// the configuration, the configuration gets an entry for it, and `airlock.lock` takes down what was accepted. Otherwise
+/// nothing is changed, and the command that would do is printed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  airlock plugin install text.wasm\n  airlock plugin install weather.wasm --grant http.api --grant \
+                  secret.token=env:WEATHER_TOKEN"
+)]
+pub(super) struct Args {
+    /// The component.
+    file: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Its name in the configuration, the prefix of its tools. Default: the plugin's own.
+    #[arg(long)]
+    name: Option<String>,
+    /// Grant something that it asks for: `http.api`, `kv.notes`, `files.data=/path:rw`, `secret.token=env:NAME`, `scratch`,
+    /// `clocks`, `random`, `tools`.
+    #[arg(long = "grant", value_name = "WHAT")]
+    grants: Vec<Grant>,
+    /// Grant everything that it asks for and that needs no value of yours.
+    #[arg(long)]
+    grant_all: bool,
+    /// The ceiling: `untrusted`, or `trusted` for private networks, plain HTTP and larger limits.
+    #[arg(long, value_parser = ["untrusted", "trusted"])]
+    profile: Option<String>,
+    /// Set a value of the plugin's own configuration; text, or JSON.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let mut component = Component::read(&args.file).await?;
+    // Now rather than at the first call: what does not load is not installed.
+    let compiled = component.compile().await?;
+    if sandbox::embedded_tools(&component.bytes)?.is_none() {
+        component.learn(compiled.plugin.describe().await?);
+    }
+    let name = client_name(args, &component)?;
+    let mut document = Document::open(&args.config.path)?;
+    let grants = write_entry(args, &component, &name, document.plugin(&name)?)?;
+    let config = document.config()?;
+    show_wishes(&component, &name)?;
+    let notes = match decide(&component, plugin_of(&config, &name)?) {
+        Ok(notes) => notes,
+        Err(refusal) => bail!("{}", refused(args, &component, &name, &grants, &refusal)),
+    };
+    let file = args.config.path.with_file_name("plugins").join(format!("{name}.wasm"));
+    edit::write(&file, &component.bytes)?;
+    let pinned = pin(args, &config, &component, &name).await?;
+    document.save()?;
+    output::line(&format!("installed {} as {name} in {}", file.display(), args.config.path.display()))?;
+    for note in notes.iter().chain(&pinned) {
+        output::hint(note);
+    }
+    if let Some(tool) = component.facts.tools.first() {
+        let arguments = quoted(&visible(&example::arguments(tool).to_string()));
+        let option = if args.config.is_default() { String::new() } else { config_option(args) };
+        output::line(&format!("\ntry it:\n  airlock call{option} {} {arguments}", ToolName::new(&name, &tool.name)))?;
+    }
+    Ok(Done::Yes)
+}
+
+/// What the operator calls it, or what it calls itself, or what its file is called.
+fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName> {
+    let stem = || args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let own = || component.facts.manifest.as_ref().map_or_else(stem, |manifest| manifest.id.clone()).replace(['-', '.'], "_");
+    let name = args.name.clone().unwrap_or_else(own);
+    ClientName::parse(&name).context("no name for the plugin; choose one with --name")
+}
+
+/// Puts what the operator says into `wasm_config`; answers the grants that stand there then.
+fn write_entry(
+    args: &Args,
+    component: &Component,
+    name: &ClientName,
+    entry: &mut Map<String, Value>,
+) -> anyhow::Result<Map<String, Value>> {
+    entry.insert("component".to_owned(), json!(format!("plugins/{name}.wasm")));
+    if let Some(profile) = &args.profile {
+        entry.insert("profile".to_owned(), json!(profile));
+    }
+    for setting in &args.set {
+        let (key, value) = setting.split_once('=').with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+        object(entry, "config")?.insert(key.to_owned(), value);
+    }
+    let request = component.facts.manifest.as_ref().map(|manifest| &manifest.request);
+    let all = request.filter(|_| args.grant_all).map(Grant::all).unwrap_or_default();
+    for grant in all.iter().chain(&args.grants) {
+        grant.apply(object(entry, "grants")?, request);
+    }
+    Ok(entry.get("grants").and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+fn object<'a>(entry: &'a mut Map<String, Value>, key: &str) -> anyhow::Result<&'a mut Map<String, Value>> {
+    let value = entry.entry(key).or_insert_with(|| json!({}));
+    value.as_object_mut().with_context(|| format!("`wasm_config.{key}` is no object"))
+}
+
+fn show_wishes(component: &Component, name: &ClientName) -> anyhow::Result<()> {
+    let wishes = Wish::all(&component.facts);
+    let version = component.facts.manifest.as_ref().map(|manifest| format!(" {}", manifest.version)).unwrap_or_default();
+    let what = if wishes.is_empty() { "asks for nothing" } else { "asks for" };
+    output::line(&format!("{name}{version} {what}"))?;
+    for wish in &wishes {
+        output::line(&wish.lines().join("\n"))?;
+    }
+    Ok(())
+}
+
+fn plugin_of<'a>(config: &'a Config, name: &ClientName) -> anyhow::Result<&'a Wasm> {
+    let client = config.clients.iter().find(|client| client.name == *name);
+    match client.map(|client| &client.source) {
+        Some(Source::Wasm(wasm)) => Ok(wasm),
+        _ => bail!("the configuration has no plugin named {name}"),
+    }
+}
+
+/// Decides as the gateway will; answers what its operator should know. A secret that is not to be had in this shell may be
+/// there where the gateway runs.
+fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
+    let absent = RefCell::new(Vec::new());
+    let read = |source: &crate::secret::Source| {
+        Ok(source.read(&environment).unwrap_or_else(|error| {
+            absent.borrow_mut().push(format!("the gateway will need it: {error}"));
+            Secret::new("a secret that is not here")
+        }))
+    };
+    let settled = settle(component.facts.manifest.as_ref(), &wasm.answer, &read)?;
+    Ok(settled.notes.into_iter().chain(absent.into_inner()).map(|note| visible(&note)).collect())
+}
+
+/// Why it is not installed, and what would install it.
+fn refused(args: &Args, component: &Component, name: &ClientName, grants: &Map<String, Value>, refusal: &Refusal) -> String {
+    let reasons: Vec<_> = refusal.reasons.iter().map(|reason| format!("\n  {}", visible(reason))).collect();
+    let mut message = format!("{name} is not installed, and nothing was changed:{}", reasons.concat());
+    let Some(request) = component.facts.manifest.as_ref().map(|manifest| &manifest.request) else { return message };
+    let missing: Vec<_> = request
+        .asked()
+        .filter(|(place, _, optional)| !optional && !grant::is_granted(grants, place, Some(request)))
+        .map(|(place, ..)| grant::suggestion(name.as_str(), &place, request))
+        .collect();
+    if !missing.is_empty() {
+        message.push_str("\n\nthis would install it:\n  ");
+        message.push_str(&command(args, &missing));
+    }
+    message
+}
+
+/// The command as it was typed, with more grants.
+fn command(args: &Args, more: &[String]) -> String {
+    let mut words = vec!["airlock plugin install".to_owned(), quoted(&args.file.display().to_string())];
+    let mut option = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
+    if !args.config.is_default() {
+        option("--config", &args.config.path.display().to_string());
+    }
+    for (name, value) in [("--name", &args.name), ("--profile", &args.profile)] {
+        if let Some(value) = value {
+            option(name, value);
+        }
+    }
+    args.set.iter().for_each(|setting| option("--set", setting));
+    args.grants.iter().for_each(|grant| option("--grant", &grant.to_string()));
+    for grant in more {
+        option("--grant", grant);
+    }
+    if args.grant_all {
+        words.push("--grant-all".to_owned());
+    }
+    words.join(" ")
+}
+
+/// Takes down what is accepted. With the first lock, plugins that were loaded without one are taken as they are: it would lock
+/// them out.
+async fn pin(args: &Args, config: &Config, component: &Component, name: &ClientName) -> anyhow::Result<Vec<String>> {
+    let mut pins = Pins::of(&config.clients, &args.config.path)?;
+    pins.lock.accept(name, &component.facts);
+    let mut notes = Vec::new();
+    let others: Vec<_> = pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
+    for (client, wasm) in others {
+        match Component::read_with_tools(&wasm.component).await {
+            Ok(other) => {
+                pins.lock.accept(&client, &other.facts);
+                notes.push(format!("{client} is pinned as it is now, since there was no lock before"));
+            }
+            Err(error) => notes.push(format!("{client} is not pinned and will not be loaded: {}", visible(&error.to_string()))),
+        }
+    }
+    pins.save()?;
+    Ok(notes)
+}
+
+fn config_option(args: &Args) -> String {
+    format!(" --config {}", quoted(&args.config.path.display().to_string()))
+}
+
+/// One word for a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

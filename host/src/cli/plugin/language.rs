@@ -1,0 +1,43 @@
+//! The languages that plugins are written in.
+
+use std::{fmt, path::Path};
+
+/// A language with a template and a compiler to components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Language {
+    /// With an SDK; the smallest and fastest plugins.
+    Rust,
+    /// On `StarlingMonkey`.
+    #[value(name = "javascript", alias = "js")]
+    JavaScript,
+    /// On `CPython`.
+    Python,
+}
+
+impl Language {
+    pub(super) const ALL: [Self; 3] = [Self::Rust, Self::JavaScript, Self::Python];
+
+    /// The files by which a plugin in this language is known.
+    pub(super) fn marks(self) -> &'static [&'static str] {
+        match self {
+            Self::Rust => &["Cargo.toml"],
+            Self::JavaScript => &["package.json"],
+            Self::Python => &["app.py", "requirements.txt"],
+        }
+    }
+
+    /// Whether a directory holds a plugin in this language.
+    pub(super) fn is_in(self, directory: &Path) -> bool {
+        self.marks().iter().all(|mark| directory.join(mark).is_file())
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Rust => "Rust",
+            Self::JavaScript => "JavaScript",
+            Self::Python => "Python",
+        })
+    }
+}

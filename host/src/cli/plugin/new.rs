@@ -1,0 +1,74 @@
+//! `airlock plugin new`.
+
+mod name;
+mod template;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+use self::name::Name;
+use super::{super::Done, language::Language};
+use crate::cli::output;
+
+/// Start a plugin
+///
+/// Writes a directory with all that it takes to build a plugin of one tool: its source, `plugin.toml`, a page that says how to go
+/// on, and what the source stands on, the SDK for Rust and the contract for the others.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock plugin new weather --lang python")]
+pub(super) struct Args {
+    /// Its name and that of the directory: `[a-z][a-z0-9-]*`, at most 32 characters.
+    name: Name,
+    /// What to write it in.
+    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    lang: Language,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
+    let Args { name, lang } = args;
+    ensure!(
+        !(*lang == Language::Rust && name.is_word_of_rust()),
+        "`{name}` is a word of Rust, which has no packages of that name; choose another"
+    );
+    let directory = PathBuf::from(name.as_str());
+    make(&directory)?;
+    if let Err(error) = template::files(*lang, name).try_for_each(|(file, text)| write(&directory.join(file), &text)) {
+        // All that is in it was written here, a moment ago.
+        let _ = fs::remove_dir_all(&directory);
+        return Err(error);
+    }
+    output::line(&format!("{name}/ is a plugin in {lang} with one tool, `get_weather`. Next:\n"))?;
+    for line in next(name) {
+        output::line(&format!("  {line}"))?;
+    }
+    Ok(Done::Yes)
+}
+
+/// What to type after this.
+fn next(name: &Name) -> [String; 4] {
+    [
+        format!("cd {name}"),
+        "airlock plugin build".to_owned(),
+        format!("airlock plugin install {name}.wasm"),
+        format!("airlock call {}-get_weather '{{\"city\":\"Oslo\"}}'", name.client()),
+    ]
+}
+
+fn make(directory: &Path) -> anyhow::Result<()> {
+    match fs::create_dir(directory) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            bail!("{} is there already, and nothing in it is overwritten; choose another name", directory.display())
+        }
+        Err(error) => Err(error).with_context(|| format!("{} cannot be made", directory.display())),
+    }
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(file, text));
+    written.with_context(|| format!("{} cannot be written", file.display()))
+}

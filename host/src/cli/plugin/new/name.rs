@@ -1,0 +1,80 @@
+//! What a new plugin may be called.
+
+use std::{fmt, str::FromStr};
+
+use crate::catalog::INTERNAL_CLIENT;
+
+/// As long as the name of a client, which is what it becomes.
+const MAX: usize = 32;
+
+/// Words that no crate of Rust can be called, of all editions.
+const RUST: [&str; 52] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else", "enum",
+    "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut",
+    "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "test", "trait", "true", "try", "type",
+    "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// Name of a plugin: `[a-z][a-z0-9-]*`, at most 32 characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name(String);
+
+impl Name {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The client that it becomes when it is installed, whose names have no `-`.
+    pub(super) fn client(&self) -> String {
+        self.0.replace('-', "_")
+    }
+
+    /// Whether cargo would refuse it.
+    pub(super) fn is_word_of_rust(&self) -> bool {
+        RUST.contains(&self.as_str())
+    }
+}
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let begins_well = text.starts_with(|c: char| c.is_ascii_lowercase());
+        if !begins_well || !text.chars().all(is_fit) || text.len() > MAX {
+            return Err(format!("use a letter, then letters, digits and `-`, all lower case and at most {MAX} characters"));
+        }
+        if text == INTERNAL_CLIENT {
+            return Err("a gateway's own tools are called that; choose another".to_owned());
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_becomes_a_client_a_package_and_a_directory() {
+        for good in ["a", "weather", "my-weather-2", &"a".repeat(MAX)] {
+            let name: Name = good.parse().expect(good);
+            assert!(crate::catalog::ClientName::parse(&name.client()).is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "2a", "A", "a_b", "a b", "../a", "a/b", "ä", "internal", &"a".repeat(MAX + 1)] {
+            assert!(bad.parse::<Name>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_of_rust_are_known() {
+        assert!(["match", "yield", "self"].iter().all(|word| Name((*word).to_owned()).is_word_of_rust()));
+        assert!(!Name("weather".to_owned()).is_word_of_rust());
+    }
+}

@@ -1,0 +1,205 @@
+//! Whether a model could use the tools and a person could trust what is said of them.
+
+use serde_json::Value;
+
+use super::check::{Check, Outcome};
+use crate::{
+    catalog::ToolDefinition,
+    plugin::{Effect, Manifest, visible},
+};
+
+/// A description shorter than this tells a model nothing that the name does not.
+const MIN_DESCRIPTION: usize = 20;
+/// How deep texts of a schema are looked through; `serde_json` reads no deeper than this.
+const MAX_DEPTH: u32 = 128;
+
+/// Every check on the definitions of tools, and on what the manifest says of them.
+pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
+    let fail = |check, found: fn(&ToolDefinition) -> Vec<String>| {
+        Check::unless(check, Outcome::Fail, tools.iter().flat_map(|tool| about(tool, found(tool))))
+    };
+    let mut checks = vec![
+        Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then(|| "it has none".to_owned())),
+        fail("every tool has a description", description),
+        fail("every parameter has a description and a type", parameters),
+        fail("names are in snake_case", names),
+        fail("no text has invisible characters", hidden),
+        fail("every tool says whether it only reads", annotations),
+        Check::unless("every tool has an output schema", Outcome::Warn, tools.iter().filter_map(unstructured)),
+    ];
+    if let Some(manifest) = manifest {
+        checks.extend(effects(tools, manifest));
+    }
+    checks
+}
+
+fn about(tool: &ToolDefinition, found: Vec<String>) -> impl Iterator<Item = String> {
+    let name = tool.name.clone();
+    found.into_iter().map(move |found| format!("{name}: {found}"))
+}
+
+fn description(tool: &ToolDefinition) -> Vec<String> {
+    let found = tool.description.trim().chars().count();
+    let is_short = found < MIN_DESCRIPTION;
+    let text = format!("its description has {found} characters, at least {MIN_DESCRIPTION} say what it does");
+    is_short.then_some(text).into_iter().collect()
+}
+
+fn properties(tool: &ToolDefinition) -> impl Iterator<Item = (&String, &Value)> {
+    tool.input_schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+}
+
+fn parameters(tool: &ToolDefinition) -> Vec<String> {
+    let wrong = |(name, schema): (&String, &Value)| {
+        let is_described = schema.get("description").and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty());
+        // A schema may say what fits in other words than `type`.
+        let is_typed = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"].iter().any(|key| schema.get(key).is_some());
+        match (is_described, is_typed) {
+            (true, true) => None,
+            (false, true) => Some(format!("the parameter {name} has no description")),
+            (true, false) => Some(format!("the parameter {name} has no type")),
+            (false, false) => Some(format!("the parameter {name} has neither description nor type")),
+        }
+    };
+    properties(tool).filter_map(wrong).collect()
+}
+
+fn names(tool: &ToolDefinition) -> Vec<String> {
+    let is_snake = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let own = (!is_snake(&tool.name)).then(|| "its name is not in snake_case".to_owned());
+    let parameters = properties(tool).filter(|(name, _)| !is_snake(name));
+    own.into_iter().chain(parameters.map(|(name, _)| format!("the parameter {name} is not in snake_case"))).collect()
+}
+
+fn hidden(tool: &ToolDefinition) -> Vec<String> {
+    let mut found = Vec::new();
+    hidden_in(&serde_json::to_value(tool).unwrap_or_default(), 0, &mut found);
+    found
+}
+
+fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
+    let mut look = |text: &str| {
+        let shown = visible(text);
+        if shown != text {
+            found.push(format!("found {shown:?}"));
+        }
+    };
+    match value {
+        Value::String(text) => look(text),
+        Value::Object(members) => members.keys().for_each(|name| look(name)),
+        _ => {}
+    }
+    if depth == MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| hidden_in(element, depth + 1, found)),
+        Value::Object(members) => members.values().for_each(|member| hidden_in(member, depth + 1, found)),
+        _ => {}
+    }
+}
+
+fn annotations(tool: &ToolDefinition) -> Vec<String> {
+    let said = tool.annotations.read_only;
+    said.is_none().then(|| "it has no annotation `readOnlyHint`".to_owned()).into_iter().collect()
+}
+
+fn unstructured(tool: &ToolDefinition) -> Option<String> {
+    let text = "it has none, which is right for plain text; scripts need one to use a structured result";
+    tool.output_schema.is_none().then(|| format!("{}: {text}", tool.name))
+}
+
+/// Compares what the manifest says that tools do with what their annotations say.
+fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
+    let mut wrong = Vec::new();
+    let mut doubtful = Vec::new();
+    for note in &manifest.tools {
+        let name = &note.name;
+        let Some(tool) = tools.iter().find(|tool| tool.name == *name) else {
+            wrong.push(format!("{name}: the manifest has effects of a tool that is not there"));
+            continue;
+        };
+        let writes = [Effect::WriteFiles, Effect::Store].iter().any(|effect| note.effects.contains(effect));
+        if writes && tool.annotations.read_only == Some(true) {
+            wrong.push(format!("{name}: the manifest says that it writes, its annotations that it only reads"));
+        }
+        if note.effects.contains(&Effect::Network) && tool.annotations.open_world == Some(false) {
+            doubtful.push(format!("{name}: it uses the network, and its annotations say that its world is closed"));
+        }
+    }
+    [
+        Check::unless("the manifest's effects agree with the annotations", Outcome::Fail, wrong),
+        Check::unless("a tool that uses the network says that its world is open", Outcome::Warn, doubtful),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(tools: Value, manifest: Option<&Manifest>) -> String {
+        let tools: Vec<ToolDefinition> = serde_json::from_value(tools).expect("definitions");
+        let checks = checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
+        let lines = checks.map(|check| format!("{:?} {}: {}", check.outcome, check.check, check.details.join("; ")));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_good_tool_passes_every_check() {
+        let tool = json!({
+            "name": "get_weather",
+            "description": "Tells the weather in one city.",
+            "inputSchema": {"type": "object", "properties": {"city": {"type": "string", "description": "Which city."}}},
+            "outputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": true},
+        });
+        assert_eq!(told(json!([tool]), None), "");
+    }
+
+    #[test]
+    fn each_flaw_is_named_with_its_tool() {
+        let tool = json!({
+            "name": "getWeather",
+            "description": "Weather.\u{200b}",
+            "inputSchema": {"type": "object", "properties": {"aB": {}, "c": {"type": "string", "description": "x\u{202e}"}}},
+        });
+        insta::assert_snapshot!(told(json!([tool]), None), @r#"
+            Fail every tool has a description: getWeather: its description has 9 characters, at least 20 say what it does
+            Fail every parameter has a description and a type: getWeather: the parameter aB has neither description nor type
+            Fail names are in snake_case: getWeather: its name is not in snake_case; getWeather: the parameter aB is not in snake_case
+            Fail no text has invisible characters: getWeather: found "Weather.⟨U+200B⟩"; getWeather: found "x⟨U+202E⟩"
+            Fail every tool says whether it only reads: getWeather: it has no annotation `readOnlyHint`
+            Warn every tool has an output schema: getWeather: it has none, which is right for plain text; scripts need one to use a structured result
+            "#);
+        insta::assert_snapshot!(told(json!([]), None), @"Fail it has a tool: it has none");
+    }
+
+    #[test]
+    fn a_manifest_that_says_otherwise_than_the_annotations_is_told() {
+        let manifest = json!({
+            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "put", "effects": ["store", "network"]}, {"name": "gone"}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "forecasts"}},
+                "kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let tool = json!({
+            "name": "put",
+            "description": "Puts something somewhere.",
+            "inputSchema": {"type": "object"},
+            "outputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": true, "openWorldHint": false},
+        });
+        insta::assert_snapshot!(told(json!([tool]), Some(&manifest)), @"
+            Fail the manifest's effects agree with the annotations: put: the manifest says that it writes, its annotations that it only reads; gone: the manifest has effects of a tool that is not there
+            Warn a tool that uses the network says that its world is open: put: it uses the network, and its annotations say that its world is closed
+            ");
+    }
+}

@@ -1,0 +1,168 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NONE: [&str; 0] = [];
+
+fn rule(url: &str) -> Rule {
+    Rule::new(url, &NONE, &NONE, false).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+fn lets_out(rule: &Rule, method: &Method, url: &str) -> bool {
+    rule.matches(&Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}")), method)
+}
+
+#[test]
+fn rules_print_in_one_canonical_form() {
+    let text =
+        |url: &str, methods: &[&str], paths: &[&str], private| Rule::new(url, methods, paths, private).unwrap().to_string();
+    insta::assert_snapshot!(text("https://API.github.com:443", &[], &[], false), @"https://api.github.com GET,HEAD /**");
+    insta::assert_snapshot!(
+        text("HTTPS://api.github.com./", &["POST", "GET", "GET"], &["/user", "/repos/**"], true),
+        @"https://api.github.com GET,POST /repos/**,/user private"
+    );
+    insta::assert_snapshot!(text("http://*.Bücher.de:8080", &["GET"], &[], false), @"http://*.xn--bcher-kva.de:8080 GET /**");
+    insta::assert_snapshot!(text("http://0x7f.1:80/v1", &["PUT"], &[], true), @"http://127.0.0.1 PUT /v1,/v1/** private");
+    insta::assert_snapshot!(text("http://[::FFFF:10.0.0.1]/v1/", &["GET"], &[], true), @"http://10.0.0.1 GET /v1/** private");
+    insta::assert_snapshot!(text("https://[2606:4700::1111]:8443", &["GET"], &["/"], false), @"https://[2606:4700::1111]:8443 GET /");
+    insta::assert_snapshot!(text("https://h.example", &["GET"], &["/a,b c/%2A/é"], false), @"https://h.example GET /a%2Cb%20c/%2A/%C3%A9");
+    insta::assert_snapshot!(text("https://h.example/a*b", &["GET"], &[], false), @"https://h.example GET /a%2Ab,/a%2Ab/**");
+}
+
+#[test]
+fn what_is_no_rule_is_told_with_what_was_found_and_expected() {
+    let why = |url: &str, method: &str, path: &str| {
+        let paths: &[&str] = if path.is_empty() { &[] } else { &[path] };
+        Rule::new(url, &[method], paths, false).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(why("api.x.com", "GET", ""), @r#"found "api.x.com", expected a URL that begins with https:// or http://"#);
+    insta::assert_snapshot!(why("ftp://x.com", "GET", ""), @r#"found "ftp://x.com", expected a URL that begins with https:// or http://"#);
+    insta::assert_snapshot!(why("https://", "GET", ""), @r#"found "https://", expected a URL such as https://api.example.com: empty host"#);
+    insta::assert_snapshot!(why("https://x.com:0", "GET", ""), @r#"found "https://x.com:0", expected a URL such as https://api.example.com: the port must not be 0"#);
+    insta::assert_snapshot!(why("https://*", "GET", ""), @r#"found the host "*", expected a name, an address, or `*.` and a name"#);
+    insta::assert_snapshot!(why("https://*.com", "GET", ""), @r#"found the host "com", expected at least two labels behind `*.`, as in *.example.com"#);
+    insta::assert_snapshot!(why("https://*.127.0.0.1", "GET", ""), @r#"found the host "127.0.0.1", expected at least two labels behind `*.`, as in *.example.com"#);
+    insta::assert_snapshot!(why("https://a.*.com", "GET", ""), @r#"found the host "a.*.com", expected a name, an address, or `*.` and a name"#);
+    insta::assert_snapshot!(why("https://*.*.x.com", "GET", ""), @r#"found the host "*.x.com", expected a name, an address, or `*.` and a name"#);
+    insta::assert_snapshot!(why("https://me:pw@x.com", "GET", ""), @r#"found a user or password in "https://me:pw@x.com", expected an origin and at most a path"#);
+    insta::assert_snapshot!(why("https://x.com/?q", "GET", ""), @r#"found a query in "https://x.com/?q", expected an origin and at most a path"#);
+    insta::assert_snapshot!(why("https://x.com/#f", "GET", ""), @r##"found a fragment in "https://x.com/#f", expected an origin and at most a path"##);
+    insta::assert_snapshot!(why("https://x.com", "get", ""), @r#"found the method "get", expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE"#);
+    insta::assert_snapshot!(why("https://x.com", "*", ""), @r#"found the method "*", expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE"#);
+    insta::assert_snapshot!(why("https://x.com", "TRACE", ""), @r#"found the method "TRACE", expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE"#);
+    insta::assert_snapshot!(why("https://x.com", "GET", "repos"), @r#"found the path "repos": expected a `/` at the beginning"#);
+    insta::assert_snapshot!(why("https://x.com/v1", "GET", "/a"), @r#"found a path in "https://x.com/v1" and a list of paths, expected one of them"#);
+    insta::assert_snapshot!(why("https://x.com/a%2fb", "GET", ""), @r#"found the path "/a%2fb": expected what a request may hold, found an encoded slash"#);
+    insta::assert_snapshot!(why(&format!("https://x.com/{}", "a".repeat(1011)), "GET", ""), @"found 1025 bytes, expected at most 1024");
+    let many = vec!["/a"; 33];
+    insta::assert_snapshot!(Rule::new("https://x.com", &NONE, &many, false).unwrap_err(), @"found 33 paths, expected at most 32");
+    insta::assert_snapshot!(Rule::new("https://x.com", &vec!["GET"; 17], &NONE, false).unwrap_err(), @"found 17 methods, expected at most 16");
+    insta::assert_snapshot!("https://x.com GET".parse::<Rule>().unwrap_err(), @r#"found "https://x.com GET", expected "<origin> <METHOD,METHOD> <path,path>", and "private" after it where that is meant"#);
+    assert!("https://x.com GET / public".parse::<Rule>().is_err());
+    assert!("https://x.com  GET /".parse::<Rule>().is_err());
+}
+
+#[test]
+fn hosts_match_in_every_spelling_and_nothing_else_does() {
+    for (of, inside, outside) in [
+        (
+            "https://api.example.com",
+            "https://api.example.com https://API.EXAMPLE.COM https://api.example.com. https://api.example.com:443/x https://%61pi.example.com",
+            "http://api.example.com https://api.example.com:8443 https://example.com https://x.api.example.com https://api.example.com.evil.org https://apiXexample.com",
+        ),
+        (
+            "https://*.example.com",
+            "https://a.example.com https://a.b.example.com https://A.Example.Com. https://x-y.example.com",
+            "https://example.com https://notexample.com https://example.com.evil.org https://a.example.org https://a.example.com:444 http://a.example.com",
+        ),
+        (
+            "http://bücher.de",
+            "http://xn--bcher-kva.de http://BÜCHER.de http://b%C3%BCcher.de",
+            "http://bucher.de https://bücher.de",
+        ),
+        (
+            "http://127.0.0.1:80",
+            "http://127.0.0.1 http://127.1 http://2130706433 http://0x7f000001 http://0177.1 http://[::ffff:127.0.0.1] http://127.0.0.1.",
+            "http://127.0.0.2 http://[::1] http://localhost http://127.0.0.1:81 http://[::127.0.0.1] http://127.0.0.1.nip.io",
+        ),
+        ("http://[::1]:9", "http://[::1]:9 http://[0:0::0:1]:9", "http://[::2]:9 http://127.0.0.1:9 http://[::1]"),
+        ("https://1.1.1.1", "https://1.1.1.1 https://1.1.257", "https://one.one.one.one https://1.1.1.2"),
+    ] {
+        for url in inside.split(' ') {
+            assert!(lets_out(&rule(of), &Method::GET, url), "{of} {url}");
+        }
+        for url in outside.split(' ') {
+            assert!(!lets_out(&rule(of), &Method::GET, url), "{of} {url}");
+        }
+    }
+}
+
+#[test]
+fn no_methods_mean_get_and_head() {
+    let rule = rule("https://x.com");
+    for (method, expected) in [("GET", true), ("HEAD", true), ("POST", false), ("OPTIONS", false), ("PROPFIND", false)] {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        assert_eq!(lets_out(&rule, &method, "https://x.com/"), expected, "{method}");
+    }
+    let post = Rule::new("https://x.com", &["POST"], &NONE, false).unwrap();
+    assert!(lets_out(&post, &Method::POST, "https://x.com/") && !lets_out(&post, &Method::GET, "https://x.com/"));
+}
+
+#[test]
+fn no_paths_mean_those_of_the_url_and_below() {
+    for (of, inside, outside) in [
+        ("https://x.com", "/ /a /a/b/", ""),
+        ("https://x.com/v1", "/v1 /v1/ /v1/a/b /v1/../v1/a", "/ /v10 /v1/../v2 /V1 /v2/v1"),
+        ("https://x.com/v1/", "/v1/ /v1/a", "/v1 /v2"),
+        ("https://x.com/a/../b", "/b /b/c", "/a /a/b"),
+    ] {
+        for path in inside.split(' ') {
+            assert!(lets_out(&rule(of), &Method::GET, &format!("https://x.com{path}")), "{of} {path}");
+        }
+        for path in outside.split(' ').filter(|path| !path.is_empty()) {
+            assert!(!lets_out(&rule(of), &Method::GET, &format!("https://x.com{path}")), "{of} {path}");
+        }
+    }
+}
+
+#[test]
+fn the_rule_that_a_request_needs_lets_out_that_request_and_nothing_beside_it() {
+    for (method, url) in
+        [("GET", "https://h.example/a*b/c,d%20?q=1"), ("DELETE", "http://[::1]:8080/"), ("GET", "http://h.example//x/")]
+    {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let needed = Rule::needed(&Target::parse(url).unwrap(), &method);
+        assert_eq!(needed.to_string().parse(), Ok(needed.clone()), "{url}");
+        assert!(lets_out(&needed, &method, url), "{url}");
+        for other in ["https://h.example/aXb/c,d%20", "http://[::1]:8080/x", "http://h.example/x/", "https://evil.example/"] {
+            assert!(!lets_out(&needed, &method, other), "{needed} {other}");
+        }
+    }
+}
+
+#[test]
+fn rules_are_stored_as_their_text() {
+    let rule = Rule::new("https://x.com", &["GET"], &["/a/**"], true).unwrap();
+    let stored = serde_json::to_string(&rule).unwrap();
+    assert_eq!(stored, r#""https://x.com GET /a/** private""#);
+    assert_eq!(serde_json::from_str::<Rule>(&stored).unwrap(), rule);
+    assert!(serde_json::from_str::<Rule>(r#""https://* GET /""#).is_err());
+}
+
+proptest! {
+    #[test]
+    fn a_rule_survives_being_printed(
+        scheme in "https?",
+        host in prop_oneof!["[a-zA-Zéß][a-zA-Z0-9é-]{0,5}(\\.[a-z]{2,4}){1,2}\\.?", "\\*\\.[a-z]{1,3}\\.[a-z]{2}", "[0-9]{1,3}(\\.[0-9]{1,3}){0,3}", "\\[[0-9a-f]{1,4}::[0-9a-f]{1,4}\\]"],
+        port in prop::option::of(1u16..),
+        methods in prop::collection::vec("[A-Z]{3,7}", 0..4),
+        path in "(/[a-z%2Fé;*]{0,4}){0,2}",
+        paths in prop::collection::vec("(/([a-z*%, é.]{0,5}|\\*\\*)){1,4}", 0..4),
+        private: bool,
+    ) {
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        if let Ok(rule) = Rule::new(&format!("{scheme}://{host}{port}{path}"), &methods, &paths, private) {
+            prop_assert_eq!(rule.to_string().parse(), Ok(rule));
+        }
+    }
+}

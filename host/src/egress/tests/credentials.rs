@@ -1,0 +1,122 @@
+use super::*;
+
+const VALUE: &str = "s3cret/value&more";
+const BOTH: [&str; 2] = ["http://a.example.com:PORT GET,POST /** private", "http://b.example.com:PORT GET /** private"];
+
+/// A session with the credentials `header` and `query`, both for `a.example.com` below `/for/`.
+fn with_credentials(server: &Server) -> Session {
+    let audience = || rules(server, &["http://a.example.com:PORT GET /for/**"]);
+    let credential = |name, injection| Credential::new(name, Secret::new(VALUE), injection, audience()).unwrap();
+    let credentials = vec![
+        credential("header", Injection::header("Authorization", "Bearer ").unwrap()),
+        credential("query", Injection::query("api_key").unwrap()),
+    ];
+    let names = Names::new(&[("a.example.com", LOCAL), ("b.example.com", LOCAL)]);
+    session(&names, server, None, &BOTH, credentials, Bounds::PLUGIN, LONG)
+}
+
+fn using(name: &str, url: &str) -> Request {
+    Request { credential: Some(name.to_owned()), ..get(url) }
+}
+
+#[tokio::test]
+async fn a_credential_is_attached_by_name_and_its_value_comes_back_nowhere() {
+    // A server that says everything it was sent, as a debugging page does.
+    let server = Server::start(|path| says("200 OK", &format!("x-echo: {path}\r\n"), &format!("{path} {VALUE}"))).await;
+    let session = with_credentials(&server);
+    for (name, expected) in [
+        ("header", "authorization: Bearer s3cret/value&more\r\n"),
+        ("query", "GET /for/x?a=%62&api_key=s3cret%2Fvalue%26more HTTP/1.1\r\n"),
+    ] {
+        let response = session.send(using(name, &server.url("a.example.com", "/for/x?a=%62"))).await.unwrap();
+        let sent = server.requests().pop().unwrap();
+        assert!(sent.contains(expected), "{sent}");
+        assert_eq!(response.final_url, server.url("a.example.com", "/for/x?a=%62"));
+        let shown = format!("{response:?} {}", String::from_utf8_lossy(&response.body));
+        assert!(!shown.contains("s3cret") && shown.contains("*****************"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_credential_goes_nowhere_outside_its_audience() {
+    let server = Server::start(|_| ok("")).await;
+    let session = with_credentials(&server);
+    for (name, host, path) in [
+        ("header", "b.example.com", "/for/x"),
+        ("query", "a.example.com", "/other"),
+        ("header", "a.example.com", "/for/%2e%2e/other"),
+        ("unknown", "a.example.com", "/for/x"),
+    ] {
+        let error = session.send(using(name, &server.url(host, path))).await.expect_err("it is refused");
+        assert_eq!(
+            (error.kind, error.to_string().as_str()),
+            (ErrorKind::Denied, "the request is not permitted"),
+            "{name} {host}{path}"
+        );
+    }
+    let posted = Request { method: "POST".to_owned(), ..using("header", &server.url("a.example.com", "/for/x")) };
+    assert_eq!(kind_of(session.send(posted).await), (ErrorKind::Denied, false));
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_guest_sets_nothing_in_the_place_of_a_credential() {
+    let server = Server::start(|_| ok("")).await;
+    let session = with_credentials(&server);
+    let url = server.url("a.example.com", "/for/x");
+    let headers = vec![("AUTHORIZATION".to_owned(), b"Basic mine".to_vec())];
+    let both = Request { headers: headers.clone(), ..using("header", &url) };
+    assert_eq!(kind_of(session.send(both).await), (ErrorKind::InvalidRequest, false));
+    assert_eq!(kind_of(session.send(using("query", &format!("{url}?api%5Fkey=mine"))).await), (ErrorKind::InvalidRequest, false));
+    session.send(Request { headers, ..using("query", &url) }).await.expect("the header is free");
+}
+
+#[tokio::test]
+async fn a_credential_stays_with_its_origin_and_its_audience_on_redirects() {
+    let port = Arc::new(std::sync::OnceLock::new());
+    let known = port.clone();
+    let server = Server::start(move |path| {
+        let port = known.get().unwrap();
+        // The server repeats the whole query, as servers do that add a slash.
+        match path.split_once('?').map_or((path, ""), |(path, query)| (path, query)) {
+            ("/for/a", query) => redirect(302, &format!("/for/b?{query}")),
+            ("/for/b", query) => redirect(302, &format!("/other?{query}")),
+            ("/other", _) => redirect(302, &format!("http://b.example.com:{port}/for/c")),
+            ("/for/c", _) => redirect(302, &format!("http://a.example.com:{port}/for/d")),
+            ("/for/leak", query) => redirect(302, &format!("http://b.example.com:{port}/?again-{query}")),
+            _ => ok(""),
+        }
+    })
+    .await;
+    port.set(server.address.port()).unwrap();
+    let session = with_credentials(&server);
+    for name in ["header", "query"] {
+        let from = server.requests().len();
+        let response = session.send(using(name, &server.url("a.example.com", "/for/a?x=1"))).await.unwrap();
+        assert_eq!(response.final_url, server.url("a.example.com", "/for/d"));
+        let occurrences: Vec<_> = server.requests()[from..].iter().map(|request| request.matches("s3cret").count()).collect();
+        assert_eq!(occurrences, [1, 1, 0, 0, 0], "{name}");
+    }
+    let leaked = session.send(using("query", &server.url("a.example.com", "/for/leak"))).await;
+    assert_eq!(kind_of(leaked), (ErrorKind::Denied, true));
+}
+
+#[tokio::test]
+async fn a_credential_shows_in_no_error_and_no_log() {
+    let log = Log::default();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).with_ansi(false).finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let server = Server::start(|path| if path.starts_with("/for/silent") { Answer::IsSilent } else { Answer::HangsUp }).await;
+    let session = with_credentials(&server);
+    for name in ["header", "query"] {
+        for path in ["/for/hang-up", "/for/silent", "/other"] {
+            let request =
+                Request { timeout: Some(Duration::from_millis(100)), ..using(name, &server.url("a.example.com", path)) };
+            let error = session.send(request).await.expect_err("it fails");
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+    let log = log.text();
+    assert!(log.contains("outbound request failed") && !log.contains("s3cret"), "{log}");
+}

@@ -1,0 +1,120 @@
+//! From a file to a plugin that can be called: nothing of what is in place changes meanwhile.
+
+use std::{path::Path, sync::Arc};
+
+use tracing::{info, warn};
+
+use super::{super::progress::compiling, Inner, PluginError, Plugins};
+use crate::{
+    catalog::{ClientName, ToolDefinition},
+    config::{Wasm, environment},
+    egress::Egress,
+    plugin::{Answer, Drift, Facts, Lock, Manifest, Settled, settle},
+    sandbox::{Grants, Lender, LoadError, MAX_COMPONENT_BYTES, Plugin},
+    store::{self, Database},
+};
+
+/// A plugin that is ready to take the place of another.
+pub(super) struct Loaded {
+    pub(super) plugin: Plugin,
+    pub(super) definitions: Vec<ToolDefinition>,
+    pub(super) digest: String,
+}
+
+impl Plugins {
+    /// Reads, checks and compiles one plugin; nothing if it is the one that is in place, by its digest.
+    pub(super) async fn read(
+        &self,
+        client: &ClientName,
+        wasm: &Wasm,
+        before: Option<&str>,
+    ) -> Result<Option<Loaded>, PluginError> {
+        let bytes: Arc<[u8]> = read(&wasm.component).await?.into();
+        let facts = Facts::of(&bytes)?;
+        self.check_lock(client, &facts)?;
+        if before == Some(facts.component.as_str()) {
+            return Ok(None);
+        }
+        let Settled { grants, limits, notes } = settled(facts.manifest.clone(), wasm.answer.clone()).await?;
+        for note in notes {
+            info!(%client, note, "grants");
+        }
+        let lender = self.lender(&grants).await?;
+        let load = self.0.sandbox.plugin(client, bytes.clone(), grants, limits, lender);
+        let plugin = self.with_progress(client.as_str(), &bytes, load).await?;
+        let mut definitions = plugin.definitions(&bytes).await?;
+        reword(&mut definitions, &wasm.answer);
+        let nameless = definitions.extract_if(.., |tool| tool.description.trim().is_empty());
+        let nameless =
+            nameless.map(|tool| format!("tool {:?} has no description; give it one in `wasm_config.descriptions`", tool.name));
+        super::report_dropped(client, &nameless.collect::<Vec<_>>());
+        let (plugin, definitions, unusable) = plugin.with_tools(definitions).await?;
+        super::report_dropped(client, &unusable);
+        Ok(Some(Loaded { plugin, definitions, digest: facts.component }))
+    }
+
+    /// What a plugin with these grants is lent from; what none needs is not opened.
+    async fn lender(&self, grants: &Grants) -> Result<Lender, PluginError> {
+        let Inner { database, egress, store, .. } = &*self.0;
+        let open = || Database::open(store::Settings::new(store));
+        Ok(Lender {
+            database: if grants.stores.is_empty() { None } else { Some(database.get_or_try_init(open).await?.clone()) },
+            egress: match &grants.http {
+                Some(_) => Some(egress.get_or_try_init(async || Egress::new()).await?.clone()),
+                None => None,
+            },
+        })
+    }
+
+    /// Refuses a plugin that is not what was accepted. Without a lock, anything is.
+    fn check_lock(&self, client: &ClientName, facts: &Facts) -> Result<(), PluginError> {
+        let Some(path) = &self.0.lock else { return Ok(()) };
+        let Some(lock) = Lock::load(path)? else {
+            info!(%client, "plugins are not pinned; `airlock plugin accept` pins what they are now");
+            return Ok(());
+        };
+        match lock.pin(client) {
+            // The digest covers the descriptors too: they are part of the component, or told by its code.
+            Some(pin) if pin.component == facts.component => Ok(()),
+            _ => match Drift::between(&lock, client, facts) {
+                Some(drift) => Err(drift.into()),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Shows on a terminal that something is compiled, which happens once and takes seconds.
+    pub(in crate::gateway) async fn with_progress<T>(&self, what: &str, wasm: &[u8], load: impl Future<Output = T>) -> T {
+        compiling(&self.0.progress, &self.0.sandbox, what, wasm, load).await
+    }
+}
+
+/// Compares request, grant and ceiling, and reads the secrets, which may wait for a disk.
+async fn settled(manifest: Option<Manifest>, answer: Answer) -> Result<Settled, PluginError> {
+    let decide = move || settle(manifest.as_ref(), &answer, &|source| source.read(&environment));
+    let decided = tokio::task::spawn_blocking(decide).await;
+    let decided = decided.map_err(|panic| LoadError::Compile(panic.into()))?;
+    Ok(decided?)
+}
+
+/// Puts the operator's words in the place of the plugin's.
+fn reword(definitions: &mut [ToolDefinition], answer: &Answer) {
+    for (tool, description) in &answer.descriptions {
+        if let Some(definition) = definitions.iter_mut().find(|definition| definition.name == *tool) {
+            definition.description.clone_from(description);
+        } else {
+            warn!(tool, "a description is configured for a tool that the plugin does not have");
+        }
+    }
+}
+
+/// Reads a component's file, if it is not too large.
+pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let failed = |source| LoadError::Read { path: path.to_owned(), source };
+    let found = tokio::fs::metadata(path).await.map_err(failed)?.len();
+    // Refused before it is read.
+    if found > MAX_COMPONENT_BYTES as u64 {
+        return Err(LoadError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) });
+    }
+    tokio::fs::read(path).await.map_err(failed)
+}

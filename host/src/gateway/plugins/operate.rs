@@ -1,0 +1,35 @@
+//! What the server may ask of the plugins, in its own words.
+
+use futures_util::future::BoxFuture;
+
+use super::{PluginError, Plugins, Reloaded};
+use crate::{
+    gateway::report::chain,
+    server::{NotReloaded, Reload},
+};
+
+impl Reload for Plugins {
+    fn digest(&self, client: &str) -> Option<String> {
+        let (_, entry) = self.0.entries.iter().find(|(name, _)| name.as_str() == client)?;
+        entry.seen().loaded.clone()
+    }
+
+    fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>> {
+        Box::pin(async move {
+            let reloaded = Plugins::reload(self, client).await;
+            reloaded.map(|reloaded| reloaded == Reloaded::Swapped).map_err(|error| not_reloaded(&error))
+        })
+    }
+}
+
+/// The whole chain is told, since only an operator may ask.
+fn not_reloaded(error: &PluginError) -> NotReloaded {
+    let reason = chain(error);
+    match error {
+        PluginError::Unknown(client) => NotReloaded::Unknown(client.clone()),
+        PluginError::Refused(_) | PluginError::Drift(_) | PluginError::Lock(_) => NotReloaded::Undecided(reason),
+        PluginError::Load(_) | PluginError::Facts(_) | PluginError::Store(_) | PluginError::Egress(_) => {
+            NotReloaded::Unusable(reason)
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What has changed since a plugin was accepted, in words that a person can decide on.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde::Serialize;
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+use super::{Facts, Lock, facts, lock::Pin, visible};
+use crate::catalog::ClientName;
+
+/// How one plugin differs from what was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+pub struct Drift {
+    /// The client.
+    pub client: String,
+    /// What differs; never empty.
+    pub changes: Vec<Change>,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// Nobody has accepted it yet.
+    NotAccepted,
+    /// Its code is another.
+    Component {
+        /// The digest that was accepted.
+        was: String,
+        /// The digest that was found.
+        is: String,
+    },
+    /// Another version of itself, as it says.
+    Version {
+        /// What was accepted.
+        was: String,
+        /// What was found.
+        is: String,
+    },
+    /// It asks for more.
+    RequestAdded {
+        /// What it asks for.
+        request: String,
+    },
+    /// It no longer asks for something.
+    RequestRemoved {
+        /// What it asked for.
+        request: String,
+    },
+    /// It has one tool more.
+    ToolAdded {
+        /// The tool.
+        tool: String,
+        /// Its description, with what is invisible made visible.
+        description: String,
+    },
+    /// It has one tool less.
+    ToolRemoved {
+        /// The tool.
+        tool: String,
+    },
+    /// A tool is told differently.
+    ToolChanged {
+        /// The tool.
+        tool: String,
+        /// Which member of its definition.
+        field: String,
+        /// Line by line: ` ` stayed, `-` was, `+` is. What is invisible is made visible.
+        diff: Vec<String>,
+    },
+}
+
+impl Drift {
+    /// Compares a plugin with what was accepted of it; nothing if it is the same.
+    pub fn between(lock: &Lock, client: &ClientName, facts: &Facts) -> Option<Self> {
+        let changes = match lock.pin(client) {
+            None => vec![Change::NotAccepted],
+            Some(pin) => changes(pin, facts),
+        };
+        (!changes.is_empty()).then(|| Self { client: client.to_string(), changes })
+    }
+}
+
+fn changes(pin: &Pin, facts: &Facts) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if pin.component != facts.component {
+        changes.push(Change::Component { was: pin.component.clone(), is: facts.component.clone() });
+    }
+    let version = |version: Option<String>| version.unwrap_or_else(|| "none".to_owned());
+    let found = facts.manifest.as_ref().map(|manifest| manifest.version.to_string());
+    if pin.version != found {
+        changes.push(Change::Version { was: version(pin.version.clone()), is: version(found) });
+    }
+    let (was, is): (BTreeSet<_>, BTreeSet<_>) = (pin.requests.iter().cloned().collect(), facts.requests().into_iter().collect());
+    changes.extend(is.difference(&was).map(|request| Change::RequestAdded { request: visible(request) }));
+    changes.extend(was.difference(&is).map(|request| Change::RequestRemoved { request: visible(request) }));
+    // A component that embeds none was not asked for them; its code tells them, and that is compared above.
+    if facts.tools.is_empty() {
+        return changes;
+    }
+    for tool in &facts.tools {
+        match pin.tools.iter().find(|pinned| pinned.name == tool.name) {
+            None => changes.push(Change::ToolAdded { tool: visible(&tool.name), description: visible(&tool.description) }),
+            Some(pinned) => changes.extend(tool_changes(&tool.name, &pinned.value(), &facts::canonical_tool(tool))),
+        }
+    }
+    let gone = pin.tools.iter().filter(|pinned| facts.tools.iter().all(|tool| tool.name != pinned.name));
+    changes.extend(gone.map(|pinned| Change::ToolRemoved { tool: visible(&pinned.name) }));
+    changes
+}
+
+fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
+    let fields: BTreeSet<&String> =
+        [was, is].into_iter().filter_map(Value::as_object).flat_map(|members| members.keys()).collect();
+    let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
+    let change = |field: &String| Change::ToolChanged {
+        tool: visible(tool),
+        field: visible(field),
+        diff: diff(was.get(field), is.get(field)),
+    };
+    changed.map(change).collect()
+}
+
+fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
+    let text = |value: Option<&Value>| match value {
+        None => String::new(),
+        Some(Value::String(text)) => visible(text),
+        Some(value) => visible(&serde_json::to_string_pretty(value).unwrap_or_default()),
+    };
+    let (was, is) = (text(was), text(is));
+    let line = |change: similar::Change<&str>| {
+        let mark = match change.tag() {
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+            ChangeTag::Equal => ' ',
+        };
+        format!("{mark}{}", change.value().trim_end_matches('\n'))
+    };
+    let lines = TextDiff::from_lines(&was, &is);
+    let near = lines.grouped_ops(2);
+    near.iter().flatten().flat_map(|op| lines.iter_changes(op)).map(line).collect()
+}
+
+impl fmt::Display for Drift {
+    /// In one line, for logs and the state of a client.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told: Vec<_> = self.changes.iter().map(Change::to_string).collect();
+        let client = &self.client;
+        match self.changes.first() {
+            Some(Change::NotAccepted) => {
+                write!(
+                    f,
+                    "it was never accepted; look at it with `airlock plugin inspect`, take it with `airlock plugin accept {client}`"
+                )
+            }
+            _ => write!(
+                f,
+                "it changed since it was accepted: {}; see `airlock plugin diff {client}`, take it with `airlock plugin accept {client}`",
+                told.join(", ")
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAccepted => f.write_str("not accepted yet"),
+            Self::Component { was, is } => write!(f, "its code ({} is now {})", short(was), short(is)),
+            Self::Version { was, is } => write!(f, "its version ({was} is now {is})"),
+            Self::RequestAdded { request } => write!(f, "it asks for {request}"),
+            Self::RequestRemoved { request } => write!(f, "it no longer asks for {request}"),
+            Self::ToolAdded { tool, .. } => write!(f, "new tool {tool}"),
+            Self::ToolRemoved { tool } => write!(f, "no tool {tool} any more"),
+            Self::ToolChanged { tool, field, .. } => write!(f, "the {field} of tool {tool}"),
+        }
+    }
+}
+
+/// As much of a digest as people compare.
+fn short(digest: &str) -> &str {
+    digest.get(..19).unwrap_or(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plugin::{MANIFEST_SCHEMA, Manifest};
+
+    fn facts(wasm: &[u8], tools: Value, request: &Value) -> Facts {
+        let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        Facts::new(wasm, serde_json::from_value(tools).expect("tools"), Some(manifest), vec!["airlock:host/log@0.1.0".into()])
+    }
+
+    fn client() -> ClientName {
+        ClientName::parse("weather").expect("a name")
+    }
+
+    #[test]
+    fn what_was_accepted_is_no_drift_also_after_a_restart() {
+        let facts =
+            facts(b"one", json!([{"name": "b", "inputSchema": {"y": 1, "x": 2}}, {"name": "a", "inputSchema": {}}]), &json!({}));
+        let mut lock = Lock::default();
+        assert_eq!(Drift::between(&lock, &client(), &facts).expect("drift").changes, [Change::NotAccepted]);
+        lock.accept(&client(), &facts);
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(super::super::LOCK_FILE);
+        assert!(Lock::load(&path).expect("absence is no error").is_none());
+        lock.save(&path).expect("it is written");
+        let read = Lock::load(&path).expect("it is read").expect("it is there");
+        assert_eq!(read, lock);
+        assert_eq!(Drift::between(&read, &client(), &facts), None);
+        std::fs::write(&path, "version = 2").expect("written");
+        assert!(Lock::load(&path).expect_err("refused").to_string().ends_with("found version 2, this build reads 1"));
+    }
+
+    #[test]
+    fn every_change_is_told_with_what_is_invisible_made_visible() {
+        let mut lock = Lock::default();
+        let tool = |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});
+        lock.accept(&client(), &facts(b"one", json!([tool("Reads.\nFast."), {"name": "gone", "inputSchema": {}}]), &json!({})));
+        let now = facts(
+            b"two",
+            json!([tool("Reads.\u{200b}\nFast."), {"name": "new", "description": "\u{202e}x", "inputSchema": {}}]),
+            &json!({"clocks": {"reason": "dates"}}),
+        );
+        let drift = Drift::between(&lock, &client(), &now).expect("drift");
+        assert_eq!(drift.changes.len(), 5);
+        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), it asks for clocks, the description of tool a, new tool new, no tool gone any more; see `airlock plugin diff weather`, take it with `airlock plugin accept weather`");
+        let told = drift.changes.iter().find_map(|change| match change {
+            Change::ToolChanged { diff, .. } => Some(diff.join("\n")),
+            _ => None,
+        });
+        insta::assert_snapshot!(told.expect("a changed tool"), @r"
+        -Reads.
+        +Reads.⟨U+200B⟩
+         Fast.
+        ");
+    }
+}

@@ -1,0 +1,140 @@
+//! What a component is, as far as it can be told without running it: what gets accepted, and compared later.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    BadManifest, Manifest,
+    manifest::{ANY, FilesAccess, SECTION, SecretRequest},
+};
+use crate::{
+    catalog::ToolDefinition,
+    sandbox::{self, LoadError},
+};
+
+/// Why a component tells nothing of itself.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// It is no component, or what it embeds cannot be read.
+    #[error(transparent)]
+    Component(#[from] LoadError),
+    /// What it embeds as its manifest is none.
+    #[error("the plugin's manifest (plugin.toml): {0}")]
+    Manifest(#[from] BadManifest),
+}
+
+/// What one component is.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// `sha256:` and the digest of its bytes.
+    pub component: String,
+    /// Its tools, as it tells them; none where they are not embedded and it was not asked.
+    pub tools: Vec<ToolDefinition>,
+    /// What its author says of it.
+    pub manifest: Option<Manifest>,
+    /// The interfaces that it imports.
+    pub imports: Vec<String>,
+}
+
+impl Facts {
+    /// What a component tells without being run.
+    pub fn of(wasm: &[u8]) -> Result<Self, FactsError> {
+        let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
+        let tools = sandbox::embedded_tools(wasm)?.unwrap_or_default();
+        Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
+    }
+
+    /// Gathers what there is to say of a component's bytes.
+    pub fn new(wasm: &[u8], mut tools: Vec<ToolDefinition>, manifest: Option<Manifest>, mut imports: Vec<String>) -> Self {
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        imports.sort();
+        Self { component: digest(wasm), tools, manifest, imports }
+    }
+
+    /// `sha256:` and the digest of the tools' canonical form: sorted by name, members of objects too.
+    pub fn descriptors(&self) -> String {
+        let tools: Vec<_> = self.tools.iter().map(canonical_tool).collect();
+        digest(Value::from(tools).to_string().as_bytes())
+    }
+
+    /// What it asks for, one line each, in a form that stays the same as long as the wish does.
+    pub fn requests(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.imports.iter().map(|import| format!("import {import}")).collect();
+        if let Some(manifest) = &self.manifest {
+            lines.extend(requests(manifest));
+        }
+        lines.sort();
+        lines
+    }
+}
+
+/// `sha256:` and the digest of some bytes, in hexadecimal.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A tool as JSON that does not depend on the order in which its members were written.
+pub(super) fn canonical_tool(tool: &ToolDefinition) -> Value {
+    sorted(serde_json::to_value(tool).unwrap_or_default())
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            members.sort_by(|one, other| one.0.cmp(&other.0));
+            members.into_iter().collect::<serde_json::Map<_, _>>().into()
+        }
+        Value::Array(elements) => elements.into_iter().map(sorted).collect(),
+        other => other,
+    }
+}
+
+fn requests(manifest: &Manifest) -> Vec<String> {
+    let request = &manifest.request;
+    let mut lines = Vec::new();
+    for (name, http) in &request.http {
+        // The manifest was checked when it was read, so there is a rule.
+        let rule = http.rule().ok().flatten().map_or_else(|| ANY.to_owned(), |rule| rule.to_string());
+        lines.push(format!("http.{name} {rule}"));
+    }
+    lines.extend(request.secret.iter().map(|(name, secret)| secret_line(name, secret)));
+    lines.extend(request.kv.iter().map(|(name, store)| format!("kv.{name} {}", store.max_bytes)));
+    for (name, files) in &request.files {
+        let access = if files.access == FilesAccess::ReadWrite { "read-write" } else { "read-only" };
+        let bytes = files.max_bytes.map(|size| format!(" {size}")).unwrap_or_default();
+        let count = files.max_files.map(|count| format!(" {count} files")).unwrap_or_default();
+        lines.push(format!("files.{name} {access}{bytes}{count}"));
+    }
+    lines.extend(request.scratch.iter().map(|scratch| format!("scratch {} {} files", scratch.max_bytes, scratch.max_files)));
+    lines.extend(request.tools.iter().flat_map(|tools| tools.call.iter().map(|tool| format!("tools {tool}"))));
+    lines.extend(request.clocks.iter().map(|_| "clocks".to_owned()));
+    lines.extend(request.random.iter().map(|_| "random".to_owned()));
+    let limits = &request.limits;
+    let mut limit = |name: &str, value: Option<String>| lines.extend(value.map(|value| format!("limits.{name} {value}")));
+    limit("fuel", limits.fuel.map(|it| it.to_string()));
+    limit("cpu_time", limits.cpu_time.map(|it| it.to_string()));
+    limit("deadline", limits.deadline.map(|it| it.to_string()));
+    limit("memory", limits.memory.map(|it| it.to_string()));
+    limit("result", limits.result.map(|it| it.to_string()));
+    limit("host_calls", limits.host_calls.map(|it| it.to_string()));
+    limit("http_requests", limits.http_requests.map(|it| it.to_string()));
+    limit("http_response", limits.http_response.map(|it| it.to_string()));
+    lines
+}
+
+fn secret_line(name: &str, secret: &SecretRequest) -> String {
+    let inject = secret.inject.as_ref().map(|inject| match (&inject.header, &inject.query) {
+        (Some(header), _) => format!(" in header {header}"),
+        (_, Some(query)) => format!(" in query {query}"),
+        _ => String::new(),
+    });
+    let audience = if secret.audience.is_empty() { String::new() } else { format!(" to {}", secret.audience.join(", ")) };
+    let reveal = if secret.reveal { " and shown to the plugin" } else { "" };
+    format!("secret.{name}{}{audience}{reveal}", inject.unwrap_or_default())
+}

@@ -1,0 +1,177 @@
+//! `airlock.lock`: what was accepted of each plugin. Beside the configuration, and the operator's to keep under version
+//! control. Where it is, a plugin that differs from it, or is not in it, is not loaded.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Facts, facts};
+use crate::catalog::{ClientName, ToolDefinition};
+
+/// Its name, beside the configuration.
+pub const FILE_NAME: &str = "airlock.lock";
+/// The form that this build writes and reads.
+const VERSION: u32 = 1;
+/// A file beyond this is refused.
+const MAX_BYTES: u64 = 64 << 20;
+const HEAD: &str = "# What was accepted of each plugin. Written by `airlock plugin accept`; keep it under version control.\n\
+                    # The gateway does not load what has changed since: `airlock plugin diff` tells what.\n\n";
+
+/// Everything that was accepted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lock {
+    pins: Vec<Pin>,
+}
+
+/// What was accepted of one plugin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// The client.
+    pub client: String,
+    /// Its manifest's name for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Digest of the component.
+    pub component: String,
+    /// Digest of its tools' descriptors.
+    pub descriptors: String,
+    /// What it asks for.
+    pub requests: Vec<String>,
+    /// Its tools, so that a change can be shown.
+    #[serde(default, rename = "tool")]
+    pub tools: Vec<PinnedTool>,
+}
+
+/// One tool as it was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedTool {
+    /// Its own name.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+    /// All of it, as JSON.
+    pub definition: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    #[serde(default, rename = "plugin")]
+    plugins: Vec<Pin>,
+}
+
+/// Why there is no lock to go by.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// It is there and cannot be read, or cannot be written.
+    #[error("{path} cannot be {what}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// `read` or `written`.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("{path} is no lock file: {reason}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+}
+
+impl Lock {
+    /// Reads the file, if there is one. One that cannot be read is an error: without it nobody knows what was accepted.
+    pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), what: "read", source };
+        let malformed = |reason: String| LockError::Malformed { path: path.to_owned(), reason };
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+            Ok(metadata) if metadata.len() > MAX_BYTES => return Err(malformed(format!("more than {MAX_BYTES} bytes"))),
+            Ok(_) => {}
+        }
+        let text = fs::read_to_string(path).map_err(failed)?;
+        let file: File = toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        if file.version != VERSION {
+            return Err(malformed(format!("found version {}, this build reads {VERSION}", file.version)));
+        }
+        Ok(Some(Self { pins: file.plugins }))
+    }
+
+    /// Writes the file whole: a reader sees the old one or the new one.
+    pub fn save(&self, path: &Path) -> Result<(), LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), what: "written", source };
+        let text = toml::to_string(&File { version: VERSION, plugins: self.pins.clone() })
+            .map_err(|error| failed(io::Error::other(error)))?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+        let written = file.write_all(HEAD.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
+        written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        // Like any file of the operator's, and unlike a temporary one, for others to read.
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        file.as_file().set_permissions(readable).map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// What was accepted of a client.
+    pub fn pin(&self, client: &ClientName) -> Option<&Pin> {
+        self.pins.iter().find(|pin| pin.client == client.as_str())
+    }
+
+    /// Accepts a plugin as it is.
+    pub fn accept(&mut self, client: &ClientName, facts: &Facts) {
+        self.remove(client);
+        self.pins.push(Pin::of(client, facts));
+        self.pins.sort_by(|one, other| one.client.cmp(&other.client));
+    }
+
+    /// Forgets a client; answers whether it was there.
+    pub fn remove(&mut self, client: &ClientName) -> bool {
+        let before = self.pins.len();
+        self.pins.retain(|pin| pin.client != client.as_str());
+        self.pins.len() < before
+    }
+}
+
+impl Pin {
+    fn of(client: &ClientName, facts: &Facts) -> Self {
+        let tool = |tool: &ToolDefinition| PinnedTool {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            definition: facts::canonical_tool(tool).to_string(),
+        };
+        Self {
+            client: client.to_string(),
+            id: facts.manifest.as_ref().map(|manifest| manifest.id.clone()),
+            version: facts.manifest.as_ref().map(|manifest| manifest.version.to_string()),
+            component: facts.component.clone(),
+            descriptors: facts.descriptors(),
+            requests: facts.requests(),
+            tools: facts.tools.iter().map(tool).collect(),
+        }
+    }
+}
+
+impl PinnedTool {
+    /// The definition as JSON; null if somebody spoilt it.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_str(&self.definition).unwrap_or_default()
+    }
+}

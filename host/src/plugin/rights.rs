@@ -1,0 +1,447 @@
+//! Request ∩ grant ∩ ceiling. Pure but for reading secrets, which the caller does.
+
+mod limits;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use super::{
+    Answer, HttpAnswer, Manifest, Profile, QuotaAnswer, Request, SecretAnswer,
+    manifest::{ANY, FilesAccess, SecretRequest},
+};
+use crate::{
+    egress::{Credential, Credentials, Injection, Policy, Rule},
+    sandbox::{Access, Denied, Directory, Grants, KvStore, Limits, Quota},
+    secret::{Scrubber, Secret, Source, SourceError},
+};
+
+/// What a directory or a store may hold where nobody says anything.
+const DEFAULT_DIRECTORY: Quota = Quota { bytes: 1 << 30, files: 10_000 };
+const DEFAULT_SCRATCH: Quota = Quota { bytes: 64 << 20, files: 1_000 };
+const DEFAULT_STORE_BYTES: u64 = 4 << 20;
+
+/// What a plugin is lent in the end.
+#[derive(Debug)]
+pub struct Settled {
+    /// What it may use.
+    pub grants: Grants,
+    /// What one call may spend.
+    pub limits: Limits,
+    /// What its operator should know: grants that open nothing, wishes that were not fulfilled.
+    pub notes: Vec<String>,
+}
+
+/// Why a plugin is not loaded: everything that is wrong, in the operator's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Refusal {
+    /// One sentence each, beginning with the key in `wasm_config` where there is one.
+    pub reasons: Vec<String>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reasons.join("; "))
+    }
+}
+
+/// Reads a secret's value.
+pub type ReadSecret<'a> = &'a dyn Fn(&Source) -> Result<Secret, SourceError>;
+
+/// Decides what a plugin is lent. One without a manifest asks for whatever its operator grants.
+pub fn settle(manifest: Option<&Manifest>, answer: &Answer, read: ReadSecret<'_>) -> Result<Settled, Refusal> {
+    let mut desk = Desk { request: manifest.map(|manifest| &manifest.request), answer, refusals: Vec::new(), notes: Vec::new() };
+    desk.config(manifest);
+    let limits = desk.limits();
+    let http = desk.http();
+    let secrets = desk.secrets(read);
+    let grants = Grants {
+        config: answer.config.clone(),
+        directories: desk.directories(),
+        scratch: desk.scratch(),
+        stores: desk.stores(),
+        tools: desk.tools(),
+        clocks: desk.switch("clocks", answer.clocks, |request| request.clocks.as_ref().map(|asked| asked.optional)),
+        random: desk.switch("random", answer.random, |request| request.random.as_ref().map(|asked| asked.optional)),
+        http: http.map(Arc::new),
+        denied: Arc::new(desk.denied()),
+        credentials: Arc::new(secrets.credentials),
+        secrets: Arc::new(secrets.names),
+        revealed: Arc::new(secrets.revealed),
+        scrubber: Arc::new(secrets.scrubber),
+    };
+    if desk.refusals.is_empty() {
+        Ok(Settled { grants, limits, notes: desk.notes })
+    } else {
+        Err(Refusal { reasons: desk.refusals })
+    }
+}
+
+/// The three documents side by side, and what came of comparing them.
+struct Desk<'a> {
+    /// None where the plugin embeds no manifest.
+    request: Option<&'a Request>,
+    answer: &'a Answer,
+    refusals: Vec<String>,
+    notes: Vec<String>,
+}
+
+#[derive(Default)]
+struct Secrets {
+    credentials: Credentials,
+    names: BTreeSet<String>,
+    revealed: BTreeMap<String, Secret>,
+    scrubber: Scrubber,
+}
+
+impl Desk<'_> {
+    fn profile(&self) -> Profile {
+        self.answer.profile
+    }
+
+    /// Refuses a plugin that cannot do without something.
+    fn missing(&mut self, place: &str, reason: &str, optional: bool, how: &str) {
+        if optional {
+            self.notes.push(format!("{place} is not granted, and the plugin can do without: {reason}"));
+        } else {
+            self.refusals.push(format!("the plugin needs {place} ({reason}), which is not granted; {how}"));
+        }
+    }
+
+    /// Notes a grant that opens nothing because it is not asked for.
+    fn unasked(&mut self, key: &str) {
+        self.notes.push(format!("{key} opens nothing: the plugin does not ask for it"));
+    }
+
+    /// What is asked for and not granted, for the guest to be told.
+    fn denied(&self) -> Denied {
+        let Some(request) = self.request else { return Denied::default() };
+        let granted = |name: &String| self.answer.stores.iter().any(|store| store.name == *name);
+        Denied {
+            stores: request.kv.keys().filter(|name| !granted(name)).cloned().collect(),
+            secrets: request.secret.keys().filter(|name| !self.answer.secrets.contains_key(*name)).cloned().collect(),
+        }
+    }
+
+    fn config(&mut self, manifest: Option<&Manifest>) {
+        let given = &self.answer.config;
+        match manifest.map(Manifest::config_schema) {
+            // Without a manifest nobody knows what it takes.
+            None => {}
+            Some(None) if given.is_empty() => {}
+            Some(None) => self.refusals.push("config: the plugin takes no configuration".to_owned()),
+            Some(Some(schema)) => {
+                let value = serde_json::Value::Object((**given).clone());
+                let checked = crate::catalog::CompiledSchema::compile("config.schema", schema);
+                match checked.map(|schema| schema.check(&value)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(wrong)) => self.refusals.push(format!("config: {wrong}")),
+                    Err(bad) => self.refusals.push(format!("the plugin's manifest: {bad}")),
+                }
+            }
+        }
+    }
+
+    fn http(&mut self) -> Option<Policy> {
+        let mut granted = Vec::new();
+        for (index, grant) in self.answer.http.iter().enumerate() {
+            let key = format!("grants.http[{index}]");
+            granted.extend(self.granted_rule(&key, grant));
+        }
+        let requested = match self.request {
+            None => None,
+            Some(request) => {
+                for (name, asked) in &request.http {
+                    let (is_met, what, how) = match asked.rule() {
+                        Ok(Some(rule)) => (
+                            granted.iter().any(|granted| meet(granted, &rule)),
+                            format!("http.{name} ({rule})"),
+                            format!("grant it with \"http\": [{name:?}]"),
+                        ),
+                        Ok(None) => (
+                            !granted.is_empty(),
+                            format!("http.{name} (hosts of your choice)"),
+                            "grant hosts with \"http\": [{\"url\": \"https://…\"}]".to_owned(),
+                        ),
+                        Err(_) => continue,
+                    };
+                    if !is_met {
+                        self.missing(&what, &asked.reason, asked.optional, &how);
+                    }
+                }
+                // One that leaves the choice to the operator asks for whatever is granted.
+                let rules = request.http.values().map(|asked| asked.rule().ok().flatten());
+                rules.collect::<Option<Vec<_>>>()
+            }
+        };
+        if granted.is_empty() {
+            return None;
+        }
+        let bounds = self.bounds();
+        Policy::new(requested, granted, bounds).map_err(|error| self.refusals.push(format!("grants.http: {error}"))).ok()
+    }
+
+    fn granted_rule(&mut self, key: &str, grant: &HttpAnswer) -> Option<Rule> {
+        let rule = match grant {
+            HttpAnswer::Rule(rule) => rule.clone(),
+            HttpAnswer::Requested(name) => {
+                let asked = self.request.and_then(|request| request.http.get(name)).and_then(|asked| asked.rule().ok().flatten());
+                let Some(rule) = asked else {
+                    let names: Vec<_> = self.request.map(|request| request.http.keys().cloned().collect()).unwrap_or_default();
+                    self.refusals.push(format!("{key}: found {name:?}, the plugin asks for {}", list(&names)));
+                    return None;
+                };
+                rule
+            }
+        };
+        let is_open = rule.is_private() || !rule.is_encrypted();
+        if is_open && !self.profile().opens_private_network() {
+            let what = if rule.is_private() { "private networks" } else { "HTTP without TLS" };
+            let profile = self.profile().name();
+            self.refusals.push(format!("{key}: the profile {profile:?} does not open {what}; \"profile\": \"trusted\" does"));
+            return None;
+        }
+        Some(rule)
+    }
+
+    fn secrets(&mut self, read: ReadSecret<'_>) -> Secrets {
+        let mut values = BTreeMap::new();
+        let mut credentials = Vec::new();
+        let mut revealed = BTreeMap::new();
+        for (name, grant) in &self.answer.secrets {
+            let asked = self.request.and_then(|request| request.secret.get(name));
+            if self.request.is_some() && asked.is_none() {
+                self.unasked(&format!("grants.secrets.{name}"));
+                continue;
+            }
+            let value = match read(&grant.source) {
+                Ok(value) => value,
+                Err(error) => {
+                    self.refusals.push(format!("grants.secrets.{name}.from: {error}"));
+                    continue;
+                }
+            };
+            credentials.extend(self.credential(name, grant, asked, &value));
+            if self.is_revealed(name, grant, asked) {
+                revealed.insert(name.clone(), value.clone());
+            }
+            values.insert(name.clone(), value);
+        }
+        self.note_missing_secrets();
+        let credentials = Credentials::new(credentials).map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
+        let scrubber = Scrubber::new(values.iter().map(|(name, value)| (name.as_str(), value)));
+        let scrubber = scrubber.map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
+        Secrets {
+            credentials: credentials.unwrap_or_default(),
+            names: values.into_keys().collect(),
+            revealed,
+            scrubber: scrubber.unwrap_or_default(),
+        }
+    }
+
+    fn note_missing_secrets(&mut self) {
+        let Some(request) = self.request else { return };
+        for (name, asked) in request.secret.iter().filter(|(name, _)| !self.answer.secrets.contains_key(*name)) {
+            let how = format!("grant it with \"secrets\": {{{name:?}: {{\"from\": \"env:NAME\"}}}}");
+            self.missing(&format!("secret.{name}"), &asked.reason, asked.optional, &how);
+        }
+    }
+
+    /// How the secret is attached to requests, where it is: to the audience that is asked for and, where the operator names
+    /// one, granted too.
+    fn credential(
+        &mut self,
+        name: &str,
+        grant: &SecretAnswer,
+        asked: Option<&SecretRequest>,
+        value: &Secret,
+    ) -> Option<Credential> {
+        let key = format!("grants.secrets.{name}");
+        let asked_injection = asked.and_then(|asked| asked.inject.as_ref()).and_then(|inject| inject.injection().ok());
+        let injection: Injection = asked_injection.or_else(|| grant.inject.clone().filter(|_| asked.is_none()))?;
+        let requested: Option<Vec<Rule>> = asked.map(|asked| {
+            let places = asked.audience.iter().filter_map(|name| self.request?.http.get(name)?.rule().ok().flatten());
+            places.collect()
+        });
+        let granted = grant.audience.as_ref().map(|rules| {
+            let rules = rules.iter().enumerate();
+            rules.filter_map(|(index, rule)| self.granted_rule(&format!("{key}.audience[{index}]"), rule)).collect::<Vec<_>>()
+        });
+        let audience = match (requested, granted) {
+            // The egress service lets it go where one rule of the audience and the policy meet; the narrower side decides.
+            (Some(_) | None, Some(granted)) => granted,
+            (Some(requested), None) => requested,
+            (None, None) => {
+                self.refusals.push(format!("{key}.audience: is required for a plugin that embeds no manifest"));
+                return None;
+            }
+        };
+        let made = Credential::new(name, value.clone(), injection, audience);
+        made.map_err(|error| self.refusals.push(format!("{key}: {error}"))).ok()
+    }
+
+    fn is_revealed(&mut self, name: &str, grant: &SecretAnswer, asked: Option<&SecretRequest>) -> bool {
+        let key = format!("grants.secrets.{name}.reveal");
+        let wants = asked.is_none_or(|asked| asked.reveal);
+        match (grant.reveal, wants) {
+            (true, false) => self.unasked(&key),
+            (true, true) if !self.profile().reveals_secrets() => {
+                let profile = self.profile().name();
+                self.refusals.push(format!(
+                    "{key}: the profile {profile:?} shows no plugin a secret's value; \"profile\": \"trusted\" does"
+                ));
+            }
+            (true, true) => return true,
+            (false, true) if asked.is_some() => {
+                self.notes.push(format!("{key} is not granted; the plugin asks for the value of the secret"));
+            }
+            (false, _) => {}
+        }
+        false
+    }
+
+    fn stores(&mut self) -> Vec<KvStore> {
+        let mut stores = Vec::new();
+        for (index, grant) in self.answer.stores.iter().enumerate() {
+            let asked = self.request.map(|request| request.kv.get(&grant.name).map(|asked| asked.max_bytes.0));
+            if asked == Some(None) {
+                self.unasked(&format!("grants.kv[{index}]"));
+                continue;
+            }
+            let asked = asked.flatten();
+            let granted = grant.max_bytes.or(asked).unwrap_or(DEFAULT_STORE_BYTES);
+            stores.push(KvStore { name: grant.name.clone(), max_bytes: asked.map_or(granted, |asked| asked.min(granted)) });
+        }
+        let wanted: Vec<_> = self.request.into_iter().flat_map(|request| &request.kv).collect();
+        for (name, asked) in wanted {
+            if !stores.iter().any(|store| store.name == *name) {
+                self.missing(&format!("kv.{name}"), &asked.reason, asked.optional, &format!("grant it with \"kv\": [{name:?}]"));
+            }
+        }
+        stores
+    }
+
+    fn directories(&mut self) -> Vec<Directory> {
+        let mut directories = Vec::new();
+        for (index, grant) in self.answer.directories.iter().enumerate() {
+            let asked = self.request.map(|request| request.files.get(&grant.name).or_else(|| request.files.get(ANY)));
+            if asked == Some(None) {
+                self.unasked(&format!("grants.directories[{index}]"));
+                continue;
+            }
+            let asked = asked.flatten();
+            let is_read_only = asked.is_some_and(|asked| asked.access == FilesAccess::ReadOnly);
+            let wanted = asked.map_or(QuotaAnswer::default(), |asked| QuotaAnswer {
+                bytes: asked.max_bytes.map(|size| size.0),
+                files: asked.max_files,
+            });
+            directories.push(Directory {
+                name: grant.name.clone(),
+                path: grant.path.clone(),
+                access: if is_read_only { Access::ReadOnly } else { grant.access },
+                quota: quota(wanted, grant.quota, DEFAULT_DIRECTORY),
+            });
+        }
+        let wanted: Vec<_> = self.request.into_iter().flat_map(|request| &request.files).collect();
+        for (name, asked) in wanted {
+            let how = "grant a directory with \"directories\"";
+            match directories.iter().find(|directory| directory.name == *name || name == ANY) {
+                None => self.missing(&format!("files.{name}"), &asked.reason, asked.optional, how),
+                Some(given) if asked.access == FilesAccess::ReadWrite && given.access == Access::ReadOnly => {
+                    self.notes.push(format!("files.{name} is granted for reading alone; the plugin asks to write too"));
+                }
+                Some(_) => {}
+            }
+        }
+        directories
+    }
+
+    fn scratch(&mut self) -> Option<Quota> {
+        let asked = self.request.map(|request| request.scratch.as_ref());
+        match (asked, self.answer.scratch) {
+            (Some(None), Some(_)) => {
+                self.unasked("grants.scratch");
+                None
+            }
+            (Some(Some(asked)), None) => {
+                self.missing("scratch", &asked.reason, asked.optional, "grant it with \"scratch\": {}");
+                None
+            }
+            (_, None) => None,
+            (asked, Some(granted)) => {
+                let asked =
+                    asked.flatten().map(|asked| QuotaAnswer { bytes: Some(asked.max_bytes.0), files: Some(asked.max_files) });
+                Some(quota(asked.unwrap_or_default(), granted, DEFAULT_SCRATCH))
+            }
+        }
+    }
+
+    fn tools(&mut self) -> Vec<String> {
+        let asked = self.request.map(|request| request.tools.as_ref());
+        let mut tools = Vec::new();
+        for (index, tool) in self.answer.tools.iter().enumerate() {
+            match asked {
+                Some(asked) if !asked.is_some_and(|asked| asked.call.contains(tool)) => {
+                    self.unasked(&format!("grants.tools[{index}]"));
+                }
+                _ => tools.push(tool.clone()),
+            }
+        }
+        if let Some(Some(asked)) = asked {
+            for tool in asked.call.iter().filter(|tool| !tools.contains(tool)) {
+                self.missing(
+                    &format!("the tool {tool}"),
+                    &asked.reason,
+                    asked.optional,
+                    &format!("grant it with \"tools\": [{tool:?}]"),
+                );
+            }
+        }
+        tools
+    }
+
+    fn switch(&mut self, name: &'static str, granted: bool, optional: impl Fn(&Request) -> Option<bool>) -> bool {
+        match (self.request.map(optional), granted) {
+            (Some(None), true) => {
+                self.unasked(&format!("grants.{name}"));
+                false
+            }
+            (Some(Some(optional)), false) => {
+                let reason = self.request.and_then(|request| request.asked().find(|(place, ..)| place == name));
+                let reason = reason.map(|(_, reason, _)| reason.to_owned()).unwrap_or_default();
+                self.missing(name, &reason, optional, &format!("grant it with \"{name}\": true"));
+                false
+            }
+            (_, granted) => granted,
+        }
+    }
+}
+
+/// Both sides together; what neither says is as usual.
+fn quota(asked: QuotaAnswer, granted: QuotaAnswer, default: Quota) -> Quota {
+    let both = |asked: Option<u64>, granted: Option<u64>, default: u64| match (asked, granted) {
+        (Some(asked), Some(granted)) => asked.min(granted),
+        (asked, granted) => asked.or(granted).unwrap_or(default),
+    };
+    Quota { bytes: both(asked.bytes, granted.bytes, default.bytes), files: both(asked.files, granted.files, default.files) }
+}
+
+/// Whether two rules speak of one host, so that granting the one is an answer to asking for the other.
+fn meet(granted: &Rule, asked: &Rule) -> bool {
+    let origin = |rule: &Rule| rule.to_string().split(' ').next().unwrap_or_default().to_owned();
+    let below = |wide: &str, narrow: &str| {
+        wide.split_once("*.")
+            .is_some_and(|(scheme, domain)| narrow.starts_with(scheme) && narrow.ends_with(&format!(".{domain}")))
+    };
+    let (granted, asked) = (origin(granted), origin(asked));
+    granted == asked || below(&granted, &asked) || below(&asked, &granted)
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none by name".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests;

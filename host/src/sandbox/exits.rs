@@ -1,0 +1,182 @@
+//! What every exit of a guest to the host costs, whatever it is for: a host function, or one of the engine's own, such as
+//! growing memory or dropping a handle.
+//!
+//! Calling the host takes a guest a few units of its own fuel and the host a thousand times as long as those would. Without
+//! this a guest that does nothing else would cost next to nothing, and would keep its worker for milliseconds before its own
+//! fuel makes it give way.
+
+use std::{
+    future::{Future, ready},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use wasmtime::{CallHook, CallHookHandler, Store, StoreContextMut, Trap};
+
+use super::{engine::YIELD_INTERVAL, instance::State};
+
+/// What an exit costs, in fuel.
+const EXIT_FUEL: u64 = 1_000;
+
+/// Lets every exit from `store` cost fuel.
+pub(super) fn charge(store: &mut Store<State>) {
+    store.call_hook_async(Exits);
+}
+
+struct Exits;
+
+type Charged<'a> = Pin<Box<dyn Future<Output = wasmtime::Result<()>> + Send + 'a>>;
+
+impl CallHookHandler<State> for Exits {
+    /// By hand what the trait's macro would make: so that nothing is allocated on the way that nearly every exit takes.
+    fn handle_call_event<'this, 'store, 'charged>(
+        &'this self,
+        store: StoreContextMut<'store, State>,
+        event: CallHook,
+    ) -> Charged<'charged>
+    where
+        'this: 'charged,
+        'store: 'charged,
+        Self: 'charged,
+    {
+        if !matches!(event, CallHook::CallingHost) {
+            return Box::pin(AtOnce);
+        }
+        match take(store) {
+            Ok(false) => Box::pin(AtOnce),
+            Ok(true) => Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }),
+            Err(spent) => Box::pin(ready(Err(spent))),
+        }
+    }
+}
+
+/// Takes what an exit costs; answers whether the guest is to give way, which it is when what it owes has grown by as much as
+/// it may burn at once.
+fn take(mut store: StoreContextMut<'_, State>) -> wasmtime::Result<bool> {
+    let left = store.get_fuel()?;
+    let state = store.data_mut();
+    state.fuel_debt = state.fuel_debt.saturating_add(EXIT_FUEL + state.wasi_http.take_fuel_debt());
+    if state.fuel_debt > left {
+        return Err(Trap::OutOfFuel.into());
+    }
+    if state.fuel_debt - state.debt_at_yield < YIELD_INTERVAL {
+        return Ok(false);
+    }
+    state.debt_at_yield = state.fuel_debt;
+    Ok(true)
+}
+
+/// Ready at once. It has no size, so that putting it into a box takes no memory.
+struct AtOnce;
+
+impl Future for AtOnce {
+    type Output = wasmtime::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, sync::Arc, time::Duration};
+
+    use wasmtime::{
+        Engine,
+        component::{Component, Linker},
+    };
+
+    use super::{
+        super::{
+            Limits,
+            engine::engine,
+            instance::{self, Speaker, Start},
+            memory::MemoryBudget,
+            wasi::{self, Wasi},
+        },
+        *,
+    };
+    use crate::{
+        catalog::{CallError, ClientName, ToolName},
+        door::Origin,
+    };
+
+    /// Looks at the clock, drops a handle or grows its memory so many times.
+    const GUEST: &str = r#"
+        (component
+          (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock
+            (export "now" (func (result u64)))))
+          (core func $now (canon lower (func $clock "now")))
+          (core module $module
+            (import "" "now" (func $now (result i64)))
+            (memory 1 2)
+            (func (export "clock") (param $times i32)
+              (loop $again
+                (drop (call $now))
+                (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
+            (func (export "grow") (param $times i32)
+              (loop $again
+                (drop (memory.grow (i32.const 0)))
+                (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1)))))))
+          (core instance $instance (instantiate $module (with "" (instance (export "now" (func $now))))))
+          (func (export "clock") (param "times" u32) (canon lift (core func $instance "clock")))
+          (func (export "grow") (param "times" u32) (canon lift (core func $instance "grow"))))"#;
+
+    /// Runs the guest; answers with how it ended, and how often it gave way before.
+    async fn run(engine: &Engine, what: &str, times: u32, fuel: u64) -> (Result<(), CallError>, u32) {
+        let component = Component::new(engine, wat::parse_str(GUEST).expect("a component")).expect("it compiles");
+        let mut linker = Linker::new(engine);
+        wasi::link(&mut linker).expect("it links");
+        let name = ToolName::new(&ClientName::parse("test").expect("a name"), what);
+        let start = Start {
+            chain: None,
+            origin: Origin::Plugin(Arc::default()),
+            speaker: Speaker::Script,
+            limits: Limits { fuel, cpu: Duration::from_mins(1), ..Limits::PLUGIN },
+            grants: Arc::default(),
+            database: None,
+            outlet: None,
+            wasi: Wasi::denied(),
+        };
+        let memory = MemoryBudget::new(1 << 30);
+        let mut running = Box::pin(instance::run(engine, &memory, &name, start, async |store| {
+            let instance = linker.instantiate_async(&mut *store, &component).await?;
+            let flood = instance.get_typed_func::<(u32,), ()>(&mut *store, what)?;
+            let began = std::time::Instant::now();
+            flood.call_async(store, (times,)).await?;
+            eprintln!("{what}: {:?} an exit", began.elapsed() / times);
+            Ok(())
+        }));
+        let mut gave_way = 0;
+        let ended = poll_fn(|context| {
+            let polled = running.as_mut().poll(context);
+            gave_way += u32::from(polled.is_pending());
+            polled
+        });
+        (ended.await, gave_way)
+    }
+
+    #[tokio::test]
+    async fn every_exit_costs_so_much_fuel() {
+        let engine = engine(1).expect("an engine");
+        for what in ["clock", "grow"] {
+            let (ended, _) = run(&engine, what, 1_000, 1_100_000).await;
+            ended.expect("a tenth more than the exits cost");
+            let (ended, _) = run(&engine, what, 1_000, 1_000_000).await;
+            assert!(matches!(ended, Err(CallError::Fuel { limit: 1_000_000, .. })), "{what}: {ended:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_does_nothing_but_call_the_host_gives_way() {
+        let engine = engine(1).expect("an engine");
+        for what in ["clock", "grow"] {
+            let (ended, gave_way) = run(&engine, what, 100_000, 1_000_000_000).await;
+            ended.expect("it has the fuel");
+            assert!((100..110).contains(&gave_way), "{what} gave way {gave_way} times in 100,000 exits");
+        }
+    }
+}

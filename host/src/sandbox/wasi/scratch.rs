@@ -1,0 +1,171 @@
+//! Scratch directories: one for a call that asks for it, under a directory that only this process can enter, and removed with
+//! the call however it ends.
+
+use std::{
+    fs::{self, DirBuilder, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tracing::warn;
+
+/// Where one plugin's scratch directories are made. It is removed with the plugin; after a crash an empty directory may be
+/// left in the system's place for temporary files.
+pub(super) struct Base {
+    directory: TempDir,
+    made: AtomicU64,
+}
+
+impl Base {
+    pub(super) fn new() -> io::Result<Self> {
+        let mut named = tempfile::Builder::new();
+        let directory = named.prefix("airlock-scratch-").permissions(Permissions::from_mode(0o700)).tempdir()?;
+        Ok(Self { directory, made: AtomicU64::new(0) })
+    }
+
+    /// Makes an empty directory.
+    pub(super) fn make(self: &Arc<Self>) -> io::Result<Scratch> {
+        let path = self.directory.path().join(self.made.fetch_add(1, Ordering::Relaxed).to_string());
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Scratch { path, base: self.clone() })
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// A directory that is removed with this value, with all that is in it.
+pub(super) struct Scratch {
+    path: PathBuf,
+    base: Arc<Base>,
+}
+
+impl Scratch {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    /// On a thread that may block, where there is one: a guest may have left many files.
+    fn drop(&mut self) {
+        let (path, base) = (std::mem::take(&mut self.path), self.base.clone());
+        let remove = move || {
+            if let Err(error) = remove(&path) {
+                warn!(%error, "a scratch directory is left behind");
+            }
+            drop(base);
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
+        }
+    }
+}
+
+/// Removes a directory with all below it, however deep it is: every directory is laid beside it before it is emptied, so that
+/// no path gets long and nothing recurses. `fs::remove_dir_all` holds a descriptor for each level, and a guest chooses how many.
+fn remove(top: &Path) -> io::Result<()> {
+    let heap = top.with_extension("removed");
+    fs::create_dir(&heap)?;
+    fs::rename(top, heap.join("0"))?;
+    let (mut emptied, mut laid) = (0_u64, 1_u64);
+    while emptied < laid {
+        let directory = heap.join(emptied.to_string());
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::rename(entry.path(), heap.join(laid.to_string()))?;
+                laid += 1;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        fs::remove_dir(&directory)?;
+        emptied += 1;
+    }
+    fs::remove_dir(&heap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> Arc<Base> {
+        Arc::new(Base::new().expect("a place for temporary files"))
+    }
+
+    fn is_empty(directory: &Path) -> bool {
+        fs::read_dir(directory).expect("it is there").next().is_none()
+    }
+
+    #[test]
+    fn a_scratch_directory_is_new_private_and_removed_with_its_value() {
+        let base = base();
+        let (one, other) = (base.make().expect("a directory"), base.make().expect("a directory"));
+        assert_ne!(one.path(), other.path());
+        assert!(is_empty(one.path()));
+        for private in [one.path(), base.path()] {
+            assert_eq!(fs::metadata(private).expect("it is there").permissions().mode() & 0o777, 0o700);
+        }
+        let path = one.path().to_owned();
+        drop(one);
+        assert!(!path.exists() && other.path().exists());
+        drop(other);
+        assert!(is_empty(base.path()));
+    }
+
+    #[test]
+    fn what_a_guest_left_is_removed_however_deep_and_whatever_it_is_called() {
+        let base = base();
+        let scratch = base.make().expect("a directory");
+        // Names that the removal uses itself.
+        for name in ["0", "1", "0.removed", "\u{1f4a5}"] {
+            fs::create_dir_all(scratch.path().join(name).join("0/1/2")).expect("directories");
+            fs::write(scratch.path().join(name).join("0/1/file"), "text").expect("a file");
+        }
+        std::os::unix::fs::symlink("/", scratch.path().join("1/root")).expect("a link");
+        // Deeper than a path can name: made from below, by putting what there is into a new directory.
+        let (deep, new) = (scratch.path().join("deep"), scratch.path().join("new"));
+        fs::create_dir(&deep).expect("a directory");
+        for _ in 0..1_500 {
+            fs::create_dir(&new).expect("a directory");
+            fs::rename(&deep, new.join("deep")).expect("it moves");
+            fs::rename(&new, &deep).expect("it moves");
+        }
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!path.exists() && is_empty(base.path()));
+    }
+
+    #[tokio::test]
+    async fn in_a_runtime_it_is_removed_on_another_thread() {
+        let base = base();
+        let scratch = base.make().expect("a directory");
+        fs::write(scratch.path().join("file"), "text").expect("a file");
+        let directory = base.path().to_owned();
+        drop(scratch);
+        while !is_empty(&directory) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn the_base_goes_last() {
+        let base = base();
+        let (scratch, directory) = (base.make().expect("a directory"), base.path().to_owned());
+        drop(base);
+        assert!(scratch.path().exists());
+        drop(scratch);
+        assert!(!directory.exists());
+    }
+}

@@ -1,0 +1,155 @@
+//! Streams of files. wasmtime-wasi's do the reading and writing; these keep the file counted, and ask its mount before they
+//! write.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wasmtime_wasi::{
+    async_trait,
+    filesystem::File,
+    p2::{DynInputStream, DynOutputStream, FsResult, InputStream, OutputStream, Pollable, StreamError, StreamResult},
+    runtime::{AbortOnDropJoinHandle, spawn},
+};
+
+use super::{
+    files::Token,
+    inside::{self, at_once},
+    mount::{Held, Mount},
+};
+
+/// What may be written at once. It also sizes what `write-zeroes` makes the host allocate.
+const PERMIT: usize = 64 << 10;
+
+/// Reads a file.
+pub(super) struct Reader {
+    inner: DynInputStream,
+    _held: Option<Arc<Held>>,
+    _token: Token,
+}
+
+impl Reader {
+    pub(super) fn open(inner: DynInputStream, held: Option<Arc<Held>>, token: Token) -> DynInputStream {
+        Box::new(Self { inner, _held: held, _token: token })
+    }
+}
+
+#[async_trait]
+impl Pollable for Reader {
+    async fn ready(&mut self) {
+        self.inner.ready().await;
+    }
+}
+
+#[async_trait]
+impl InputStream for Reader {
+    fn read(&mut self, size: usize) -> StreamResult<Bytes> {
+        self.inner.read(size)
+    }
+
+    async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
+        self.inner.blocking_read(size).await
+    }
+
+    async fn cancel(&mut self) {
+        self.inner.cancel().await;
+    }
+}
+
+/// Writes to a file of a mount.
+pub(super) struct Writer {
+    mount: Arc<Mount>,
+    file: File,
+    /// Where the next bytes go; none for the end of the file.
+    position: Option<u64>,
+    state: State,
+    held: Option<Arc<Held>>,
+    _token: Token,
+}
+
+enum State {
+    Ready(DynOutputStream),
+    Writing(AbortOnDropJoinHandle<Written>),
+    Failed(StreamError),
+    Closed,
+}
+
+/// The stream, to be used again, and what came of using it.
+type Written = (DynOutputStream, StreamResult<()>);
+
+impl Writer {
+    pub(super) fn open(
+        mount: Arc<Mount>,
+        file: &File,
+        position: Option<u64>,
+        held: Option<Arc<Held>>,
+        token: Token,
+    ) -> FsResult<DynOutputStream> {
+        let state = State::Ready(inside::output(file, position)?);
+        Ok(Box::new(Self { mount, file: file.clone(), position, state, held, _token: token }))
+    }
+
+    /// Fails with what the last operation did, once; afterwards the stream is closed.
+    fn check(&mut self) -> StreamResult<()> {
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Failed(error) => Err(error),
+            State::Closed => Err(StreamError::Closed),
+            going @ (State::Ready(_) | State::Writing(_)) => {
+                self.state = going;
+                Ok(())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Pollable for Writer {
+    async fn ready(&mut self) {
+        if let State::Writing(writing) = &mut self.state {
+            self.state = match writing.await {
+                (stream, Ok(())) => State::Ready(stream),
+                (_, Err(error)) => State::Failed(error),
+            };
+        }
+    }
+}
+
+#[async_trait]
+impl OutputStream for Writer {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.check()?;
+        let mut stream = match std::mem::replace(&mut self.state, State::Closed) {
+            State::Ready(stream) if bytes.len() <= PERMIT => stream,
+            _ => return Err(StreamError::trap("more is written than check-write permitted")),
+        };
+        let length = bytes.len() as u64;
+        let position = self.position;
+        if let Some(position) = &mut self.position {
+            *position = position.saturating_add(length);
+        }
+        let end = move |present: u64| position.unwrap_or(present).saturating_add(length);
+        // The file stays counted for as long as it is written to, even if nobody waits any more.
+        let (file, held) = (self.file.clone(), self.held.clone());
+        self.state = State::Writing(spawn(self.mount.clone().change(move |turn| {
+            let _held = held;
+            let written = turn.resize(&file.file, end, || at_once(stream.blocking_write_and_flush(bytes)));
+            (stream, written)
+        })));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        self.check()
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        self.check()?;
+        Ok(if matches!(self.state, State::Ready(_)) { PERMIT } else { 0 })
+    }
+
+    async fn cancel(&mut self) {
+        if let State::Writing(writing) = std::mem::replace(&mut self.state, State::Closed) {
+            // What has begun is waited for, so that no guest piles up what nobody waits for.
+            writing.cancel().await;
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What one call may have open, and names at their longest.
+
+use super::{
+    super::files::{MAX_LISTED_BYTES, MAX_OPEN},
+    *,
+};
+
+#[tokio::test]
+async fn so_many_files_may_be_open_and_no_more() {
+    let host = Host::new(ROOM);
+    let mut call = host.call();
+    let mut open = Vec::new();
+    for _ in 0..MAX_OPEN {
+        open.push(call.open("file", How::Create).await.expect("within the bound"));
+    }
+    assert_eq!(call.open("file", How::Read).await.err(), Some(ErrorCode::InsufficientMemory));
+    let borrow = Resource::new_borrow(open[0].rep());
+    assert_eq!(code(call.view().append_via_stream(borrow)).err(), Some(ErrorCode::InsufficientMemory));
+    // A stream keeps its file open, whatever becomes of the descriptor.
+    call.close(open.pop().expect("many"));
+    let borrow = Resource::new_borrow(open[0].rep());
+    let _stream = code(call.view().append_via_stream(borrow)).expect("within the bound");
+    call.close(open.remove(0));
+    let again = call.open("file", How::Read).await.expect("within the bound");
+    assert_eq!(call.open("file", How::Read).await.err(), Some(ErrorCode::InsufficientMemory));
+    call.close(again);
+    // Another call has its own.
+    host.call().open("file", How::Read).await.expect("within the bound");
+}
+
+#[tokio::test]
+async fn listings_take_so_much_memory_and_no_more() {
+    let host = Host::new(Quota { bytes: 0, files: 10_000 });
+    for number in 0..1_000 {
+        std::fs::write(host.path("docs").join(format!("{number:0>255}")), "").expect("a file");
+    }
+    let mut call = host.call();
+    let fit = MAX_LISTED_BYTES / (1_000 * (255 + 64));
+    let mut listings = Vec::new();
+    for _ in 0..fit {
+        listings.push(call.list().await.expect("within the bound"));
+    }
+    assert_eq!(call.list().await.err(), Some(ErrorCode::InsufficientMemory));
+    HostDirectoryEntryStream::drop(&mut call.view(), listings.pop().expect("many")).expect("it is open");
+    assert_eq!(call.names().await.len(), 1_000);
+}
+
+#[tokio::test]
+async fn a_listing_is_sorted_and_leaves_out_what_no_guest_can_say() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let host = Host::new(ROOM);
+    for name in ["b", "c", "a"] {
+        std::fs::write(host.path("docs").join(name), "").expect("a file");
+    }
+    std::fs::write(host.path("docs").join(OsStr::from_bytes(b"\xff\xfe")), "").expect("a file");
+    assert_eq!(host.call().names().await, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn names_may_be_as_long_as_the_file_system_lets_them() {
+    let host = Host::new(ROOM);
+    let mut call = host.call();
+    let (longest, longer) = ("x".repeat(255), "x".repeat(256));
+    call.write(&longest, How::Create, b"text", Some(0)).await.expect("at the edge");
+    assert_eq!(call.read(&longest).await.expect("it is there"), b"text");
+    assert_eq!(call.open(&longer, How::Create).await.err(), Some(ErrorCode::NameTooLong));
+    assert_eq!(call.create_directory(&longer).await, Err(ErrorCode::NameTooLong));
+    let to = call.docs();
+    assert_eq!(call.rename(&longest, to, &longer).await, Err(ErrorCode::NameTooLong));
+    assert_eq!(call.open(&"a/".repeat(5_000), How::Read).await.err(), Some(ErrorCode::NameTooLong));
+    assert_eq!(host.counted(), Amount { bytes: 4, files: 1 });
+}
+
+#[tokio::test]
+async fn what_is_nested_too_deeply_to_be_measured_counts_as_full() {
+    let host = Host::new(Quota { bytes: 1 << 20, files: 1_000 });
+    let mut call = host.call();
+    let name = "d".repeat(250);
+    let mut directory = call.docs();
+    for _ in 0..20 {
+        let (parent, child) = (directory.rep(), name.clone());
+        code(call.view().create_directory_at(Resource::new_borrow(parent), child).await).expect("there is room");
+        directory = call.open_in(Resource::new_borrow(parent), &name, How::Read).await.expect("it was made");
+    }
+    host.mount().measured_before(std::time::Duration::from_secs(61), std::time::Duration::ZERO);
+    assert_eq!(call.open("file", How::Create).await.err(), Some(ErrorCode::Quota));
+}

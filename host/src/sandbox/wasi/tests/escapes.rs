@@ -1,0 +1,178 @@
+//! Ways out of a directory, and things in it that are no files.
+
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use super::*;
+
+/// Tries everything with a path that leads out: nothing may come of it.
+async fn leads_nowhere(host: &Host, path: &str) {
+    let mut call = host.call();
+    for how in [How::Read, How::Write, How::Create, How::CreateNew, How::Truncate] {
+        assert!(call.open(path, how).await.is_err(), "{path} was opened");
+    }
+    assert!(call.create_directory(path).await.is_err(), "{path} was made");
+    call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
+    let to = call.docs();
+    if !path.starts_with("link") {
+        assert!(call.unlink(path).await.is_err(), "{path} was removed");
+        assert!(call.rename("own", to, path).await.is_err(), "something was moved to {path}");
+    }
+    host.secret_is_untouched();
+}
+
+#[tokio::test]
+async fn no_path_leads_out() {
+    let host = Host::new(ROOM);
+    symlink("../secret", host.path("docs/link")).expect("a link");
+    symlink("../secret/file", host.path("docs/link_to_file")).expect("a link");
+    symlink(host.path("secret/file"), host.path("docs/link_by_full_name")).expect("a link");
+    symlink("link", host.path("docs/link_to_link")).expect("a link");
+    let full = host.path("secret/file");
+    let paths = [
+        "../secret/file",
+        "../secret/new",
+        "..",
+        "../",
+        "a/../../secret/file",
+        "./../secret/file",
+        "/etc/passwd",
+        "/",
+        "//etc/passwd",
+        full.to_str().expect("UTF-8"),
+        "link/file",
+        "link/new",
+        "link/../secret/file",
+        "link_to_file",
+        "link_to_file/",
+        "link_by_full_name",
+        "link_to_link/file",
+        "../docs/../secret/file",
+        "",
+    ];
+    for path in paths {
+        leads_nowhere(&host, path).await;
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_removed_and_replaced_by_itself() {
+    let host = Host::new(ROOM);
+    for name in ["link", "other"] {
+        symlink("../secret/file", host.path("docs").join(name)).expect("a link");
+    }
+    let mut call = host.call();
+    call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
+    call.unlink("link").await.expect("it is there");
+    let to = call.docs();
+    call.rename("own", to, "other").await.expect("it replaces");
+    host.secret_is_untouched();
+    assert_eq!(host.counted(), Amount { bytes: 3, files: 1 });
+    // A directory behind a link is not removed by the name with a slash either.
+    symlink("../secret", host.path("docs/link")).expect("a link");
+    for path in ["link/", "link/."] {
+        assert!(call.unlink(path).await.is_err());
+        let directory = call.docs();
+        assert!(code(call.view().remove_directory_at(directory, path.into()).await).is_err());
+    }
+    host.secret_is_untouched();
+}
+
+#[tokio::test]
+async fn guests_make_no_links() {
+    let host = Host::new(ROOM);
+    let mut call = host.call();
+    call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
+    for target in ["own", "../secret/file", "/etc/passwd"] {
+        let directory = call.docs();
+        assert_eq!(code(call.view().symlink_at(directory, target.into(), "link".into()).await), Err(ErrorCode::NotPermitted));
+        let (from, to) = (call.docs(), call.docs());
+        let linked = call.view().link_at(from, PathFlags::empty(), target.into(), to, "link".into()).await;
+        assert_eq!(code(linked), Err(ErrorCode::NotPermitted));
+    }
+    assert_eq!(call.names().await, ["own"]);
+}
+
+#[tokio::test]
+async fn a_directory_for_reading_is_only_read() {
+    let host = Host::with(&[("docs", Access::ReadOnly, ROOM)], None);
+    fs::write(host.path("docs/file"), "text").expect("a file");
+    let mut call = host.call();
+    assert_eq!(call.read("file").await.expect("it may be read"), b"text");
+    for how in [How::Write, How::Create, How::CreateNew, How::Truncate] {
+        assert_eq!(call.open("file", how).await.err(), Some(ErrorCode::NotPermitted));
+        assert!(call.open("new", how).await.is_err());
+    }
+    let file = call.open("file", How::Read).await.expect("it may be read");
+    let borrow = || Resource::new_borrow(file.rep());
+    assert_eq!(code(call.view().write(borrow(), b"x".to_vec(), 0).await), Err(ErrorCode::NotPermitted));
+    assert_eq!(code(call.view().set_size(borrow(), 0).await), Err(ErrorCode::NotPermitted));
+    assert_eq!(code(call.view().write_via_stream(borrow(), 0)).err(), Some(ErrorCode::NotPermitted));
+    assert_eq!(code(call.view().append_via_stream(borrow())).err(), Some(ErrorCode::NotPermitted));
+    assert_eq!(call.unlink("file").await, Err(ErrorCode::NotPermitted));
+    assert_eq!(call.create_directory("new").await, Err(ErrorCode::NotPermitted));
+    let to = call.docs();
+    assert_eq!(call.rename("file", to, "new").await, Err(ErrorCode::NotPermitted));
+    assert_eq!(fs::read_to_string(host.path("docs/file")).expect("it is there"), "text");
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_not_opened_and_nobody_waits_for_it() {
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        let host = Host::with(&[("docs", access, ROOM)], None);
+        made(&host.path("docs/pipe"), "mkfifo");
+        let _socket = UnixListener::bind(host.path("docs/socket")).expect("a socket");
+        symlink("pipe", host.path("docs/link_to_pipe")).expect("a link");
+        let mut call = host.call();
+        for name in ["pipe", "socket", "link_to_pipe"] {
+            for how in [How::Read, How::Write, How::Truncate] {
+                let opened = tokio::time::timeout(std::time::Duration::from_secs(20), call.open(name, how)).await;
+                let error = opened.expect("nobody waits").err();
+                assert!(matches!(error, Some(ErrorCode::NoSuchDevice | ErrorCode::NotPermitted)), "{name}: {error:?}");
+            }
+        }
+        assert_eq!(call.names().await, ["link_to_pipe", "pipe", "socket"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_turns_into_a_link_during_a_call_leads_nowhere() {
+    let host = Host::new(ROOM);
+    fs::create_dir(host.path("docs/real")).expect("a directory");
+    fs::write(host.path("docs/real/file"), "granted").expect("a file");
+    symlink("../secret", host.path("docs/fake")).expect("a link");
+    let going = Arc::new(AtomicBool::new(true));
+    let (door, real, fake) = (host.path("docs/door"), host.path("docs/real"), host.path("docs/fake"));
+    let swap = {
+        let going = going.clone();
+        move || {
+            while going.load(Ordering::Relaxed) {
+                for shown in [&real, &fake] {
+                    fs::rename(shown, &door).expect("it moves");
+                    fs::rename(&door, shown).expect("it moves back");
+                }
+            }
+        }
+    };
+    let swapping = std::thread::spawn(swap);
+    let (mut came_through, mut call) = (0, host.call());
+    for _ in 0..2_000 {
+        if let Ok(text) = call.read("door/file").await {
+            assert_eq!(text, b"granted");
+            came_through += 1;
+        }
+        for path in ["door/file", "door/new"] {
+            if call.write(path, How::Truncate, b"granted", Some(0)).await.is_ok() {
+                came_through += 1;
+            }
+        }
+        let _ = call.unlink("door/new").await;
+    }
+    going.store(false, Ordering::Relaxed);
+    swapping.join().expect("it swaps to the end");
+    host.secret_is_untouched();
+    assert!(came_through > 0, "the door was never open");
+}

@@ -1,0 +1,244 @@
+//! Quotas: what counts, at the edge and beyond it.
+
+use std::{fs, time::Duration};
+
+use super::*;
+
+/// Longer than a measurement is believed.
+const LONG: Duration = Duration::from_secs(61);
+
+fn quota(bytes: u64, files: u64) -> Host {
+    Host::new(Quota { bytes, files })
+}
+
+#[tokio::test]
+async fn a_file_may_be_as_large_as_its_quota_and_no_larger() {
+    for position in [Some(0), None] {
+        let host = quota(10, 5);
+        let mut call = host.call();
+        call.write("file", How::Create, b"0123456789", position).await.expect("at the edge");
+        assert_eq!(call.write("file", How::Write, b"x", None).await, Err(ErrorCode::Quota));
+        assert_eq!(call.write("file", How::Write, b"x", Some(10)).await, Err(ErrorCode::Quota));
+        assert_eq!(call.write("other", How::Create, b"x", Some(0)).await, Err(ErrorCode::Quota));
+        call.write("file", How::Write, b"9876543210", Some(0)).await.expect("it adds nothing");
+        assert_eq!(fs::read(host.path("docs/file")).expect("a file"), b"9876543210");
+        assert_eq!(host.counted(), Amount { bytes: 10, files: 2 });
+    }
+}
+
+#[tokio::test]
+async fn every_way_of_making_a_file_longer_is_counted() {
+    let host = quota(100, 5);
+    let mut call = host.call();
+    let file = call.open("file", How::Create).await.expect("there is room");
+    let borrow = || Resource::new_borrow(file.rep());
+    assert_eq!(code(call.view().write(borrow(), vec![1; 10], 80).await), Ok(10));
+    assert_eq!(host.counted().bytes, 90, "a hole counts");
+    assert_eq!(code(call.view().write(borrow(), vec![1; 10], 91).await), Err(ErrorCode::Quota));
+    assert_eq!(code(call.view().set_size(borrow(), 101).await), Err(ErrorCode::Quota));
+    assert_eq!(code(call.view().set_size(borrow(), u64::MAX).await), Err(ErrorCode::Quota));
+    assert_eq!(code(call.view().write(borrow(), vec![1; 10], u64::MAX).await), Err(ErrorCode::Quota));
+    code(call.view().set_size(borrow(), 100).await).expect("at the edge");
+    assert_eq!(call.write_to(&file, b"x", None).await, Err(ErrorCode::Quota));
+    code(call.view().set_size(borrow(), 7).await).expect("it gets shorter");
+    assert_eq!(host.counted(), Amount { bytes: 7, files: 1 });
+}
+
+#[tokio::test]
+async fn names_count_whatever_they_name() {
+    let host = quota(100, 3);
+    let mut call = host.call();
+    call.create_directory("a").await.expect("there is room");
+    call.create_directory("a/b").await.expect("there is room");
+    call.write("a/b/c", How::CreateNew, b"", Some(0)).await.expect("at the edge");
+    assert_eq!(call.create_directory("d").await, Err(ErrorCode::Quota));
+    for how in [How::Create, How::CreateNew, How::Truncate] {
+        assert_eq!(call.open("d", how).await.err(), Some(ErrorCode::Quota));
+    }
+    for how in [How::Create, How::Truncate, How::Write, How::Read] {
+        let there = call.open("a/b/c", how).await.expect("it is there already");
+        call.close(there);
+    }
+    assert_eq!(call.create_directory("a").await, Err(ErrorCode::Quota), "before it is looked at");
+    assert_eq!(host.counted(), Amount { bytes: 0, files: 3 });
+}
+
+#[tokio::test]
+async fn what_fails_costs_nothing() {
+    let host = quota(100, 3);
+    let mut call = host.call();
+    assert_eq!(call.create_directory("no/such/place").await, Err(ErrorCode::NoEntry));
+    assert_eq!(call.open("no/such/place", How::Create).await.err(), Some(ErrorCode::NoEntry));
+    call.create_directory("a").await.expect("there is room");
+    assert_eq!(call.create_directory("a").await, Err(ErrorCode::Exist));
+    assert_eq!(call.open("a", How::CreateNew).await.err(), Some(ErrorCode::Exist));
+    let reading = call.open("a", How::Read).await.expect("it is there");
+    assert_eq!(code(call.view().set_size(reading, 50).await), Err(ErrorCode::BadDescriptor));
+    assert_eq!(host.counted(), Amount { bytes: 0, files: 1 });
+}
+
+#[tokio::test]
+async fn what_is_removed_is_given_back() {
+    let host = quota(10, 2);
+    let mut call = host.call();
+    call.create_directory("a").await.expect("there is room");
+    call.write("a/file", How::Create, b"0123456789", Some(0)).await.expect("there is room");
+    call.unlink("a/file").await.expect("it is there");
+    let directory = call.docs();
+    code(call.view().remove_directory_at(directory, "a".into()).await).expect("it is empty");
+    assert_eq!(host.counted(), Amount::default());
+    call.write("other", How::Create, b"0123456789", Some(0)).await.expect("there is room again");
+    call.write("other", How::Truncate, b"01234", Some(0)).await.expect("it was emptied first");
+    assert_eq!(host.counted(), Amount { bytes: 5, files: 1 });
+    assert_eq!(call.unlink("gone").await, Err(ErrorCode::NoEntry));
+    assert_eq!(host.counted(), Amount { bytes: 5, files: 1 });
+}
+
+#[tokio::test]
+async fn what_a_rename_replaces_is_given_back_and_nothing_else() {
+    let host = quota(100, 5);
+    let mut call = host.call();
+    call.write("one", How::Create, b"12345", Some(0)).await.expect("there is room");
+    call.write("other", How::Create, b"1234567", Some(0)).await.expect("there is room");
+    let to = call.docs();
+    call.rename("one", to, "other").await.expect("it replaces");
+    assert_eq!(host.counted(), Amount { bytes: 5, files: 1 });
+    let to = call.docs();
+    call.rename("other", to, "other").await.expect("nothing happens");
+    assert_eq!(host.counted(), Amount { bytes: 5, files: 1 });
+    // Two names of one file, made outside: the rename leaves both as they are.
+    fs::hard_link(host.path("docs/other"), host.path("docs/name")).expect("a link");
+    host.mount().measured_before(LONG, Duration::ZERO);
+    call.create_directory("a").await.expect("there is room");
+    assert_eq!(host.counted(), Amount { bytes: 10, files: 3 });
+    let to = call.docs();
+    call.rename("other", to, "name").await.expect("nothing happens");
+    assert_eq!(host.counted(), Amount { bytes: 10, files: 3 });
+    call.unlink("name").await.expect("it is there");
+    assert_eq!(host.counted(), Amount { bytes: 5, files: 2 });
+}
+
+#[tokio::test]
+async fn a_file_without_a_name_takes_its_room_until_it_is_closed() {
+    let host = quota(10, 5);
+    let mut call = host.call();
+    let file = call.open("file", How::Create).await.expect("there is room");
+    call.write_to(&file, b"0123456789", Some(0)).await.expect("there is room");
+    // What is left is a stream that reads it.
+    let reading = call.open("file", How::Read).await.expect("it is there");
+    let stream = code(call.view().read_via_stream(Resource::new_borrow(reading.rep()), 0)).expect("a stream");
+    call.close(reading);
+    call.unlink("file").await.expect("it is there");
+    assert_eq!(call.write("other", How::Create, b"x", Some(0)).await, Err(ErrorCode::Quota));
+    call.close(file);
+    host.mount().measured_before(LONG, Duration::ZERO);
+    assert_eq!(call.write("other", How::Create, b"x", Some(0)).await, Err(ErrorCode::Quota), "measuring does not see it");
+    drop(call.table.delete(stream).expect("it is open"));
+    call.write("other", How::Create, b"0123456789", Some(0)).await.expect("it is gone");
+    assert_eq!(host.counted(), Amount { bytes: 10, files: 1 });
+}
+
+#[tokio::test]
+async fn a_call_that_ends_closes_what_it_had_open() {
+    let host = quota(10, 5);
+    let mut call = host.call();
+    let file = call.open("file", How::Create).await.expect("there is room");
+    call.write_to(&file, b"0123456789", Some(0)).await.expect("there is room");
+    call.unlink("file").await.expect("it is there");
+    drop(call);
+    host.call().write("other", How::Create, b"0123456789", Some(0)).await.expect("there is room again");
+    assert_eq!(host.counted(), Amount { bytes: 10, files: 1 });
+}
+
+#[tokio::test]
+async fn deleting_outside_helps_as_soon_as_it_is_time_to_measure() {
+    let host = quota(10, 5);
+    let mut call = host.call();
+    call.write("file", How::Create, b"0123456789", Some(0)).await.expect("there is room");
+    fs::remove_file(host.path("docs/file")).expect("it is there");
+    host.mount().measured_before(Duration::ZERO, LONG);
+    assert_eq!(call.write("other", How::Create, b"x", Some(0)).await, Err(ErrorCode::Quota), "too soon");
+    host.mount().measured_before(Duration::ZERO, Duration::ZERO);
+    call.write("other", How::Create, b"0123456789", Some(0)).await.expect("it is seen now");
+    assert_eq!(host.counted(), Amount { bytes: 10, files: 1 });
+}
+
+#[tokio::test]
+async fn what_others_put_there_is_seen_within_a_minute() {
+    let host = quota(10, 5);
+    let mut call = host.call();
+    call.write("file", How::Create, b"0", Some(0)).await.expect("there is room");
+    fs::write(host.path("docs/other"), "012345678").expect("a file");
+    call.write("file", How::Write, b"1", None).await.expect("nobody knows yet");
+    host.mount().measured_before(LONG, Duration::ZERO);
+    assert_eq!(call.write("file", How::Write, b"2", None).await, Err(ErrorCode::Quota));
+}
+
+#[tokio::test]
+async fn a_directory_that_holds_more_than_its_quota_only_loses() {
+    let host = quota(10, 2);
+    for name in ["a", "b", "c"] {
+        fs::write(host.path("docs").join(name), "0123456789").expect("a file");
+    }
+    let mut call = host.call();
+    assert_eq!(call.write("a", How::Write, b"x", None).await, Err(ErrorCode::Quota));
+    call.write("a", How::Write, b"x", Some(0)).await.expect("it adds nothing");
+    call.write("a", How::Truncate, b"", Some(0)).await.expect("it takes away");
+    call.unlink("b").await.expect("it takes away");
+    host.mount().measured_before(Duration::ZERO, Duration::ZERO);
+    assert_eq!(call.write("a", How::Write, b"x", Some(0)).await, Err(ErrorCode::Quota));
+    call.unlink("c").await.expect("it takes away");
+    host.mount().measured_before(Duration::ZERO, Duration::ZERO);
+    call.write("a", How::Write, b"0123456789", Some(0)).await.expect("there is room");
+    assert_eq!(host.counted(), Amount { bytes: 10, files: 1 });
+}
+
+#[tokio::test]
+async fn two_mounts_have_a_quota_each_and_nothing_moves_between_them() {
+    let ten = Quota { bytes: 10, files: 2 };
+    let host =
+        Host::with(&[("docs", Access::ReadWrite, ten), ("more", Access::ReadWrite, ten), ("read", Access::ReadOnly, ten)], None);
+    let mut call = host.call();
+    call.write("file", How::Create, b"0123456789", Some(0)).await.expect("there is room");
+    let more = call.directory("/more");
+    let other = call.open_in(more, "file", How::Create).await.expect("there is room");
+    call.write_to(&other, b"0123456789", Some(0)).await.expect("a quota of its own");
+    let more = call.directory("/more");
+    assert_eq!(call.rename("file", more, "moved").await, Err(ErrorCode::CrossDevice));
+    let read = call.directory("/read");
+    assert_eq!(call.rename("file", read, "moved").await, Err(ErrorCode::NotPermitted));
+    assert!(host.path("docs/file").exists() && !host.path("more/moved").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_at_once_share_the_quota_exactly() {
+    let host = Arc::new(quota(1_000, 200));
+    let calls = (0..16).map(|number| {
+        let host = host.clone();
+        tokio::spawn(async move {
+            let mut call = host.call();
+            let mut written = 0;
+            for _ in 0..20 {
+                let name = format!("file{}", number % 4);
+                match call.write(&name, How::Create, b"0123456", None).await {
+                    Ok(()) => written += 7,
+                    Err(error) => assert_eq!(error, ErrorCode::Quota),
+                }
+                // Shrinks under the hands of those that write.
+                if number % 5 == 0 {
+                    let file = call.open(&name, How::Write).await.expect("it is there");
+                    code(call.view().set_size(Resource::new_borrow(file.rep()), 3).await).expect("it gets shorter or stays");
+                    call.close(file);
+                }
+            }
+            written
+        })
+    });
+    let mut written = 0;
+    for call in calls.collect::<Vec<_>>() {
+        written += call.await.expect("it ends");
+    }
+    assert!(written >= 994, "{written} bytes were written");
+    let counted = host.counted();
+    assert!(counted.bytes <= 1_000 && counted.files == 4, "{counted:?}");
+}

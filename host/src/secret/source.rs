@@ -1,0 +1,264 @@
+//! Where a secret comes from. Errors name the variable or the file, and never what was found there.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, Read as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use tracing::warn;
+
+use super::Secret;
+
+/// The longest secret, in bytes: room for a chain of certificates.
+pub const MAX_BYTES: usize = 64 << 10;
+/// The shortest secret, in bytes. Taking three letters out of every text would take half the texts with them.
+pub const MIN_BYTES: usize = 4;
+
+/// Where a secret comes from: `env:NAME` or `file:PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A variable of the gateway's environment.
+    Env(String),
+    /// A file that holds nothing else.
+    File(PathBuf),
+}
+
+/// Why a text names no source. It does not hold the text: who writes the secret itself by mistake finds it in no log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadSource {
+    /// It begins with neither.
+    #[error("must have the form \"env:NAME\" or \"file:PATH\"; the secret itself is never written here")]
+    Form,
+    /// A variable could not be called that.
+    #[error("the name after \"env:\" must have letters, digits and underscores alone, and begin with no digit")]
+    Name,
+    /// There is no path.
+    #[error("the path after \"file:\" is empty")]
+    Path,
+}
+
+/// Why a source gives no secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// There is no such variable.
+    #[error("{origin} is not set, or is not text")]
+    NotSet {
+        /// The variable.
+        origin: Source,
+    },
+    /// There is no such file, or it cannot be read.
+    #[error("{origin} cannot be read")]
+    Unreadable {
+        /// The file.
+        origin: Source,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// Every user of the machine could have written the file.
+    #[error("{origin} can be written by every user of this machine; take that right away (chmod o-w)")]
+    WorldWritable {
+        /// The file.
+        origin: Source,
+    },
+    /// The file is not UTF-8.
+    #[error("{origin} does not hold text")]
+    NotText {
+        /// The file.
+        origin: Source,
+    },
+    /// There is nothing.
+    #[error("{origin} is empty")]
+    Empty {
+        /// The source.
+        origin: Source,
+    },
+    /// There is less than a secret.
+    #[error("{origin} holds fewer than {MIN_BYTES} bytes, too few to be kept out of other texts")]
+    TooShort {
+        /// The source.
+        origin: Source,
+    },
+    /// There is more than a secret.
+    #[error("{origin} holds more than {MAX_BYTES} bytes")]
+    TooLong {
+        /// The source.
+        origin: Source,
+    },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "the environment variable {name}"),
+            Self::File(path) => write!(f, "the file {}", path.display()),
+        }
+    }
+}
+
+impl Source {
+    /// Reads `env:NAME` or `file:PATH`; a path is relative to `base`.
+    pub fn parse(text: &str, base: &Path) -> Result<Self, BadSource> {
+        if let Some(name) = text.strip_prefix("env:") {
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let begins = name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+            return if is_name && begins { Ok(Self::Env(name.to_owned())) } else { Err(BadSource::Name) };
+        }
+        match text.strip_prefix("file:") {
+            Some("") => Err(BadSource::Path),
+            Some(path) => Ok(Self::File(base.join(path))),
+            None => Err(BadSource::Form),
+        }
+    }
+
+    /// Reads the secret: a variable as `env` knows it, or a file without the one line end that it may have. A file that other
+    /// users can read is used, and the operator told.
+    ///
+    /// It waits for the disk, so not on a worker of the runtime.
+    pub fn read(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Secret, SourceError> {
+        let value = match self {
+            Self::Env(name) => env(name).ok_or_else(|| SourceError::NotSet { origin: self.clone() })?,
+            Self::File(path) => self.read_file(path)?,
+        };
+        let origin = || self.clone();
+        match value.len() {
+            0 => Err(SourceError::Empty { origin: origin() }),
+            1..MIN_BYTES => Err(SourceError::TooShort { origin: origin() }),
+            MIN_BYTES..=MAX_BYTES => Ok(Secret::new(value)),
+            _ => Err(SourceError::TooLong { origin: origin() }),
+        }
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, SourceError> {
+        let unreadable = |cause| SourceError::Unreadable { origin: self.clone(), cause };
+        let mode = mode(path).map_err(unreadable)?;
+        if mode & 0o002 != 0 {
+            return Err(SourceError::WorldWritable { origin: self.clone() });
+        }
+        if mode & 0o077 != 0 {
+            warn!(path = %path.display(), mode = %format_args!("{:04o}", mode & 0o7777), "other users can use a secret's file");
+        }
+        let mut bytes = Vec::new();
+        // As much as a secret may have, its line end, and one byte that shows that there is more.
+        let limit = MAX_BYTES as u64 + 3;
+        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
+        let mut text = String::from_utf8(bytes).map_err(|_| SourceError::NotText { origin: self.clone() })?;
+        let end = text.strip_suffix('\n').map_or(text.len(), |line| line.strip_suffix('\r').unwrap_or(line).len());
+        text.truncate(end);
+        Ok(text)
+    }
+}
+
+/// The mode of a regular file. Opening anything else could wait for ever.
+fn mode(path: &Path) -> io::Result<u32> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() { Ok(metadata.permissions().mode()) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+
+    use super::*;
+
+    const VALUE: &str = "correct horse battery";
+
+    fn no_env(_: &str) -> Option<String> {
+        None
+    }
+
+    /// A source in a file with these contents and mode.
+    fn file(directory: &tempfile::TempDir, contents: impl AsRef<[u8]>, mode: u32) -> Source {
+        let path = directory.path().join("token");
+        fs::write(&path, contents).expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("changed");
+        Source::parse("file:token", directory.path()).expect("a source")
+    }
+
+    fn read(contents: impl AsRef<[u8]>) -> Result<Secret, SourceError> {
+        let directory = tempfile::tempdir().expect("a directory");
+        file(&directory, contents, 0o600).read(&no_env)
+    }
+
+    #[test]
+    fn a_source_is_a_variable_or_a_file_beside_the_configuration() {
+        let base = Path::new("/etc/airlock");
+        let parse = |text| Source::parse(text, base);
+        assert_eq!(parse("env:GITHUB_TOKEN"), Ok(Source::Env("GITHUB_TOKEN".into())));
+        assert_eq!(parse("file:keys/github"), Ok(Source::File("/etc/airlock/keys/github".into())));
+        assert_eq!(parse("file:/run/secrets/x"), Ok(Source::File("/run/secrets/x".into())));
+        for text in ["env:", "env:1A", "env:A B", "env:A=B", "env:Ä"] {
+            assert_eq!(parse(text), Err(BadSource::Name), "{text}");
+        }
+        assert_eq!(parse("file:"), Err(BadSource::Path));
+        for text in ["", "GITHUB_TOKEN", "env.GITHUB_TOKEN", "ENV:A", "vault:x", "hunter2hunter2"] {
+            assert_eq!(parse(text), Err(BadSource::Form), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_taken_as_it_is() {
+        let source = Source::parse("env:TOKEN", Path::new("")).expect("a source");
+        let read = |value: Option<&str>| source.read(&|name| value.filter(|_| name == "TOKEN").map(str::to_owned));
+        assert_eq!(read(Some("pass word\n")).expect("read").expose(), "pass word\n");
+        assert_eq!(read(Some("four")).expect("read").expose(), "four");
+        insta::assert_snapshot!(read(None).expect_err("refused"), @"the environment variable TOKEN is not set, or is not text");
+        insta::assert_snapshot!(read(Some("")).expect_err("refused"), @"the environment variable TOKEN is empty");
+        insta::assert_snapshot!(read(Some("abc")).expect_err("refused"), @"the environment variable TOKEN holds fewer than 4 bytes, too few to be kept out of other texts");
+        let long = "x".repeat(MAX_BYTES);
+        assert_eq!(read(Some(&long)).expect("read").expose(), long);
+        assert!(matches!(read(Some(&format!("{long}x"))), Err(SourceError::TooLong { .. })));
+    }
+
+    #[test]
+    fn a_file_loses_one_line_end_and_nothing_else() {
+        for (contents, value) in [
+            (VALUE.to_owned(), VALUE.to_owned()),
+            (format!("{VALUE}\n"), VALUE.to_owned()),
+            (format!("{VALUE}\r\n"), VALUE.to_owned()),
+            (format!("{VALUE}\n\n"), format!("{VALUE}\n")),
+            (format!(" {VALUE}\r"), format!(" {VALUE}\r")),
+        ] {
+            assert_eq!(read(&contents).expect("read").expose(), value, "{contents:?}");
+        }
+        let longest = "x".repeat(MAX_BYTES);
+        assert_eq!(read(format!("{longest}\r\n")).expect("read").expose(), longest);
+        for contents in [format!("{longest}x"), format!("{longest}\n\n"), "x".repeat(10 * MAX_BYTES)] {
+            assert!(matches!(read(contents), Err(SourceError::TooLong { .. })));
+        }
+        for contents in ["", "\n", "\r\n"] {
+            assert!(matches!(read(contents), Err(SourceError::Empty { .. })), "{contents:?}");
+        }
+        assert!(matches!(read("abc\n"), Err(SourceError::TooShort { .. })));
+        assert!(matches!(read(b"\xff\xfe\xfd\xfc"), Err(SourceError::NotText { .. })));
+    }
+
+    #[test]
+    fn a_file_that_anybody_could_have_written_is_refused_and_one_that_anybody_can_read_is_not() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for mode in [0o600, 0o400, 0o640, 0o644, 0o660] {
+            assert_eq!(file(&directory, VALUE, mode).read(&no_env).expect("read").expose(), VALUE, "{mode:o}");
+        }
+        for mode in [0o602, 0o646, 0o777] {
+            let refused = file(&directory, VALUE, mode).read(&no_env);
+            assert!(matches!(refused, Err(SourceError::WorldWritable { .. })), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_no_error_holds_the_value() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for path in [".", "absent"] {
+            let source = Source::parse(&format!("file:{path}"), directory.path()).expect("a source");
+            let error = source.read(&no_env).expect_err("refused");
+            assert!(matches!(error, SourceError::Unreadable { .. }), "{error:?}");
+            assert!(error.to_string().contains(&directory.path().join(path).display().to_string()), "{error}");
+        }
+        let refused = file(&directory, VALUE, 0o666).read(&no_env).expect_err("refused");
+        assert!(!format!("{refused} {refused:?}").contains(VALUE));
+        assert!(!format!("{:?}", Source::parse(VALUE, directory.path())).contains(VALUE));
+    }
+}

@@ -1,0 +1,164 @@
+//! The statements. Each function is called within one transaction, or is one statement.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+
+use super::{ENTRY_OVERHEAD_BYTES, Entry, Id, KvError, Page, Usage};
+
+/// Expired entries that one change removes: more than it can add, so that they become fewer, and few, so that it stays quick.
+const PURGED_AT_ONCE: u32 = 100;
+/// Entries that one page looks at. Whoever lets a whole store expire makes no reader walk through all of it.
+const LOOKED_AT: usize = 10_000;
+
+/// What `set` is asked for.
+pub(super) struct Change {
+    pub(super) key: String,
+    pub(super) value: Vec<u8>,
+    pub(super) expect: Option<u64>,
+    pub(super) now: i64,
+    pub(super) expires: Option<i64>,
+    pub(super) max_bytes: u64,
+}
+
+/// Keys from the first bound up to the second, without it.
+pub(super) struct Range {
+    from: Vec<u8>,
+    to: Vec<u8>,
+}
+
+impl Range {
+    /// The keys that begin with `prefix` and come after `cursor`.
+    pub(super) fn new(prefix: &str, cursor: Option<&str>) -> Self {
+        // Nothing comes between a key and the same with a NUL behind it.
+        let after = cursor.map(|cursor| [cursor.as_bytes(), b"\0"].concat()).unwrap_or_default();
+        // No byte of UTF-8 is 0xff: this comes after all that begin with the prefix, and before all others.
+        let to = [prefix.as_bytes(), b"\xff"].concat();
+        Self { from: after.max(prefix.as_bytes().to_vec()), to }
+    }
+}
+
+pub(super) fn get(connection: &Connection, id: &Id, key: &str, now: i64) -> rusqlite::Result<Option<Entry>> {
+    let select = "SELECT value, version FROM kv_entry \
+                  WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key = ?3 \
+                  AND (expires IS NULL OR expires > ?4)";
+    let entry = |row: &rusqlite::Row<'_>| Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) });
+    connection.query_row(select, params![id.plugin, id.name, key.as_bytes(), now], entry).optional()
+}
+
+/// Writes an entry, or says why not. What has expired is purged either way.
+pub(super) fn set(transaction: &Transaction<'_>, id: &Id, change: &Change) -> rusqlite::Result<Result<u64, KvError>> {
+    let store = find_or_make(transaction, id)?;
+    let key = change.key.as_bytes();
+    purge(transaction, store, key, change.now)?;
+    let select = "SELECT version, cost FROM kv_entry WHERE store = ?1 AND key = ?2";
+    let current = transaction.query_row(select, params![store, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let (version, cost): (i64, i64) = current.unwrap_or_default();
+    if change.expect.is_some_and(|expected| expected != unsigned(version)) {
+        return Ok(Err(KvError::Conflict));
+    }
+    let grows_by = change.cost() - cost;
+    if grows_by > 0 && used(transaction, store, change)? + grows_by > signed(change.max_bytes) {
+        return Ok(Err(KvError::QuotaExceeded));
+    }
+    let next = "UPDATE kv_store SET version = version + 1 WHERE id = ?1 RETURNING version";
+    let version: i64 = transaction.query_row(next, [store], |row| row.get(0))?;
+    let upsert = "INSERT INTO kv_entry (store, key, version, cost, expires, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+                  ON CONFLICT (store, key) DO UPDATE SET version = excluded.version, cost = excluded.cost, \
+                  expires = excluded.expires, value = excluded.value";
+    transaction.execute(upsert, params![store, key, version, change.cost(), change.expires, change.value])?;
+    Ok(Ok(unsigned(version)))
+}
+
+impl Change {
+    /// Bytes that the entry will count for.
+    fn cost(&self) -> i64 {
+        signed(ENTRY_OVERHEAD_BYTES + (self.key.len() + self.value.len()) as u64)
+    }
+}
+
+/// The number of a store, if anything was ever written to it.
+fn find(transaction: &Transaction<'_>, id: &Id) -> rusqlite::Result<Option<i64>> {
+    let select = "SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2";
+    transaction.query_row(select, params![id.plugin, id.name], |row| row.get(0)).optional()
+}
+
+fn find_or_make(transaction: &Transaction<'_>, id: &Id) -> rusqlite::Result<i64> {
+    if let Some(store) = find(transaction, id)? {
+        return Ok(store);
+    }
+    let insert = "INSERT INTO kv_store (plugin, name) VALUES (?1, ?2) RETURNING id";
+    transaction.query_row(insert, params![id.plugin, id.name], |row| row.get(0))
+}
+
+/// Removes the entry at `key` if it has expired, and some of the others that have.
+fn purge(transaction: &Transaction<'_>, store: i64, key: &[u8], now: i64) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM kv_entry WHERE store = ?1 AND key = ?2 AND expires <= ?3", params![store, key, now])?;
+    let some = "DELETE FROM kv_entry WHERE id IN (SELECT id FROM kv_entry WHERE store = ?1 AND expires <= ?2 LIMIT ?3)";
+    transaction.execute(some, params![store, now, PURGED_AT_ONCE])?;
+    Ok(())
+}
+
+/// Bytes that a store holds. What has expired does not count, purged or not; that is added up only where it matters.
+fn used(transaction: &Transaction<'_>, store: i64, change: &Change) -> rusqlite::Result<i64> {
+    let held: i64 = transaction.query_row("SELECT bytes FROM kv_store WHERE id = ?1", [store], |row| row.get(0))?;
+    if held.saturating_add(change.cost()) <= signed(change.max_bytes) {
+        return Ok(held);
+    }
+    let expired = "SELECT coalesce(sum(cost), 0) FROM kv_entry WHERE store = ?1 AND expires <= ?2";
+    let expired: i64 = transaction.query_row(expired, params![store, change.now], |row| row.get(0))?;
+    Ok(held - expired)
+}
+
+pub(super) fn delete(transaction: &Transaction<'_>, id: &Id, key: &str, now: i64) -> rusqlite::Result<bool> {
+    let key = key.as_bytes();
+    let Some(store) = find(transaction, id)? else { return Ok(false) };
+    purge(transaction, store, key, now)?;
+    Ok(transaction.execute("DELETE FROM kv_entry WHERE store = ?1 AND key = ?2", params![store, key])? == 1)
+}
+
+pub(super) fn keys(connection: &Connection, id: &Id, range: &Range, now: i64, limit: usize) -> rusqlite::Result<Page> {
+    let select = "SELECT key, expires FROM kv_entry \
+                  WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key >= ?3 AND key < ?4 \
+                  ORDER BY key";
+    let mut select = connection.prepare(select)?;
+    let mut rows = select.query(params![id.plugin, id.name, range.from, range.to])?;
+    let mut page = Page::default();
+    let mut last = None;
+    for looked_at in 0.. {
+        let Some(row) = rows.next()? else { break };
+        if page.keys.len() == limit || looked_at == LOOKED_AT {
+            page.next = last;
+            break;
+        }
+        let key = text(row.get(0)?);
+        if row.get::<_, Option<i64>>(1)?.is_none_or(|expires| expires > now) {
+            page.keys.push(key.clone());
+        }
+        last = Some(key);
+    }
+    Ok(page)
+}
+
+pub(super) fn usage(connection: &Connection, now: i64) -> rusqlite::Result<Vec<Usage>> {
+    let select = "SELECT s.plugin, s.name, s.bytes - coalesce(sum(e.cost), 0), s.entries - count(e.cost) \
+                  FROM kv_store s LEFT JOIN kv_entry e ON e.store = s.id AND e.expires <= ?1 \
+                  GROUP BY s.id ORDER BY s.plugin, s.name";
+    let usage = |row: &rusqlite::Row<'_>| {
+        let (bytes, entries) = (unsigned(row.get(2)?), unsigned(row.get(3)?));
+        Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, bytes, entries })
+    };
+    connection.prepare(select)?.query_map([now], usage)?.collect()
+}
+
+/// A key as text, which is what was written.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// `SQLite` knows signed numbers alone. None here comes near the bounds.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}

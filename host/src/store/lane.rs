@@ -1,0 +1,69 @@
+//! One connection, and the queue before it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{Mutex, Semaphore};
+use tracing::{error, warn};
+
+use super::Unavailable;
+
+/// Operations that run or wait. Each may hold a value of 1 MiB.
+pub(super) const MAX_PLACES: usize = 256;
+/// How long one may wait for its turn.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// A connection that is used on blocking threads alone, by one operation at a time, in the order in which they came.
+pub(super) struct Lane {
+    path: PathBuf,
+    connection: Arc<Mutex<Connection>>,
+    places: Semaphore,
+}
+
+impl Lane {
+    pub(super) fn new(path: &Path, connection: Connection) -> Self {
+        Self { path: path.to_owned(), connection: Arc::new(Mutex::new(connection)), places: Semaphore::new(MAX_PLACES) }
+    }
+
+    /// Runs an operation. One whose future is dropped while it waits is never begun; later it runs to its end unseen.
+    pub(super) async fn run<T, F>(&self, job: F) -> Result<T, Unavailable>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let _place = self.places.try_acquire().map_err(|_| Unavailable::Busy)?;
+        let turn = tokio::time::timeout(MAX_WAIT, self.connection.clone().lock_owned()).await;
+        let mut connection = turn.map_err(|_| Unavailable::Busy)?;
+        // The turn goes along: the operation goes on when nobody waits for it any more.
+        match tokio::task::spawn_blocking(move || job(&mut connection)).await {
+            Ok(done) => done.map_err(|error| self.failed(error)),
+            Err(lost) => {
+                error!(path = %self.path.display(), error = %lost, "an operation on the database broke off");
+                Err(Unavailable::Lost)
+            }
+        }
+    }
+
+    /// Tells the operator what happened, and the caller what it may know.
+    fn failed(&self, error: rusqlite::Error) -> Unavailable {
+        let path = self.path.display();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                warn!(%path, "another process kept the database locked");
+                Unavailable::Locked
+            }
+            Some(ErrorCode::DiskFull) => {
+                error!(%path, "there is no room for the database");
+                Unavailable::DiskFull
+            }
+            _ => {
+                error!(%path, %error, "the database failed");
+                Unavailable::Failed(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Opening the file: who may read it, how `SQLite` treats it, and what it must not be.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tracing::warn;
+
+use super::{OpenError, Settings, schema};
+
+/// What the log of changes may keep of its size after a large one.
+const LOG_BYTES: i64 = 16 << 20;
+/// How often a switch that another process stands in the way of is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// Opens a connection that writes and one that reads.
+pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), OpenError> {
+    // Making the file closes a descriptor of it, and with that all locks that this process holds on it: see "how to corrupt"
+    // in SQLite's documentation. So nobody may have got as far as locks before the file is made.
+    static OPENING: Mutex<()> = Mutex::new(());
+    let _turn = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+
+    // A path that begins with `file:` would be read as a URI.
+    let path = std::path::absolute(&settings.path).map_err(|error| unusable(&settings.path, error))?;
+    make_private(&path).map_err(|error| unusable(&path, error))?;
+    let sorted = |error| sort(&path, error);
+    let mut writer = connect(&path, settings.busy_timeout).map_err(sorted)?;
+    // Looked at before anything is written: what is not ours stays as it is.
+    schema::check(&writer, &path)?;
+    into_wal(&writer, &path, settings.busy_timeout).map_err(sorted)?;
+    schema::migrate(&mut writer, &path)?;
+    let reader = connect(&path, settings.busy_timeout).map_err(sorted)?;
+    reader.pragma_update(None, "query_only", true).map_err(sorted)?;
+    Ok((writer, reader))
+}
+
+/// Says whose fault an error of `SQLite` is.
+pub(super) fn sort(path: &Path, cause: rusqlite::Error) -> OpenError {
+    match cause.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Damaged { path: path.to_owned(), cause },
+        _ => unusable(path, cause),
+    }
+}
+
+fn unusable(path: &Path, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> OpenError {
+    OpenError::Unusable { path: path.to_owned(), cause: cause.into() }
+}
+
+/// Makes the file for this user alone, or takes from others what they may do with it. `SQLite` gives its side files the same
+/// mode when it makes them.
+fn make_private(path: &Path) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made.map(drop),
+    }
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    for file in [path.to_owned(), beside(path, "-wal"), beside(path, "-shm")] {
+        match fs::metadata(&file) {
+            Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+                fs::set_permissions(&file, Permissions::from_mode(0o600))?;
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+    // Without its own lock, since a lane uses a connection from one thread at a time.
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(busy_timeout)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// Switches to a write-ahead log, once in a file's life. `SQLite` does not wait here for a process that does the same.
+fn into_wal(connection: &Connection, path: &Path, patience: Duration) -> rusqlite::Result<()> {
+    let give_up = Instant::now() + patience;
+    let mode = loop {
+        let switched = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match switched {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < give_up => {
+                thread::sleep(RETRY);
+            }
+            switched => break switched?,
+        }
+    };
+    if mode != "wal" {
+        // Over a network, for one: there is no memory that processes could share.
+        warn!(path = %path.display(), mode, "the file system allows no write-ahead log; readers wait for writers");
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! The tables, and how those of an older version become the present ones.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::{OpenError, open::sort};
+
+/// Tells our files from those of other programs: `AIRL`.
+pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
+
+/// What leads from each version to the next; version 0 is an empty file. What is released is never changed, only added to.
+const MIGRATIONS: [&str; 1] = [include_str!("schema/1_kv.sql")];
+
+/// The version that this program reads and writes.
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "there are few migrations")]
+pub(super) const VERSION: i32 = MIGRATIONS.len() as i32;
+
+/// Answers which version a database has. One that is newer, or not ours, is refused.
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<i32, OpenError> {
+    let (application, version, tables) = look(connection).map_err(|error| sort(path, error))?;
+    match (application, version) {
+        (0, 0) if tables == 0 => Ok(0),
+        (APPLICATION_ID, 0..=VERSION) => Ok(version),
+        (APPLICATION_ID, _) if version > VERSION => {
+            Err(OpenError::Newer { path: path.to_owned(), found: version, known: VERSION })
+        }
+        _ => Err(OpenError::Foreign { path: path.to_owned() }),
+    }
+}
+
+fn look(connection: &Connection) -> rusqlite::Result<(i32, i32, i64)> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get(0));
+    let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
+    Ok((number("application_id")?, number("user_version")?, tables))
+}
+
+/// Brings a database up to date, in one transaction.
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    if check(connection, path)? == VERSION {
+        return Ok(());
+    }
+    let sorted = |error| sort(path, error);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sorted)?;
+    // Looked at again: another process may have been quicker.
+    let version = check(&transaction, path)?;
+    apply(&transaction, version).and_then(|()| transaction.commit()).map_err(sorted)
+}
+
+fn apply(transaction: &Transaction<'_>, version: i32) -> rusqlite::Result<()> {
+    for migration in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or_default()) {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", VERSION)
+}

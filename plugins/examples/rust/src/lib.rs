@@ -1,0 +1,65 @@
+//! Tells the weather of a few cities.
+
+use airlock_guest::{Context, Error, log, plugin, tool};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Made up, so that the plugin works without asking to be let out.
+const WEATHER: [(&str, f64, Sky); 4] =
+    [("cairo", 34.0, Sky::Clear), ("lima", 19.0, Sky::Clouds), ("oslo", 4.0, Sky::Snow), ("rome", 22.0, Sky::Clear)];
+
+/// The weather of a city.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Weather {
+    /// Name of the city.
+    city: &'static str,
+    /// Temperature of the air.
+    celsius: f64,
+    /// What the sky looks like.
+    sky: Sky,
+}
+
+/// What the sky looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Sky {
+    Clear,
+    Clouds,
+    Rain,
+    Snow,
+}
+
+/// Tells the weather of a city, as it is right now.
+#[tool(title = "Weather", read_only, idempotent, open_world = false)]
+pub fn get_weather(
+    /// Name of the city in English, Oslo for one.
+    #[schemars(example = "Oslo")]
+    city: String,
+    context: &Context,
+) -> Result<Weather, Error> {
+    log::info!("weather asked for", known = WEATHER.len());
+    context.progress(0.0, Some(1.0), Some("looking it up"));
+    let name = city.trim().to_lowercase();
+    let Some((city, celsius, sky)) = WEATHER.into_iter().find(|(known, ..)| *known == name) else {
+        let known = WEATHER.map(|(city, ..)| city).join(", ");
+        return Err(Error::not_found(format!("no weather of {city}; known are {known}")).with_code("unknown_city"));
+    };
+    context.progress(1.0, Some(1.0), Some("found"));
+    Ok(Weather { city, celsius, sky })
+}
+
+plugin!(get_weather);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_city_has_weather_and_an_unknown_one_an_error() {
+        let weather = get_weather("Oslo".to_owned(), &Context::detached());
+        assert_eq!(weather.expect("it is known"), Weather { city: "oslo", celsius: 4.0, sky: Sky::Snow });
+        let error = get_weather("Olso".to_owned(), &Context::detached()).expect_err("it is not known");
+        assert_eq!(error.code(), Some("unknown_city"));
+    }
+}

@@ -1,0 +1,181 @@
+//! `search_notes`.
+
+use std::ops::RangeInclusive;
+
+use airlock_guest::{Error, tool, within};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::note::{Note, Summary};
+use crate::shelf::{Found, Shelf};
+
+/// Bounds on `limit`.
+const LIMIT: RangeInclusive<usize> = 1..=50;
+/// Characters of a query.
+const QUERY_MAX: usize = 500;
+/// Words of a query.
+const WORDS_MAX: usize = 20;
+/// Characters that are shown before a word that was found.
+const SHOWN_BEFORE: usize = 60;
+/// Characters that are shown from that word on.
+const SHOWN_AFTER: usize = 140;
+
+/// What a search found.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Hits {
+    /// Notes that hold every word, the newest first.
+    pub hits: Vec<Hit>,
+    /// Pass this as `before` to search older notes; absent when all have been searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_before: Option<u32>,
+}
+
+/// A note that was found.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Hit {
+    /// The note without its text.
+    #[serde(flatten)]
+    pub note: Summary,
+    /// Where one of the words stands in its text; the beginning of the text where none does.
+    pub excerpt: String,
+}
+
+fn default_limit() -> usize {
+    10
+}
+
+/// Finds the notes that hold every one of some words, in title, text or tags, the newest first.
+///
+/// Small and capital letters are the same, and parts of words are found too: `plan` finds "Planning". Use few words, and those
+/// that the note is sure to have. One call searches some hundred notes: as long as `next_before` is there, older notes have
+/// not been searched.
+#[tool(read_only, idempotent, destructive = false, open_world = false, title = "Search notes")]
+pub fn search_notes(
+    /// At most 20 words, parted by blanks.
+    #[schemars(length(min = 1, max = 500))]
+    query: String,
+    /// Search only notes older than the one with this number: `next_before` of the answer before.
+    before: Option<u32>,
+    /// Report at most this many.
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 50))]
+    limit: usize,
+) -> Result<Hits, Error> {
+    search(&Shelf::open()?, &query, before, limit)
+}
+
+fn search(shelf: &Shelf, query: &str, before: Option<u32>, limit: usize) -> Result<Hits, Error> {
+    let limit = within("limit", limit, &LIMIT)?;
+    let words = words(query)?;
+    let Found { notes: hits, next_before } = shelf.look(before, limit, |id, version, note| {
+        holds(&note, &words).then(|| Hit { note: Summary::of(id, version, &note), excerpt: excerpt(&note.text, &words) })
+    })?;
+    Ok(Hits { hits, next_before })
+}
+
+/// The words in small letters.
+fn words(query: &str) -> Result<Vec<String>, Error> {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    if query.chars().count() <= QUERY_MAX && (1..=WORDS_MAX).contains(&words.len()) {
+        return Ok(words);
+    }
+    Err(Error::invalid_input(format!(
+        "argument `query` must have 1 to {WORDS_MAX} words in at most {QUERY_MAX} characters; list_notes shows all notes"
+    )))
+}
+
+fn holds(note: &Note, words: &[String]) -> bool {
+    let text = [note.title.as_str(), &note.text, &note.tags.join("\n")].join("\n").to_lowercase();
+    words.iter().all(|word| text.contains(word))
+}
+
+/// What stands around the first place where a word is, in one line.
+fn excerpt(text: &str, words: &[String]) -> String {
+    let mut places = text.char_indices();
+    let start = places.find(|(at, c)| words.iter().any(|word| may_begin(word, *c) && begins(&text[*at..], word)));
+    let start = start.map_or(0, |(at, _)| at);
+    let from = text[..start].char_indices().rev().take(SHOWN_BEFORE).last().map_or(start, |(at, _)| at);
+    let to = text[start..].char_indices().nth(SHOWN_AFTER).map_or(text.len(), |(at, _)| start + at);
+    let shown = text[from..to].split_whitespace().collect::<Vec<_>>().join(" ");
+    let mark = |is_cut| if is_cut { "…" } else { "" };
+    format!("{}{shown}{}", mark(from > 0), mark(to < text.len()))
+}
+
+/// Whether a word, which is in small letters, could begin with this letter: it spares a closer look at most places.
+fn may_begin(word: &str, letter: char) -> bool {
+    letter.to_lowercase().next() == word.chars().next()
+}
+
+/// Whether a text begins with a word, which is in small letters.
+fn begins(text: &str, word: &str) -> bool {
+    let mut text = text.chars().flat_map(char::to_lowercase);
+    word.chars().all(|c| text.next() == Some(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shelf() -> Shelf {
+        let shelf = Shelf::detached();
+        for (title, text, tag) in [
+            ("Trip to Norway", "Boat from Bergen, then the train.", "travel"),
+            ("Planning", "Ask Öystein about the boat.", "work"),
+            ("Empty", "", "travel"),
+        ] {
+            let mut note = Note { title: title.into(), text: text.into(), tags: vec![tag.into()], ..Note::default() };
+            shelf.add(&mut note).unwrap();
+        }
+        shelf
+    }
+
+    fn found(query: &str) -> Vec<(u32, String)> {
+        let hits = search(&shelf(), query, None, 10).unwrap().hits;
+        hits.into_iter().map(|hit| (hit.note.id, hit.excerpt)).collect()
+    }
+
+    #[test]
+    fn every_word_must_be_somewhere_in_the_note() {
+        assert_eq!(found("BOAT").len(), 2);
+        assert_eq!(found("boat travel"), [(1, "Boat from Bergen, then the train.".into())]);
+        assert_eq!(found("öySTEIN plan"), [(2, "Ask Öystein about the boat.".into())]);
+        assert_eq!(found("travel").iter().map(|(id, _)| *id).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(found("boat plane"), []);
+    }
+
+    #[test]
+    fn a_search_goes_on_where_the_last_one_ended() {
+        let first = search(&shelf(), "boat", None, 1).unwrap();
+        assert_eq!((first.hits[0].note.id, first.next_before), (2, Some(2)));
+        let second = search(&shelf(), "boat", first.next_before, 1).unwrap();
+        assert_eq!((second.hits[0].note.id, second.next_before), (1, None));
+    }
+
+    #[test]
+    fn an_excerpt_shows_the_place_in_one_line_and_marks_what_it_leaves_out() {
+        let words = ["needle".to_owned()];
+        assert_eq!(excerpt("a\n\nneedle\tb", &words), "a needle b");
+        let long = format!("{}Needle{}", "ä ".repeat(100), "ö".repeat(200));
+        let shown = excerpt(&long, &words);
+        assert!(shown.starts_with("…ä ä") && shown.ends_with("öö…") && shown.contains("ä Needleö"), "{shown}");
+        assert_eq!(shown.chars().count(), 2 + SHOWN_BEFORE + SHOWN_AFTER);
+        assert_eq!(excerpt("", &words), "");
+        // Its small letter is two characters long, and in bytes longer than itself.
+        assert_eq!(excerpt("İİİ Needle", &words), "İİİ Needle");
+    }
+
+    #[test]
+    fn a_query_without_words_or_too_long_is_refused() {
+        for query in [String::new(), " \n".into(), "x".repeat(QUERY_MAX + 1), "x ".repeat(WORDS_MAX + 1)] {
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(search(&shelf(), &query, None, 10).unwrap_err(), @"argument `query` must have 1 to 20 words in at most 500 characters; list_notes shows all notes");
+            }
+        }
+        for query in ["x".repeat(QUERY_MAX), "x ".repeat(WORDS_MAX)] {
+            assert!(search(&shelf(), &query, None, 10).is_ok());
+        }
+        for limit in [0, 51] {
+            assert!(search(&shelf(), "x", None, limit).is_err());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Where notes are kept: one entry a note, and one for the number that was given last.
+
+use airlock_guest::{
+    Error, ErrorKind,
+    kv::{self, KvError, Store, Write},
+};
+
+use crate::note::Note;
+use crate::time;
+
+/// The store, as `plugin.toml` asks for it.
+const STORE: &str = "notes";
+/// The entry with the number that was given last.
+const LAST_ID: &str = "last-id";
+/// What the keys of notes begin with.
+const PREFIX: &str = "note/";
+/// How often a deletion is tried again that another call comes between.
+const TRIES: u32 = 16;
+/// Notes that one call looks at, of the thousand calls to the host that it has.
+const LOOKED_AT: usize = 400;
+/// Bytes of notes that one call looks at, which bounds its work.
+const LOOKED_AT_BYTES: usize = 4 << 20;
+
+/// All notes.
+pub(crate) struct Shelf {
+    store: Store,
+    now: fn() -> Option<String>,
+}
+
+/// Some of the notes, from the newest to the oldest.
+#[derive(Debug)]
+pub(crate) struct Found<T> {
+    pub(crate) notes: Vec<T>,
+    /// Where to go on; none where all have been looked at.
+    pub(crate) next_before: Option<u32>,
+}
+
+impl Shelf {
+    pub(crate) fn open() -> Result<Self, Error> {
+        Ok(Self { store: kv::open(STORE)?, now: time::now })
+    }
+
+    /// An empty shelf for tests, on which it is always the same time.
+    #[cfg(test)]
+    pub(crate) fn detached() -> Self {
+        Self { store: Store::detached(), now: || Some("2026-11-21T09:13:48Z".to_owned()) }
+    }
+
+    /// Keeps a note; answers its number and version.
+    pub(crate) fn add(&self, note: &mut Note) -> Result<(u32, u64), Error> {
+        let mut id = 0;
+        self.store.update(LAST_ID, |entry| -> Result<Write, Error> {
+            let last: u32 = entry.map_or(Ok(0), |entry| entry.json())?;
+            id = last.checked_add(1).ok_or_else(|| Error::too_large("there are no numbers left for notes"))?;
+            Write::json(&id)
+        })?;
+        note.created = (self.now)();
+        let version = self.store.write(&key(id), &Write::json(note)?.if_absent())?;
+        Ok((id, version))
+    }
+
+    /// Reads a note, with its version.
+    pub(crate) fn read(&self, id: u32) -> Result<(u64, Note), Error> {
+        let entry = self.store.get(&key(id))?.ok_or_else(|| missing(id))?;
+        Ok((entry.version, entry.json()?))
+    }
+
+    /// Changes a note, if it is at `version` where one is given. Answers its new version and what became of it.
+    pub(crate) fn change(
+        &self,
+        id: u32,
+        version: Option<u64>,
+        mut change: impl FnMut(&mut Note) -> Result<(), Error>,
+    ) -> Result<(u64, Note), Error> {
+        let mut changed = Note::default();
+        let version = self.store.update(&key(id), |entry| {
+            let entry = entry.ok_or_else(|| missing(id))?;
+            check(id, version, entry.version)?;
+            changed = entry.json()?;
+            change(&mut changed)?;
+            changed.updated = (self.now)();
+            Write::json(&changed)
+        })?;
+        Ok((version, changed))
+    }
+
+    /// Deletes a note, if it is at `version` where one is given. Answers what it was.
+    pub(crate) fn delete(&self, id: u32, version: Option<u64>) -> Result<Note, Error> {
+        for _ in 0..TRIES {
+            let (found, note) = self.read(id)?;
+            check(id, version, found)?;
+            match self.store.delete_if_version(&key(id), found) {
+                // Changed between the two; it is looked at again.
+                Err(KvError::Conflict) => {}
+                deleted => return Ok(deleted.map(|()| note)?),
+            }
+        }
+        Err(KvError::Conflict.into())
+    }
+
+    /// Looks through the notes older than `before`, the newest first, for at most `limit` of which `keep` makes something.
+    pub(crate) fn look<T>(
+        &self,
+        before: Option<u32>,
+        limit: usize,
+        mut keep: impl FnMut(u32, u64, Note) -> Option<T>,
+    ) -> Result<Found<T>, Error> {
+        // A note more than are looked at, which says whether there are any.
+        let page = self.store.page(PREFIX, before.map(key).as_deref(), u32::try_from(LOOKED_AT + 1).unwrap_or(u32::MAX))?;
+        let (mut notes, mut bytes, mut last) = (Vec::new(), 0, None);
+        for (looked_at, key) in page.keys.iter().enumerate() {
+            if notes.len() == limit || looked_at == LOOKED_AT || bytes > LOOKED_AT_BYTES {
+                return Ok(Found { notes, next_before: last });
+            }
+            last = id(key);
+            // It may have been deleted meanwhile.
+            if let (Some(id), Some(entry)) = (last, self.store.get(key)?) {
+                bytes += entry.value.len();
+                notes.extend(keep(id, entry.version, entry.json()?));
+            }
+        }
+        Ok(Found { notes, next_before: page.next.as_deref().and_then(id) })
+    }
+}
+
+/// The key of a note. Later numbers have earlier keys, so that the newest note is the first that a store lists.
+fn key(id: u32) -> String {
+    format!("{PREFIX}{:010}", u32::MAX - id)
+}
+
+fn id(key: &str) -> Option<u32> {
+    key.strip_prefix(PREFIX)?.parse().ok().map(|number: u32| u32::MAX - number)
+}
+
+fn missing(id: u32) -> Error {
+    Error::not_found(format!("there is no note {id}; list_notes says which there are")).with_code("no_such_note")
+}
+
+fn check(id: u32, expected: Option<u64>, found: u64) -> Result<(), Error> {
+    match expected {
+        Some(expected) if expected != found => Err(Error::new(
+            ErrorKind::InvalidInput,
+            format!("note {id} was changed since you read it: it is at version {found}, not {expected}; read it again"),
+        )
+        .with_code("note_changed")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(title: &str) -> Note {
+        Note { title: title.into(), ..Note::default() }
+    }
+
+    #[test]
+    fn numbers_count_up_and_are_never_given_again() {
+        let shelf = Shelf::detached();
+        let add = || shelf.add(&mut note("a")).unwrap().0;
+        assert_eq!((add(), add()), (1, 2));
+        shelf.delete(2, None).unwrap();
+        assert_eq!(add(), 3);
+    }
+
+    #[test]
+    fn the_newest_note_comes_first_and_pages_join() {
+        let shelf = Shelf::detached();
+        for number in 1..=25 {
+            shelf.add(&mut note(&number.to_string())).unwrap();
+        }
+        shelf.delete(20, None).unwrap();
+        let (mut before, mut seen) = (None, Vec::new());
+        loop {
+            let found = shelf.look(before, 10, |id, _, note| Some((id, note.title))).unwrap();
+            assert!(found.notes.len() <= 10);
+            seen.extend(found.notes);
+            before = found.next_before;
+            if before.is_none() {
+                break;
+            }
+        }
+        let expected: Vec<_> = (1..=25).rev().filter(|id| *id != 20).map(|id| (id, id.to_string())).collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn one_call_looks_at_a_bounded_number_of_notes_and_bytes() {
+        let shelf = Shelf::detached();
+        for _ in 0..=LOOKED_AT {
+            shelf.add(&mut note("a")).unwrap();
+        }
+        let found = shelf.look(None, 10, |_, _, _| None::<()>).unwrap();
+        assert_eq!(found.next_before, Some(2), "all but the first note were looked at");
+        assert_eq!(shelf.look(Some(2), 10, |id, _, _| Some(id)).unwrap().notes, [1]);
+
+        let large = Note { text: "x".repeat(1_000_000), ..Note::default() };
+        for _ in 0..6 {
+            shelf.add(&mut large.clone()).unwrap();
+        }
+        assert_eq!(shelf.look(None, 10, |id, _, _| Some(id)).unwrap().notes.len(), 5);
+    }
+
+    #[test]
+    fn a_note_that_is_not_there_is_not_found() {
+        let shelf = Shelf::detached();
+        for error in
+            [shelf.read(7).unwrap_err(), shelf.change(7, None, |_| Ok(())).unwrap_err(), shelf.delete(7, None).unwrap_err()]
+        {
+            assert_eq!(error.message(), "there is no note 7; list_notes says which there are");
+        }
+    }
+}

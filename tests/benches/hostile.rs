@@ -1,0 +1,325 @@
+//! Runs every hostile guest beside a good neighbour in one gateway, and prints how each was stopped and what the neighbour felt.
+//!
+//! `make hostile` runs it; `--json` prints one document instead of a table. It ends with 1 if a guest was not stopped as it
+//! must be, a neighbour's call failed, or anything of a guest stayed behind, so that it can be a check. Times are of this
+//! machine and this minute, which is why the neighbour is measured alone first, in the same process.
+
+use std::{
+    env, fs,
+    process::ExitCode,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use airlock::{
+    catalog::CallError,
+    door::{Admitted, Caller, Origin},
+};
+use airlock_tests::{
+    Client, Embedded, Setup, guests,
+    misdeeds::{self, Misdeed},
+};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// Hostile calls at once in the last row.
+const CROWD: usize = 200;
+
+fn main() -> ExitCode {
+    // `cargo test` runs benchmarks too, to see that they do not break; it passes no `--bench`.
+    let is_bench = env::args().any(|argument| argument == "--bench");
+    let as_json = env::args().any(|argument| argument == "--json");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let report = runtime.block_on(report(if is_bench { Effort::FULL } else { Effort::LITTLE }));
+    if as_json {
+        println!("{:#}", report.to_json());
+    } else {
+        report.print();
+    }
+    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// How long to look.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// The neighbour's calls without anyone beside it.
+    alone: usize,
+    /// Its calls beside each guest; the guest is started again until there are so many.
+    beside: usize,
+    /// But no longer than this.
+    at_most: Duration,
+    /// Hostile calls at once in the last row.
+    crowd: usize,
+}
+
+impl Effort {
+    const FULL: Self = Self { alone: 5_000, beside: 500, at_most: Duration::from_secs(2), crowd: CROWD };
+    const LITTLE: Self = Self { alone: 20, beside: 1, at_most: Duration::ZERO, crowd: 8 };
+}
+
+/// One line of the table.
+struct Row {
+    guest: String,
+    does: String,
+    limit: String,
+    /// The codes that it ended with.
+    ended: Vec<String>,
+    as_it_must: bool,
+    runs: usize,
+    /// From the start of a call to its end, at worst.
+    stopped_in: Duration,
+    neighbour: Fared,
+    rss_before: u64,
+    rss_after: u64,
+}
+
+/// How the neighbour fared.
+#[derive(Clone, Copy, Default)]
+struct Fared {
+    answered: usize,
+    failed: usize,
+    p50: Duration,
+    p99: Duration,
+}
+
+struct Report {
+    load: String,
+    cores: usize,
+    alone: Fared,
+    rows: Vec<Row>,
+    is_empty: bool,
+}
+
+async fn report(effort: Effort) -> Report {
+    let gateway = Embedded::start(misdeeds::configure(Setup::new().client(Client::wasm("good", guests::TEXT)))).await;
+    let neighbour = Neighbour::start(&gateway);
+    neighbour.answers(effort.alone, Duration::from_mins(1)).await;
+    let alone = neighbour.take();
+    let mut rows = Vec::new();
+    for misdeed in misdeeds::all() {
+        rows.push(beside(&gateway, &neighbour, &misdeed, effort).await);
+    }
+    rows.push(crowd(&gateway, &neighbour, effort.crowd).await);
+    neighbour.stop().await;
+    gateway.emptied().await;
+    let is_empty = gateway.is_empty();
+    gateway.stop().await;
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    Report { load: load.split(' ').take(3).collect::<Vec<_>>().join(" "), cores, alone, rows, is_empty }
+}
+
+/// Runs one guest again and again until enough was seen of the neighbour.
+async fn beside(gateway: &Embedded, neighbour: &Neighbour, misdeed: &Misdeed, effort: Effort) -> Row {
+    let began = Instant::now();
+    let rss_before = rss();
+    let mut row = Row {
+        guest: misdeed.name.into(),
+        does: misdeed.does.into(),
+        limit: misdeed.limit(),
+        ended: Vec::new(),
+        as_it_must: true,
+        runs: 0,
+        stopped_in: Duration::ZERO,
+        neighbour: Fared::default(),
+        rss_before,
+        rss_after: rss_before,
+    };
+    while row.runs == 0 || (neighbour.seen() < effort.beside && began.elapsed() < effort.at_most) {
+        let call = gateway.caller().admit(&misdeed.tool(), misdeed.arguments());
+        let (code, took) = ended(call).await;
+        row.see(misdeed.is_stopped_by(&code), code, took);
+    }
+    row.neighbour = neighbour.take();
+    row.rss_after = rss();
+    row
+}
+
+/// Runs every guest several times, all of them at once. There are more of them than the pool has room for.
+async fn crowd(gateway: &Embedded, neighbour: &Neighbour, size: usize) -> Row {
+    let rss_before = rss();
+    let misdeeds: Vec<_> = misdeeds::all().cycle().take(size).collect();
+    let calls = misdeeds.into_iter().map(async |misdeed| {
+        let call = gateway.caller().admit(&misdeed.tool(), misdeed.arguments());
+        let (code, took) = tokio::spawn(ended(call)).await.expect("no panic in it");
+        // What shares two cores with so many may run out of time before it runs out of anything else.
+        let is_late = ["busy", "cpu_time", "deadline"].contains(&code.as_str());
+        (misdeed.is_stopped_by(&code) || is_late, code, took)
+    });
+    let ended = join_all(calls).await;
+    let mut row = Row {
+        guest: format!("{size} at once"),
+        does: "does all of the above".into(),
+        limit: "as above".into(),
+        ended: Vec::new(),
+        as_it_must: true,
+        runs: 0,
+        stopped_in: Duration::ZERO,
+        neighbour: neighbour.take(),
+        rss_before,
+        rss_after: rss(),
+    };
+    for (as_it_must, code, took) in ended {
+        row.see(as_it_must, code, took);
+    }
+    row
+}
+
+impl Row {
+    fn see(&mut self, as_it_must: bool, code: String, took: Duration) {
+        self.runs += 1;
+        self.as_it_must &= as_it_must;
+        self.stopped_in = self.stopped_in.max(took);
+        if !self.ended.contains(&code) {
+            self.ended.push(code);
+        }
+    }
+}
+
+/// Runs a call on a task of its own, as requests are; the code of its error, or `ok`, and how long that took.
+async fn ended(call: Result<Admitted, CallError>) -> (String, Duration) {
+    let began = Instant::now();
+    let answer = match call {
+        Ok(call) => tokio::spawn(call.run()).await.expect("no panic in it"),
+        Err(error) => Err(error),
+    };
+    (answer.map_or_else(|error| error.code().to_owned(), |_| "ok".to_owned()), began.elapsed())
+}
+
+/// Somebody who only wants words counted, again and again, on the same runtime.
+struct Neighbour {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    over: AtomicBool,
+    seen: AtomicUsize,
+    failed: AtomicUsize,
+    took: Mutex<Vec<Duration>>,
+}
+
+impl Neighbour {
+    fn start(gateway: &Embedded) -> Self {
+        let shared = Arc::new(Shared::default());
+        let view = gateway.gateway().caller(Origin::Caller).view().clone();
+        let task = tokio::spawn({
+            let shared = shared.clone();
+            async move {
+                while !shared.over.load(Ordering::Relaxed) {
+                    let caller = Caller::new(view.clone(), Origin::Caller, BUDGET);
+                    let began = Instant::now();
+                    let (code, _) = ended(caller.admit("good-word_count", r#"{"text":"good morning"}"#)).await;
+                    shared.took.lock().unwrap_or_else(PoisonError::into_inner).push(began.elapsed());
+                    shared.failed.fetch_add(usize::from(code != "ok"), Ordering::Relaxed);
+                    shared.seen.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Self { shared, task }
+    }
+
+    fn seen(&self) -> usize {
+        self.shared.seen.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it was answered so often, at most so long.
+    async fn answers(&self, count: usize, at_most: Duration) {
+        let end = Instant::now() + at_most;
+        while self.seen() < count && Instant::now() < end {
+            // Not a core of its own: it would be measured too.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// How it fared since this was asked last.
+    fn take(&self) -> Fared {
+        self.shared.seen.store(0, Ordering::Relaxed);
+        let failed = self.shared.failed.swap(0, Ordering::Relaxed);
+        let mut took = std::mem::take(&mut *self.shared.took.lock().unwrap_or_else(PoisonError::into_inner));
+        took.sort_unstable();
+        let at = |percent: usize| took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default();
+        Fared { answered: took.len(), failed, p50: at(50), p99: at(99) }
+    }
+
+    async fn stop(self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.task.await.expect("no panic in it");
+    }
+}
+
+/// What an operator who says nothing gives a call.
+const BUDGET: airlock::door::Budget =
+    airlock::door::Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+
+/// Memory of this process that is resident, in KiB.
+fn rss() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+impl Report {
+    fn is_good(&self) -> bool {
+        self.is_empty && self.rows.iter().all(|row| row.as_it_must && row.neighbour.failed == 0)
+    }
+
+    fn print(&self) {
+        println!(
+            "{} cores, load {}; the neighbour alone: p50 {:.0?}, p99 {:.0?}\n",
+            self.cores, self.load, self.alone.p50, self.alone.p99
+        );
+        println!(
+            "{:18} {:62} {:42} {:17} {:>5} {:>9} {:>8} {:>8} {:>15}",
+            "guest", "does", "limit", "ended with", "runs", "stopped", "p50", "p99", "RSS in MiB"
+        );
+        for row in &self.rows {
+            let ended = row.ended.join(" ");
+            let mark = if row.as_it_must { "" } else { "  NOT AS IT MUST" };
+            let (took, p50, p99) = (row.stopped_in, row.neighbour.p50, row.neighbour.p99);
+            let (took, p50, p99) = (format!("{took:.1?}"), format!("{p50:.0?}"), format!("{p99:.0?}"));
+            let rss = format!("{} → {}", row.rss_before >> 10, row.rss_after >> 10);
+            println!(
+                "{:18} {:62} {:42} {:17} {:>5} {took:>9} {p50:>8} {p99:>8} {rss:>15}{mark}",
+                row.guest, row.does, row.limit, ended, row.runs
+            );
+        }
+        let stopped = self.rows.iter().filter(|row| row.as_it_must).count();
+        let failed: usize = self.rows.iter().map(|row| row.neighbour.failed).sum();
+        let answered: usize = self.rows.iter().map(|row| row.neighbour.answered).sum();
+        println!(
+            "\n{stopped} of {} rows ended as they must; the neighbour was answered {answered} times and failed {failed} times",
+            self.rows.len()
+        );
+        println!("{}", if self.is_empty { "the pool is empty" } else { "SOMETHING STAYED BEHIND IN THE POOL" });
+    }
+
+    fn to_json(&self) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            json!({
+                "guest": row.guest, "does": row.does, "limit": row.limit, "ended_with": row.ended,
+                "as_it_must": row.as_it_must, "runs": row.runs, "stopped_in_us": micros(row.stopped_in),
+                "neighbour": row.neighbour.to_json(), "rss_before_kib": row.rss_before, "rss_after_kib": row.rss_after,
+            })
+        });
+        json!({
+            "cores": self.cores, "load": self.load, "neighbour_alone": self.alone.to_json(),
+            "rows": rows.collect::<Vec<_>>(), "pool_is_empty": self.is_empty, "good": self.is_good(),
+        })
+    }
+}
+
+impl Fared {
+    fn to_json(self) -> Value {
+        json!({"answered": self.answered, "failed": self.failed, "p50_us": micros(self.p50), "p99_us": micros(self.p99)})
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,110 @@
+//! The room that guests share: slots of the pool, memory of the process, and a host that has a bad day.
+
+use std::{pin::pin, time::Duration};
+
+use airlock::catalog::{ToolError, ToolOutput};
+use airlock_tests::{
+    Client, Embedded, Setup, guests, wait,
+    wat::{Text, WELL_BEHAVED},
+};
+use futures_util::{FutureExt as _, future::join_all};
+use serde_json::{Map, Value, json};
+
+/// Calls one tool and answers `ok` whatever that said.
+const CALLS: Text = Text {
+    items: r#"(data (i32.const 256) "internal-panic{}")"#,
+    ..Text::run(
+        "(call $call (i32.const 256) (i32.const 14) (i32.const 270) (i32.const 2) (i32.const 0) (i64.const 0) (i32.const 1024))
+         (if (i32.eqz (i32.load8_u (i32.const 1024))) (then unreachable))
+         (call $ok)",
+    )
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
+    let spinning = Client::wasm("spin", guests::HOSTILE).trusted().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "5m");
+    let gateway = Embedded::with(
+        Setup::new().client(spinning).client(Client::wasm("good", guests::HOSTILE)),
+        |sandbox| {
+            (sandbox.instances_per_depth, sandbox.queue) = (2, 1);
+            sandbox.queue_wait = Duration::from_mins(1);
+        },
+        |builder| builder,
+    )
+    .await;
+    let mut spinning = tokio::task::JoinSet::new();
+    for _ in 0..2 {
+        spinning.spawn(gateway.admit("spin-spin", "{}").run());
+    }
+    let is_full = async || gateway.gateway().sandbox().usage().is_none_or(|usage| usage.instances == 2).then_some(());
+    wait::until("both slots to be taken", is_full).await;
+    let mut waiting = pin!(gateway.call("good-ok", "{}"));
+    // Polled once, it has its place in the queue.
+    assert!(waiting.as_mut().now_or_never().is_none(), "it waits");
+    for _ in 0..3 {
+        assert_eq!(gateway.call("good-ok", "{}").await.text(), "busy");
+    }
+    spinning.shutdown().await;
+    assert_eq!(waiting.await.text(), "ok");
+    gateway.emptied().await;
+    assert_eq!(gateway.call("good-ok", "{}").await.text(), "ok");
+}
+
+#[tokio::test]
+async fn guests_that_use_up_the_memory_of_the_process_are_busy_and_not_at_fault() {
+    let setup = Setup::new().client(Client::wasm("hoard", guests::HOSTILE).trusted().limit("memory", "256MiB"));
+    let gateway = Embedded::with(setup, |sandbox| sandbox.process_memory_bytes = 32 << 20, |builder| builder).await;
+    for _ in 0..3 {
+        assert_eq!(gateway.call("hoard-hoard", "{}").await.text(), "busy");
+        assert_eq!(gateway.call("hoard-take", r#"{"mebibytes":24}"#).await.text(), "took 24", "what a guest held comes back");
+    }
+    gateway.emptied().await;
+    gateway.stop().await;
+}
+
+async fn panics(_arguments: Map<String, Value>) -> Result<ToolOutput, ToolError> {
+    std::future::ready(()).await;
+    panic!("a bug of the embedding program")
+}
+
+#[tokio::test]
+async fn a_tool_of_the_host_that_panics_fails_its_own_call_alone() {
+    let setup = Setup::new();
+    let calls = Client::text(&setup, "calls", &CALLS).tools(&["internal-panic"]);
+    let gateway = Embedded::with(
+        setup.client(calls).client(Client::wasm("good", guests::HOSTILE)),
+        |_| {},
+        |builder| builder.register_tool("panic", "Panics.", json!({"type": "object"}), panics),
+    )
+    .await;
+    for _ in 0..3 {
+        assert_eq!(gateway.call("calls-run", "{}").await.text(), "ok", "the guest is told, and goes on");
+        assert_eq!(gateway.call("good-ok", "{}").await.text(), "ok");
+    }
+    gateway.emptied().await;
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_is_replaced_under_a_thousand_calls_fails_none_of_them() {
+    let setup = Setup::new();
+    let answer = |text: &str| {
+        wat::parse_str(WELL_BEHAVED.text().replace(r#"(i32.const 0) "ok""#, &format!(r#"(i32.const 0) "{text}""#)))
+            .expect("a component")
+    };
+    let file = setup.file("changing.wasm", answer("v1"));
+    let gateway = Embedded::start(setup.client(Client::wasm("changing", &file))).await;
+    let call = async |number: usize| {
+        // Each sees the catalog as it is when its turn comes.
+        tokio::task::yield_now().await;
+        (number, gateway.call("changing-run", "{}").await.text().to_owned())
+    };
+    std::fs::write(&file, answer("v2")).expect("a file");
+    let replace = async { gateway.gateway().plugins().reload("changing").await.expect("it is as good as the first") };
+    let (calls, _) = tokio::join!(join_all((0..1_000).map(call)), replace);
+    for (number, text) in calls {
+        assert!(["v1", "v2"].contains(&text.as_str()), "call {number}: {text}");
+    }
+    assert_eq!(gateway.call("changing-run", "{}").await.text(), "v2");
+    gateway.emptied().await;
+}

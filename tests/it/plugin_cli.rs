@@ -1,0 +1,256 @@
+//! What operators do with plugins: install, compare, accept, and load again while the gateway runs.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use airlock_tests::{Airlock, Client, Finished, Gateway, Setup, component, guests, misbehaving, wait};
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+
+/// A directory where an operator works, with a component in it.
+struct Desk {
+    directory: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).expect("a file");
+    }
+
+    async fn airlock(&self, arguments: &[&str]) -> Finished {
+        let airlock = Airlock::new().current_dir(self.directory.path());
+        arguments.iter().fold(airlock, Airlock::arg).run().await
+    }
+
+    async fn install(&self, component: &str, more: &[&str]) -> Finished {
+        self.airlock(&[&["plugin", "install", component][..], more].concat()).await
+    }
+}
+
+/// The guest that misbehaves, with a tool more and another tool's description changed where nobody sees it.
+fn poisoned() -> Vec<u8> {
+    component::with_tools(guests::HOSTILE, |tools| {
+        tools.iter_mut().find(|tool| tool["name"] == "ok").expect("it has the tool")["description"] =
+            json!("Answers at once.\u{200b}");
+        tools.push(json!({"name": "steal", "description": "Takes what it finds.", "inputSchema": {"type": "object"}}));
+    })
+}
+
+#[tokio::test]
+async fn what_is_installed_can_be_called_right_away_and_is_pinned() {
+    let desk = Desk::new();
+    let before = "{\n\t\"providers\": {},\n\t\"server\": {\"listen\": \"127.0.0.1:0\"}\n}";
+    desk.write("airlock.json", before);
+    let installed = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
+    assert!(installed.stdout.contains("airlock call guest-"), "{installed}");
+    let config = desk.read("airlock.json");
+    let positions: Vec<_> = ["\t\"providers\"", "\t\"server\"", "plugins/guest.wasm"].map(|text| config.find(text)).to_vec();
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{config}");
+    assert!(desk.read("airlock.lock").contains("client = \"guest\""));
+    let called = desk.airlock(&["call", "guest-ok"]).await.ok();
+    assert_eq!(called.stdout, "ok\n", "{called}");
+    assert!(desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("guest: as it was accepted"));
+    // A second time it is an update, and no second entry.
+    let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
+    assert_eq!(desk.read("airlock.json"), config);
+}
+
+#[tokio::test]
+async fn what_is_required_and_not_granted_is_refused_with_the_command_that_works() {
+    let desk = Desk::new();
+    let request = json!({
+        "clocks": {"reason": "Dates what it writes."},
+        "random": {"reason": "Rolls dice.", "optional": true},
+        "files": {"data": {"access": "read-write", "reason": "Keeps\u{202e} its notes."}},
+    });
+    desk.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
+    let refused = desk.install("asking.wasm", &[]).await.failed();
+    assert!(refused.stdout.contains("Dates what it writes.") && refused.stdout.contains("Keeps⟨U+202E⟩ its notes."), "{refused}");
+    let command = "airlock plugin install asking.wasm --grant files.data=DIRECTORY:rw --grant clocks";
+    assert!(refused.stderr.contains(command), "{refused}");
+    assert!(!desk.path("airlock.json").exists() && !desk.path("plugins").exists() && !desk.path("airlock.lock").exists());
+    fs::create_dir(desk.path("DIRECTORY")).expect("a directory");
+    let arguments: Vec<_> = command.split(' ').skip(1).collect();
+    let installed = desk.airlock(&arguments).await.ok();
+    assert!(installed.stderr.contains("random is not granted, and the plugin can do without"), "{installed}");
+    let config: Value = serde_json::from_str(&desk.read("airlock.json")).expect("JSON");
+    let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
+    assert_eq!((&grants["clocks"], &grants["directories"][0]["access"]), (&json!(true), &json!("read_write")), "{config:#}");
+    assert_eq!(desk.airlock(&["call", "asking-ok"]).await.ok().stdout, "ok\n");
+}
+
+#[tokio::test]
+async fn a_component_that_has_changed_is_not_loaded_until_somebody_has_seen_the_change_and_accepted_it() {
+    let desk = Desk::new();
+    let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
+    desk.write("plugins/guest.wasm", poisoned());
+    let refused = desk.airlock(&["call", "guest-ok"]).await.failed();
+    assert!(refused.stderr.contains("the description of tool ok, new tool steal"), "{refused}");
+    assert!(refused.stderr.contains("airlock plugin accept guest"), "{refused}");
+    let differs = desk.airlock(&["plugin", "diff", "guest"]).await.failed();
+    for line in ["    +Takes what it finds.", "    -Answers at once.", "    +Answers at once.⟨U+200B⟩"] {
+        assert!(differs.stdout.lines().any(|found| found == line), "{line:?} is not in {differs}");
+    }
+    let document = desk.airlock(&["plugin", "diff", "--json"]).await.failed().json();
+    assert_eq!(document["plugins"][0]["changes"][1]["change"], "tool_changed", "{document:#}");
+    let accepted = desk.airlock(&["plugin", "accept", "guest"]).await.ok();
+    assert!(accepted.stdout.contains("+Answers at once.⟨U+200B⟩"), "{accepted}");
+    assert_eq!(desk.airlock(&["call", "guest-ok"]).await.ok().stdout, "ok\n");
+    let unknown = desk.airlock(&["plugin", "accept", "nobody"]).await.failed();
+    assert!(unknown.stderr.contains("there is guest"), "{unknown}");
+}
+
+#[tokio::test]
+async fn a_component_is_inspected_and_checked_from_its_file_alone() {
+    let desk = Desk::new();
+    desk.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &json!({"clocks": {"reason": "Dates."}})));
+    let document = desk.airlock(&["plugin", "inspect", "asking.wasm", "--json"]).await.ok().json();
+    assert_eq!((&document["id"], &document["requests"][0]["place"]), (&json!("asking"), &json!("clocks")), "{document:#}");
+    assert!(document["native_bytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{document:#}");
+    let again = desk.airlock(&["plugin", "inspect", "asking.wasm"]).await.ok();
+    assert!(again.stdout.contains("taken from the cache") && again.stdout.contains("Dates."), "{again}");
+
+    let outcome = async |name: &str| -> Vec<(String, String)> {
+        let report = desk.airlock(&["plugin", "check", name, "--json"]).await.failed().json();
+        assert_eq!(report["ok"], false);
+        let checks = report["checks"].as_array().expect("a list").iter().filter(|check| check["outcome"] == "fail");
+        checks.map(|check| (check["check"].to_string(), check["details"].to_string())).collect()
+    };
+    desk.write("poisoned.wasm", poisoned());
+    let failed = outcome("poisoned.wasm").await;
+    let embedded = failed.iter().find(|(check, _)| check.contains("embedded")).expect("it fails");
+    assert!(embedded.1.contains("steal") && embedded.1.contains("ok: "), "{failed:?}");
+    desk.write("text.wasm", "this is a text");
+    assert_eq!(outcome("text.wasm").await.len(), 1);
+    assert_eq!(outcome(guests::STARLARK).await.len(), 1, "it is no tool plugin");
+}
+
+/// Writes a file over another without a moment when it is neither.
+fn replace(path: &Path, bytes: &[u8]) {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes).expect("a file");
+    fs::rename(&new, path).expect("it takes its place");
+}
+
+/// Changes one letter of a description, in place, so that nothing of the file but its bytes tells: whoever watches files sees
+/// no difference.
+fn change_silently(path: &Path) {
+    let before = fs::metadata(path).expect("it is there").modified().expect("a time");
+    let (old, new) = (b"Answers at once.", b"Answers at onze.");
+    let mut wasm = fs::read(path).expect("the component");
+    let at = wasm.windows(old.len()).rposition(|bytes| bytes == old).expect("it is in the descriptors");
+    wasm[at..at + old.len()].copy_from_slice(new);
+    fs::write(path, wasm).expect("written");
+    let file = fs::File::options().write(true).open(path).expect("it can be written");
+    file.set_modified(before).expect("its time is its owner's to set");
+}
+
+async fn reload(gateway: &Gateway, client: &str) -> (u16, Value) {
+    let reply = gateway.post(&format!("/api/mcp/client/{client}/reload"), &json!({})).await;
+    (reply.status, reply.body)
+}
+
+fn description_of_ok(client: &Value) -> Option<&str> {
+    client["tools"].as_array()?.iter().find(|tool| tool["name"] == "ok")?["description"].as_str()
+}
+
+/// A gateway whose only plugin may wait on a server.
+async fn gateway_with(file: &str) -> (Gateway, PathBuf) {
+    let setup = Setup::new();
+    let path = setup.directory().join(file);
+    fs::copy(guests::HOSTILE, &path).expect("a copy");
+    let plugin = Client::wasm("guest", &path).tools(&["server-wait_for"]);
+    let gateway = setup.client(plugin).client(misbehaving("server", [])).serve_connected().await;
+    (gateway, path)
+}
+
+#[tokio::test]
+async fn a_reload_swaps_the_plugin_while_a_call_in_flight_ends_on_the_old_one() {
+    let (gateway, path) = gateway_with("guest.wasm").await;
+    let before = gateway.client("guest").await.expect("it is listed");
+    let gate = gateway.directory().join("gate");
+    let relay = json!({"tool": "server-wait_for", "arguments": {"file": gate}});
+    let call = async { gateway.execute("guest-relay", &relay).await.content() };
+    let meanwhile = async {
+        let waiting = gate.with_extension("waiting");
+        wait::until("the call to be in flight", async || waiting.exists().then_some(())).await;
+        replace(&path, &poisoned());
+        let (status, body) = reload(&gateway, "guest").await;
+        // The gateway watches the file too, and may have been first.
+        assert_eq!((status, &body["status"]), (200, &json!("success")), "{body}");
+        let after = gateway.client("guest").await.expect("it is listed");
+        assert_eq!(description_of_ok(&after), Some("Answers at once.\u{200b}"));
+        assert_ne!(after["plugin"]["digest"], before["plugin"]["digest"], "{after:#}");
+        assert!(after["tools"].as_array().expect("a list").iter().any(|tool| tool["name"] == "steal"), "{after:#}");
+        assert_eq!(gateway.execute("guest-ok", &json!({})).await.content(), "ok");
+        fs::write(&gate, "").expect("a file");
+    };
+    let (answer, ()) = tokio::join!(call, meanwhile);
+    assert_eq!(answer, "it is there");
+    assert_eq!(reload(&gateway, "guest").await, (200, json!({"status": "success", "changed": false})));
+    gateway.sandbox_is_empty().await;
+}
+
+#[tokio::test]
+async fn a_reload_that_fails_says_why_and_leaves_what_was_there() {
+    let (gateway, path) = gateway_with("guest.wasm").await;
+    replace(&path, b"this is a text");
+    let (status, body) = reload(&gateway, "guest").await;
+    assert_eq!(status, 422, "{body}");
+    assert!(body["error"]["message"].as_str().is_some_and(|message| message.contains("not a WebAssembly component")), "{body}");
+    let asking = component::with_manifest(guests::HOSTILE, "asking", &json!({"clocks": {"reason": "Dates."}}));
+    replace(&path, &asking);
+    let (status, body) = reload(&gateway, "guest").await;
+    assert_eq!(status, 409, "{body}");
+    assert!(body["error"]["message"].as_str().is_some_and(|message| message.contains("clocks")), "{body}");
+    let client = gateway.client("guest").await.expect("it is listed");
+    assert_eq!((&client["state"], description_of_ok(&client)), (&json!("connected"), Some("Answers at once.")), "{client:#}");
+    assert_eq!(gateway.execute("guest-ok", &json!({})).await.content(), "ok");
+    assert_eq!(reload(&gateway, "nobody").await.0, 404);
+    assert_eq!(reload(&gateway, "server").await.0, 404, "a server is no plugin");
+}
+
+#[tokio::test]
+async fn what_no_watching_would_show_is_loaded_by_request_and_by_sighup() {
+    let (gateway, path) = gateway_with("guest.wasm").await;
+    change_silently(&path);
+    assert_eq!(reload(&gateway, "guest").await, (200, json!({"status": "success", "changed": true})));
+    let is_changed = async |text: &str| {
+        let client = gateway.client("guest").await?;
+        (description_of_ok(&client)? == text).then_some(())
+    };
+    assert!(is_changed("Answers at onze.").await.is_some());
+    replace(&path, &fs::read(guests::HOSTILE).expect("the component"));
+    wait::until("the file to be noticed", async || is_changed("Answers at once.").await).await;
+    change_silently(&path);
+    kill_process(gateway.pid(), Signal::HUP).expect("it runs");
+    wait::until("SIGHUP to load it", async || is_changed("Answers at onze.").await).await;
+}
+
+#[tokio::test]
+async fn the_holder_of_a_key_does_not_reload() {
+    let key = "sk-bf-0123456789abcdef";
+    let setup = Setup::new().client(Client::wasm("guest", guests::HOSTILE)).key("ann", key, &[("guest", &["*"])]);
+    let gateway = setup.serve().await;
+    let path = "/api/mcp/client/guest/reload";
+    for headers in [&[][..], &[("x-bf-vk", key)]] {
+        let request = gateway.request(reqwest::Method::POST, path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let reply = airlock_tests::Reply::of(request).await;
+        assert_eq!((reply.status, reply.code()), (403, "operator_only"), "{}", reply.text);
+    }
+}

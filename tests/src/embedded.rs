@@ -1,0 +1,114 @@
+//! The gateway in this process, for what only a caller in Rust sees: fuel, the pool's metrics, each poll of a call.
+
+use airlock::{
+    Gateway,
+    catalog::{CallError, Content, State, ToolOutput},
+    config::Config,
+    door::{Admitted, Caller, Origin},
+    gateway::Builder,
+    sandbox::{Settings, Usage},
+};
+
+use crate::{Setup, wait};
+
+/// Nothing of the pool is in use.
+const EMPTY: Usage = Usage { instances: 0, memories: 0, tables: 0, stacks: 0 };
+
+/// A gateway that was started from a configuration and does not serve.
+pub struct Embedded {
+    gateway: Gateway,
+    // The components lie in its directory.
+    _setup: Setup,
+}
+
+/// How one call ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The answer.
+    pub answer: Result<ToolOutput, CallError>,
+    /// Fuel that it burnt, host calls included; none if no guest ran.
+    pub fuel: Option<u64>,
+}
+
+impl Ended {
+    /// The text of a good answer, or the code of the error.
+    pub fn text(&self) -> &str {
+        match &self.answer {
+            Ok(output) => output.content.iter().find_map(text_of).unwrap_or_default(),
+            Err(error) => error.code(),
+        }
+    }
+}
+
+fn text_of(part: &Content) -> Option<&str> {
+    match part {
+        Content::Text { text } => Some(text),
+        _ => None,
+    }
+}
+
+impl Embedded {
+    /// Starts a gateway.
+    pub async fn start(setup: Setup) -> Self {
+        Self::with(setup, |_| {}, |builder| builder).await
+    }
+
+    /// Starts a gateway whose sandbox is set up otherwise, or that has tools of the embedding program.
+    pub async fn with(setup: Setup, sandbox: impl FnOnce(&mut Settings), build: impl FnOnce(Builder) -> Builder) -> Self {
+        let mut config = Config::load(&setup.write()).expect("the configuration is valid");
+        sandbox(&mut config.sandbox);
+        let gateway = build(Gateway::builder(config)).start().await.expect("the gateway starts");
+        Self { gateway, _setup: setup }
+    }
+
+    /// The gateway itself.
+    pub fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    /// Somebody who may call every tool.
+    pub fn caller(&self) -> Caller {
+        self.gateway.caller(Origin::Caller)
+    }
+
+    /// A call that has not begun.
+    pub fn admit(&self, tool: &str, arguments: &str) -> Admitted {
+        self.caller().admit(tool, arguments).unwrap_or_else(|error| panic!("{tool}: {error}"))
+    }
+
+    /// Runs one call.
+    pub async fn call(&self, tool: &str, arguments: &str) -> Ended {
+        let caller = self.caller();
+        let answer = match caller.admit(tool, arguments) {
+            Ok(admitted) => admitted.run().await,
+            Err(error) => Err(error),
+        };
+        let fuel = caller.ledger().records().first().and_then(|record| record.fuel);
+        Ended { answer, fuel }
+    }
+
+    /// Why a source of tools could not be loaded, all of the reason; none if it was.
+    pub fn failure(&self, client: &str) -> Option<String> {
+        let snapshot = self.gateway.catalog().snapshot();
+        let client = snapshot.clients().find(|known| known.name.as_str() == client).expect("it is configured");
+        match &client.state {
+            State::Failed { reason } => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing of the pool is in use.
+    pub fn is_empty(&self) -> bool {
+        self.gateway.sandbox().usage().is_none_or(|usage| usage == EMPTY)
+    }
+
+    /// Waits until no guest lives. A dropped call's nested calls are aborted, which takes their tasks a turn.
+    pub async fn emptied(&self) {
+        wait::until("the pool of sandboxes to be empty", async || self.is_empty().then_some(())).await;
+    }
+
+    /// Stops what the gateway keeps running.
+    pub async fn stop(self) {
+        self.gateway.stop().await;
+    }
+}

@@ -1,0 +1,131 @@
+//! What guests must not get away with: each misdeed with the limits that it runs under and the code that it must end with.
+//!
+//! The test `hostile` and the program `make hostile` both go through the list. A new misdeed is a new line in one of the
+//! files below; plugins written as text are the rule, because they can lie about anything.
+
+mod calls;
+mod compiled;
+mod lies;
+mod limits;
+mod stores;
+
+use serde_json::{Value, json};
+
+use crate::{Client, Setup, guests, wat::Text};
+
+/// One misdeed.
+#[derive(Clone, Copy)]
+pub struct Misdeed {
+    /// Name of the source of tools that it becomes.
+    pub name: &'static str,
+    /// What the guest does, as the end of "a guest that …".
+    pub does: &'static str,
+    /// The guest.
+    pub guest: Guest,
+    /// Limits other than the defaults, as the configuration has them.
+    pub limits: &'static [(&'static str, Limit)],
+    /// What it is lent, as the configuration has it: JSON, or nothing.
+    pub grants: &'static str,
+    /// What it must end with: any of these codes.
+    pub ends_with: &'static [&'static str],
+}
+
+/// Who does it.
+#[derive(Clone, Copy)]
+pub enum Guest {
+    /// A tool of `tests/guests/hostile`, with arguments.
+    Compiled(&'static str, &'static str),
+    /// A plugin written as text.
+    Written(Text),
+}
+
+/// A value of the configuration.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    /// A number.
+    Count(u64),
+    /// A duration or a size.
+    Text(&'static str),
+}
+
+/// Fuel that burns in a fraction of the default CPU time even where many programs share one core, so that it is known
+/// which of the two ends a guest.
+const LITTLE_FUEL: (&str, Limit) = ("fuel", Limit::Count(50_000_000));
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = Misdeed> + Clone {
+    [compiled::ALL, limits::ALL, lies::ALL, calls::ALL, stores::ALL].into_iter().flatten().copied()
+}
+
+impl Misdeed {
+    const fn written(name: &'static str, does: &'static str, guest: Text, ends_with: &'static [&'static str]) -> Self {
+        Self { name, does, guest: Guest::Written(guest), limits: &[], grants: "", ends_with }
+    }
+
+    const fn within(self, limits: &'static [(&'static str, Limit)]) -> Self {
+        Self { limits, ..self }
+    }
+
+    const fn lent(self, grants: &'static str) -> Self {
+        Self { grants, ..self }
+    }
+
+    /// Full name of its tool.
+    pub fn tool(&self) -> String {
+        match self.guest {
+            Guest::Compiled(tool, _) => format!("{}-{tool}", self.name),
+            Guest::Written(_) => format!("{}-run", self.name),
+        }
+    }
+
+    /// The arguments to call it with.
+    pub fn arguments(&self) -> &'static str {
+        match self.guest {
+            Guest::Compiled(_, arguments) => arguments,
+            Guest::Written(_) => "{}",
+        }
+    }
+
+    /// Its limits in a few words.
+    pub fn limit(&self) -> String {
+        let limit = |(name, value): &(&str, Limit)| match value {
+            Limit::Count(count) => format!("{name} {count}"),
+            Limit::Text(text) => format!("{name} {text}"),
+        };
+        if self.limits.is_empty() { "defaults".into() } else { self.limits.iter().map(limit).collect::<Vec<_>>().join(", ") }
+    }
+
+    /// The source of tools that it becomes.
+    pub fn client(&self, setup: &Setup) -> Client {
+        let client = match &self.guest {
+            Guest::Compiled(..) => Client::wasm(self.name, guests::HOSTILE),
+            Guest::Written(text) => Client::text(setup, self.name, text),
+        };
+        // Limits above the defaults need the higher ceiling; one for all, so that no line has to say so.
+        let limits = self.limits.iter().fold(client.trusted(), |client, (name, value)| {
+            let value: Value = match value {
+                Limit::Count(count) => json!(count),
+                Limit::Text(text) => json!(text),
+            };
+            client.limit(name, value)
+        });
+        if self.grants.is_empty() {
+            return limits;
+        }
+        let grants: Value = serde_json::from_str(self.grants).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        limits.set("/wasm_config/grants", grants)
+    }
+
+    /// Whether a call ended as it must.
+    pub fn is_stopped_by(&self, code: &str) -> bool {
+        self.ends_with.contains(&code)
+    }
+}
+
+/// Adds every misdeed to a configuration.
+pub fn configure(setup: Setup) -> Setup {
+    all().fold(setup, |setup, misdeed| {
+        let client = misdeed.client(&setup);
+        setup.client(client)
+    })
+}

@@ -1,0 +1,45 @@
+//! Guests compiled from Rust: ordinary code that does too much of something.
+
+use super::{
+    Guest::Compiled,
+    LITTLE_FUEL,
+    Limit::{Count, Text},
+    Misdeed,
+};
+
+const fn misdeed(
+    name: &'static str,
+    does: &'static str,
+    tool: &'static str,
+    arguments: &'static str,
+    ends_with: &'static [&'static str],
+) -> Misdeed {
+    Misdeed { name, does, guest: Compiled(tool, arguments), limits: &[], grants: "", ends_with }
+}
+
+/// More than any of these guests burns before something else ends it.
+const MUCH_FUEL: (&str, super::Limit) = ("fuel", Count(900_000_000_000));
+
+pub(super) const ALL: &[Misdeed] = &[
+    misdeed("spin_fuel", "computes for ever, with little fuel", "spin", "{}", &["out_of_fuel"]).within(&[LITTLE_FUEL]),
+    misdeed("spin_cpu", "computes for ever, with 50 ms of CPU time", "spin", "{}", &["cpu_time"])
+        .within(&[MUCH_FUEL, ("cpu_time", Text("50ms"))]),
+    misdeed("spin_deadline", "computes for ever, with 50 ms until its deadline", "spin", "{}", &["deadline"]).within(&[
+        MUCH_FUEL,
+        ("cpu_time", Text("10s")),
+        ("deadline", Text("50ms")),
+    ]),
+    misdeed("hoard", "takes memory until there is no more", "hoard", "{}", &["memory"]),
+    misdeed("recurse", "recurses without an end", "recurse", "{}", &["stack_overflow"]),
+    misdeed("panic", "panics", "trap", "{}", &["trap"]),
+    misdeed("huge_result", "answers with 2 MiB", "huge_result", r#"{"bytes":2097152}"#, &["result_too_large"]),
+    misdeed("flood_host", "asks the host without an end", "flood_host", r#"{"times":4000000}"#, &["budget"]),
+    misdeed(
+        "flood_calls",
+        "calls a good tool without an end",
+        "flood_calls",
+        r#"{"tool":"flood_calls-ok","times":4000000}"#,
+        &["budget"],
+    )
+    .lent(r#"{"tools":["flood_calls-ok"]}"#),
+];

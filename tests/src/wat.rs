@@ -1,0 +1,273 @@
+//! Plugins written as text, for what no compiler would make: answers that lie about where they are, more memories than one,
+//! destructors that trap. [`Text`] holds what a test wants to write itself; the rest of a plugin of the contract is here.
+//!
+//! The component has two core modules. `$lib` owns the memory, its allocator and the answer `ok`; the host copies into and out
+//! of it. `$guest` has the misdeed. They are two because the host's functions need the memory before the guest can import them.
+
+use std::fmt::Write as _;
+
+/// The parts of a plugin that differ. What is left empty is left out.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    /// Pages of the memory at the start, 64 KiB each.
+    pub pages: u32,
+    /// More for the component, after `$lib`: types, imports, other core instances.
+    pub component: &'static str,
+    /// More exports of the instance that the guest imports as `host`.
+    pub host: &'static str,
+    /// Imports of the guest beside those that every guest has.
+    pub imports: &'static str,
+    /// More for `$lib`, which is there before any resource type.
+    pub library: &'static str,
+    /// More for the guest: functions, data, a start function.
+    pub items: &'static str,
+    /// Instructions that leave the address of an answer; locals `$name`, `$name_length`, `$arguments`, `$arguments_length`
+    /// and `$context` are there, and `$i` and `$j` for itself.
+    pub run: &'static str,
+    /// More options of the lifted `invoke`.
+    pub lift: &'static str,
+    /// The function of `$lib` that finds room for what the host copies in for `invoke`.
+    pub realloc: &'static str,
+    /// The tools as the component embeds them; none embedded if empty.
+    pub tools: &'static str,
+    /// Instructions that leave the address of what `describe` answers.
+    pub describe: &'static str,
+}
+
+/// One tool, `run`, with any arguments.
+pub const ONE_TOOL: &str =
+    r#"{"schema":"airlock.tools/1","tools":[{"name":"run","description":"Misbehaves.","inputSchema":{"type":"object"}}]}"#;
+
+/// A plugin with one tool, `run`, which answers `ok`.
+pub const WELL_BEHAVED: Text = Text {
+    pages: 2,
+    component: "",
+    host: "",
+    imports: "",
+    library: "",
+    items: "",
+    run: "(call $ok)",
+    lift: "",
+    realloc: "realloc",
+    tools: ONE_TOOL,
+    describe: "unreachable",
+};
+
+impl Text {
+    /// A plugin whose only tool runs these instructions.
+    pub const fn run(run: &'static str) -> Self {
+        Self { run, ..WELL_BEHAVED }
+    }
+
+    /// The component as text.
+    pub fn text(&self) -> String {
+        let mut text = format!("(component\n{TYPES}");
+        let Self { pages, component, host, imports, library, items, run, lift, realloc, tools, describe } = self;
+        // Writing to a String cannot fail.
+        let _ = write!(text, "(core module $lib_module (memory (export \"memory\") {pages})\n{LIBRARY}\n{library})\n");
+        let _ = write!(text, "(core instance $lib (instantiate $lib_module))\n{ALIASES}\n{component}\n{LOWERED}\n{host})\n");
+        let _ = write!(text, "(core module $guest_module\n{IMPORTS}\n{imports}\n{ANSWERS}\n{items}\n");
+        let _ = write!(text, "(func $run {PARAMETERS} (result i32) (local $i i32) (local $j i32)\n{run})\n{INVOKE}\n");
+        let _ = write!(
+            text,
+            "(func (export \"describe\") (result i32)\n{describe}))\n{LIFTED} (realloc (core func $lib \"{realloc}\")) {lift})\n{EXPORTED}\n"
+        );
+        if !tools.is_empty() {
+            let tools = tools.replace('\\', "\\\\").replace('"', "\\\"");
+            let _ = writeln!(text, "(@custom \"airlock:tools\" \"{tools}\")");
+        }
+        text.push(')');
+        text
+    }
+
+    /// The component.
+    ///
+    /// # Panics
+    ///
+    /// If the text is none.
+    pub fn component(&self) -> Vec<u8> {
+        let text = self.text();
+        wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+}
+
+/// The contract's types, named as the component model wants everything that an export mentions, and what the host lends.
+const TYPES: &str = r#"
+(type $types (instance
+  (type $annotations_ (record (field "read-only" (option bool)) (field "destructive" (option bool))
+    (field "idempotent" (option bool)) (field "open-world" (option bool))))
+  (export "tool-annotations" (type $annotations (eq $annotations_)))
+  (type $descriptor_ (record (field "name" string) (field "title" (option string)) (field "description" string)
+    (field "input-schema" string) (field "output-schema" (option string)) (field "annotations" $annotations)
+    (field "meta" (option string))))
+  (export "tool-descriptor" (type $descriptor (eq $descriptor_)))
+  (type $text_ (record (field "text" string) (field "mime-type" (option string))))
+  (export "text-part" (type $text (eq $text_)))
+  (type $blob_ (record (field "data" (list u8)) (field "mime-type" string)))
+  (export "blob-part" (type $blob (eq $blob_)))
+  (type $link_ (record (field "uri" string) (field "name" (option string)) (field "mime-type" (option string))))
+  (export "link-part" (type $link (eq $link_)))
+  (type $embedded_ (record (field "uri" string) (field "mime-type" (option string)) (field "data" (list u8))
+    (field "is-text" bool)))
+  (export "embedded-part" (type $embedded (eq $embedded_)))
+  (type $content_ (variant (case "text" $text) (case "image" $blob) (case "audio" $blob) (case "resource-link" $link)
+    (case "embedded" $embedded)))
+  (export "content" (type $content (eq $content_)))
+  (type $output_ (record (field "content" (list $content)) (field "structured" (option string)) (field "meta" (option string))))
+  (export "tool-output" (type $output (eq $output_)))
+  (type $kind_ (enum "invalid-input" "not-found" "denied" "auth-required" "rate-limited" "unavailable" "timeout" "cancelled"
+    "too-large" "internal"))
+  (export "error-kind" (type $kind (eq $kind_)))
+  (type $error_ (record (field "kind" $kind) (field "code" (option string)) (field "message" string)
+    (field "retry-after-ms" (option u64)) (field "details" (option string))))
+  (export "tool-error" (type $error (eq $error_)))))
+(import "airlock:types/types@0.1.0" (instance $types (type $types)))
+(alias export $types "content" (type $content))
+(alias export $types "tool-descriptor" (type $descriptor))
+(alias export $types "tool-output" (type $output))
+(alias export $types "tool-error" (type $error))
+
+(type $log_type (instance
+  (type $level_ (enum "trace" "debug" "info" "warn" "error"))
+  (export "level" (type $level (eq $level_)))
+  (type $write (func (param "level" $level) (param "message" string) (param "fields" (list (tuple string string)))))
+  (export "write" (func (type $write)))))
+(import "airlock:host/log@0.1.0" (instance $log (type $log_type)))
+
+(type $call_type (instance
+  (alias outer 1 $content (type $content_))
+  (export "content" (type $content (eq $content_)))
+  (export "call-context" (type $context (sub resource)))
+  (type $remaining (func (param "self" (borrow $context)) (result (option u64))))
+  (export "[method]call-context.remaining-ms" (func (type $remaining)))
+  (type $progress (func (param "self" (borrow $context)) (param "done" f64) (param "total" (option f64))
+    (param "message" (option string))))
+  (export "[method]call-context.progress" (func (type $progress)))
+  (type $emit (func (param "self" (borrow $context)) (param "part" $content)))
+  (export "[method]call-context.emit" (func (type $emit)))))
+(import "airlock:host/call@0.1.0" (instance $call (type $call_type)))
+(alias export $call "call-context" (type $context))
+
+(type $tools_type (instance
+  (alias outer 1 $output (type $output_))
+  (export "tool-output" (type $output (eq $output_)))
+  (alias outer 1 $error (type $error_))
+  (export "tool-error" (type $error (eq $error_)))
+  (type $ref_ (record (field "name" string) (field "description" string)))
+  (export "tool-ref" (type $ref (eq $ref_)))
+  (type $page_ (record (field "items" (list $ref)) (field "next" (option string))))
+  (export "tool-page" (type $page (eq $page_)))
+  (type $request_ (record (field "name" string) (field "arguments" string) (field "timeout-ms" (option u64))))
+  (export "call-request" (type $request (eq $request_)))
+  (type $list (func (param "cursor" (option string)) (param "limit" u32) (result (result $page (error $error)))))
+  (export "list-tools" (func (type $list)))
+  (type $call (func (param "request" $request) (result (result $output (error $error)))))
+  (export "call" (func (type $call)))
+  (type $batch (func (param "requests" (list $request)) (result (list (result $output (error $error))))))
+  (export "call-batch" (func (type $batch)))))
+(import "airlock:host/tools@0.1.0" (instance $tools (type $tools_type)))
+"#;
+
+/// An allocator that only ever takes, from the second page on. The first has the answers and what a guest puts there.
+const LIBRARY: &str = r#"
+  (data (i32.const 0) "ok")
+  (global $top (mut i32) (i32.const 65536))
+  (func (export "realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $top) (i32.sub (local.get $align) (i32.const 1)))
+      (i32.sub (i32.const 0) (local.get $align))))
+    (global.set $top (i32.add (local.get $at) (local.get $size)))
+    (block $fits
+      (loop $grow
+        (br_if $fits (i32.le_u (global.get $top) (i32.mul (memory.size) (i32.const 65536))))
+        (br_if $grow (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))
+        unreachable))
+    (local.get $at))"#;
+
+/// What the host copies with.
+const ALIASES: &str = r#"
+(alias core export $lib "memory" (core memory $memory))
+(alias core export $lib "realloc" (core func $realloc))"#;
+
+/// The host's functions as core functions; the list is open at its end.
+const LOWERED: &str = r#"
+(core func $write (canon lower (func $log "write") (memory $memory) (realloc $realloc)))
+(core func $remaining (canon lower (func $call "[method]call-context.remaining-ms") (memory $memory)))
+(core func $progress (canon lower (func $call "[method]call-context.progress") (memory $memory)))
+(core func $emit (canon lower (func $call "[method]call-context.emit") (memory $memory)))
+(core func $list (canon lower (func $tools "list-tools") (memory $memory) (realloc $realloc)))
+(core func $call (canon lower (func $tools "call") (memory $memory) (realloc $realloc)))
+(core func $batch (canon lower (func $tools "call-batch") (memory $memory) (realloc $realloc)))
+(core func $drop (canon resource.drop $context))
+(core instance $host
+  (export "write" (func $write)) (export "remaining" (func $remaining)) (export "progress" (func $progress))
+  (export "emit" (func $emit)) (export "list" (func $list)) (export "call" (func $call)) (export "batch" (func $batch))
+  (export "drop" (func $drop))"#;
+
+/// The same functions as the guest sees them: records and variants are flat, what is more than one value goes to an address.
+const IMPORTS: &str = r#"
+  (import "lib" "memory" (memory 1))
+  ;; level, message (address, length), fields (address, length)
+  (import "host" "write" (func $write (param i32 i32 i32 i32 i32)))
+  ;; context, where to put the option
+  (import "host" "remaining" (func $remaining (param i32 i32)))
+  ;; context, done, total (tag, value), message (tag, address, length)
+  (import "host" "progress" (func $progress (param i32 f64 i32 f64 i32 i32 i32)))
+  ;; context, tag of the part, its eight values
+  (import "host" "emit" (func $emit (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  ;; cursor (tag, address, length), limit, where to put the page
+  (import "host" "list" (func $list (param i32 i32 i32 i32 i32)))
+  ;; name, arguments (address, length), timeout (tag, value), where to put the answer
+  (import "host" "call" (func $call (param i32 i32 i32 i32 i32 i64 i32)))
+  ;; requests (address, length; 40 bytes each), where to put the answers
+  (import "host" "batch" (func $batch (param i32 i32 i32)))
+  (import "host" "drop" (func $drop (param i32)))"#;
+
+/// Answers: at 64 the `result<tool-output, tool-error>`, at 128 the one part of it.
+const ANSWERS: &str = "
+  ;; A good answer of `length` parts at `at`.
+  (func $parts (param $at i32) (param $length i32) (result i32)
+    (memory.fill (i32.const 64) (i32.const 0) (i32.const 64))
+    (i32.store (i32.const 72) (local.get $at))
+    (i32.store (i32.const 76) (local.get $length))
+    (i32.const 64))
+  ;; A good answer of one text.
+  (func $text (param $at i32) (param $length i32) (result i32)
+    (memory.fill (i32.const 128) (i32.const 0) (i32.const 36))
+    (i32.store (i32.const 132) (local.get $at))
+    (i32.store (i32.const 136) (local.get $length))
+    (call $parts (i32.const 128) (i32.const 1)))
+  ;; A good answer of data alone, as JSON text.
+  (func $data (param $at i32) (param $length i32) (result i32)
+    (drop (call $parts (i32.const 0) (i32.const 0)))
+    (i32.store8 (i32.const 80) (i32.const 1))
+    (i32.store (i32.const 84) (local.get $at))
+    (i32.store (i32.const 88) (local.get $length))
+    (i32.const 64))
+  (func $ok (result i32) (call $text (i32.const 0) (i32.const 2)))";
+
+/// Parameters of `invoke`: two strings and a borrowed handle.
+const PARAMETERS: &str =
+    "(param $name i32) (param $name_length i32) (param $arguments i32) (param $arguments_length i32) (param $context i32)";
+
+/// A borrowed handle has to be given back before the answer.
+const INVOKE: &str = r#"
+  (func (export "invoke") (param i32 i32 i32 i32 i32) (result i32)
+    (call $run (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4))
+    (call $drop (local.get 4)))"#;
+
+/// The guest as functions of the contract; the options of `invoke` are open at their end.
+const LIFTED: &str = r#"
+(core instance $guest (instantiate $guest_module (with "lib" (instance $lib)) (with "host" (instance $host))))
+(type $describe (func (result (result (list $descriptor) (error string)))))
+(func $describe (type $describe)
+  (canon lift (core func $guest "describe") (memory $memory) (realloc $realloc)))
+(type $invoke (func (param "name" string) (param "arguments" string) (param "context" (borrow $context))
+  (result (result $output (error $error)))))
+(func $invoke (type $invoke)
+  (canon lift (core func $guest "invoke") (memory $memory)"#;
+
+/// The export, closed behind the options.
+const EXPORTED: &str = r#")
+(instance $plugin (export "describe" (func $describe)) (export "invoke" (func $invoke)))
+(export "airlock:plugin/tools@0.1.0" (instance $plugin))"#;
