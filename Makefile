@@ -5,6 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILD_TOOL := --manifest-path plugins/build/Cargo.toml --target-dir $(TARGET)/airlock-build
 PLUGINS := text files fetch notes unruly starlark
 STARLARK := --manifest-path plugins/starlark/Cargo.toml --target-dir $(TARGET)/starlark
+EXAMPLE := --manifest-path plugins/examples/rust/Cargo.toml --target-dir $(TARGET)/example
 
 .PHONY: help demo test bench hostile lint plugins wasm peers
 
@@ -32,10 +33,12 @@ lint: wasm ## checks format and lints; a warning is an error
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path plugins/build/Cargo.toml
 	cargo fmt --check --manifest-path plugins/starlark/Cargo.toml
+	cargo fmt --check --manifest-path plugins/examples/rust/Cargo.toml
 	cargo fmt --check --manifest-path tests/benches/native_script/Cargo.toml
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy $(BUILD_TOOL) --all-targets -- -D warnings
 	cargo clippy $(STARLARK) --all-targets -- -D warnings
+	cargo clippy $(EXAMPLE) --all-targets -- -D warnings
 
 plugins: wasm ## builds each first-party component to target/plugins/<name>.wasm
 	@echo "plugins: building $(PLUGINS)"
@@ -46,5 +49,5 @@ wasm: ## makes sure that Rust can compile to WebAssembly
 	@echo "wasm: looking for the WebAssembly targets"
 	@plugins/wasm-toolchain.sh >/dev/null
 
-peers: ## installs the real MCP servers and the OpenAI client into .cache/peers
+peers: ## installs the real MCP servers, the OpenAI client and the compilers of plugins into .cache/peers
 	@tests/peers/install

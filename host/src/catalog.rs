@@ -19,6 +19,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 pub(crate) use self::tool::cut;
@@ -41,6 +42,12 @@ pub trait Provider: Send + Sync + 'static {
     /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped, an upstream server is
     /// told.
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
+
+    /// What an operator is shown of it beside the client's state, as members of the client's entry in the administrative API:
+    /// whether its calls are let through, for example. Cheap, and without secrets.
+    fn status(&self) -> Map<String, Value> {
+        Map::new()
+    }
 }
 
 /// A source of tools as it is right now.

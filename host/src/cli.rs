@@ -5,6 +5,7 @@
 
 mod call;
 mod check;
+mod compile;
 mod demo;
 mod input;
 mod output;
@@ -23,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     config::environment,
+    sandbox::COMPILE_COMMAND,
     telemetry::{self, LogFormat},
 };
 
@@ -54,6 +56,9 @@ enum Command {
     /// The MCP server that the demo starts.
     #[command(hide = true)]
     DemoMcpServer,
+    /// The compiler that the gateway starts for a component.
+    #[command(name = COMPILE_COMMAND, hide = true)]
+    CompileComponent(compile::Args),
     Tools(tools::Args),
     Call(call::Args),
     Run(run::Args),
@@ -97,6 +102,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Done> {
+    // Before there are threads: it limits what the process may use.
+    if let Command::CompileComponent(args) = &cli.command {
+        return Ok(compile::run(args));
+    }
     telemetry::init(cli.log_format, environment(telemetry::FILTER_VARIABLE).as_deref(), cli.command.log_filter())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(cli.command.run())
@@ -108,6 +117,7 @@ impl Command {
             Self::Serve(args) => serve::run(&args).await,
             Self::Demo(args) => demo::run(&args).await,
             Self::DemoMcpServer => demo::mcp_server().await,
+            Self::CompileComponent(args) => Ok(compile::run(&args)),
             Self::Tools(args) => tools::run(&args).await,
             Self::Call(args) => call::run(&args).await,
             Self::Run(args) => run::run(&args).await,
@@ -134,7 +144,7 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Check(args) => args.json,
             Self::Plugin(args) => args.wants_json(),
-            Self::Serve(_) | Self::DemoMcpServer | Self::Schema(_) => false,
+            Self::Serve(_) | Self::DemoMcpServer | Self::CompileComponent(_) | Self::Schema(_) => false,
         }
     }
 }

@@ -9,6 +9,7 @@ mod address;
 mod client;
 mod credential;
 mod error;
+mod exchange;
 mod headers;
 mod hop;
 mod message;
@@ -70,7 +71,7 @@ impl Egress {
 
     /// Joins what one caller may send. `caller` is its name in the operator's log.
     pub fn outlet(&self, caller: &str, policy: impl Into<Arc<Policy>>, credentials: impl Into<Arc<Credentials>>) -> Outlet {
-        Outlet { shared: self.0.clone(), caller: caller.into(), policy: policy.into(), credentials: credentials.into() }
+        Outlet::new(&self.0, caller, policy.into(), credentials.into())
     }
 }
 

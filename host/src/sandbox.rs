@@ -7,6 +7,8 @@
 
 mod admission;
 mod cache;
+mod circuit;
+mod compile;
 mod contract;
 mod embed;
 mod engine;
@@ -18,6 +20,7 @@ mod instance;
 mod limits;
 mod memory;
 mod outcome;
+mod plain;
 mod plugin;
 mod schemas;
 mod script;
@@ -27,26 +30,27 @@ mod wasi;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tracing::{info, warn};
-use wasmtime::{
-    Engine, Store,
-    component::{Component, Linker},
-};
+use tracing::warn;
+use wasmtime::{Engine, Store, component::Linker};
 
+pub(crate) use self::compile::{COMPILE_COMMAND, Job as CompileJob, compile_component};
 use self::{
     admission::Admission,
     cache::CodeCache,
+    compile::Compiler,
     instance::{Start, State},
     memory::MemoryBudget,
 };
 pub use self::{
+    compile::Compiling,
     engine::MAX_MEMORY_BYTES,
     executor::Executor,
     grants::{Access, Denied, Directory, Grants, Lender, Quota, Store as KvStore},
     limits::Limits,
+    plain::BadComponent,
     plugin::Plugin,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
 };
@@ -73,11 +77,13 @@ pub struct Settings {
     pub process_memory_bytes: usize,
     /// Where compiled code is kept; nowhere without it.
     pub cache: Option<PathBuf>,
+    /// How components are compiled.
+    pub compiling: Compiling,
 }
 
 impl Settings {
     /// What suits a gateway on a small machine: 64 instances at each of four depths, 1,000 waiting callers for 5 s,
-    /// 4 GiB of guest memory.
+    /// 4 GiB of guest memory; components are compiled in this process.
     pub fn new(cache: Option<PathBuf>) -> Self {
         Self {
             instances_per_depth: 64,
@@ -86,6 +92,7 @@ impl Settings {
             queue_wait: Duration::from_secs(5),
             process_memory_bytes: 4 << 30,
             cache,
+            compiling: Compiling::in_process(),
         }
     }
 }
@@ -107,6 +114,16 @@ pub enum LoadError {
     TooLarge {
         /// Its size.
         found: usize,
+    },
+    /// It has more of something than is compiled.
+    #[error("the component has {found} {what}, the limit is {limit}")]
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// How much it has.
+        found: u64,
+        /// How much it may have.
+        limit: u64,
     },
     /// It is something else.
     #[error("not a WebAssembly component: {0}")]
@@ -140,6 +157,9 @@ pub enum LoadError {
         #[source]
         cause: Cause,
     },
+    /// It exports no plugin contract, and its functions are no tools either.
+    #[error("the component is no set of tools")]
+    Plain(#[source] BadComponent),
     /// Its embedded descriptors cannot be read.
     #[error("the tool descriptors cannot be read")]
     Descriptors(#[source] Cause),
@@ -215,9 +235,7 @@ struct Inner {
     executor_linker: Linker<State>,
     admission: Admission,
     memory: Arc<MemoryBudget>,
-    cache: Option<CodeCache>,
-    /// Compiling takes every core it gets; one at a time is as fast and keeps its memory bounded.
-    compiling: Arc<tokio::sync::Mutex<()>>,
+    compiler: Compiler,
 }
 
 impl Sandbox {
@@ -236,18 +254,18 @@ impl Sandbox {
             executor_linker: link(executor::linker(&engine))?,
             admission: Admission::new(settings.depths.max(1), settings.instances_per_depth, settings.queue, settings.queue_wait),
             memory: MemoryBudget::new(settings.process_memory_bytes),
-            cache,
-            compiling: Arc::default(),
+            compiler: Compiler::new(engine.clone(), cache, settings.compiling.clone()),
             engine,
         })))
     }
 
     /// Whether `wasm` was compiled before, so that loading it takes no time.
     pub fn is_compiled(&self, wasm: &[u8]) -> bool {
-        self.0.cache.as_ref().is_some_and(|cache| cache.holds(&self.0.engine, &embed::code(wasm)))
+        self.0.compiler.is_compiled(wasm)
     }
 
-    /// Compiles and links a plugin for `client`, with what it is granted of what the `lender` has.
+    /// Compiles and links a plugin for `client`, with what it is granted of what the `lender` has. A plain component is one too:
+    /// its functions are the tools.
     pub async fn plugin(
         &self,
         client: &ClientName,
@@ -256,13 +274,13 @@ impl Sandbox {
         limits: Limits,
         lender: Lender,
     ) -> Result<Plugin, LoadError> {
-        let component = self.component(wasm).await?;
-        Plugin::new(self.clone(), client.clone(), &component, grants, limits, lender)
+        let component = self.0.compiler.component(wasm.clone()).await?;
+        Plugin::new(self.clone(), client.clone(), &component, &wasm, grants, limits, lender)
     }
 
     /// Compiles and links a script executor.
     pub async fn executor(&self, wasm: Arc<[u8]>, limits: Limits) -> Result<Executor, LoadError> {
-        let component = self.component(wasm).await?;
+        let component = self.0.compiler.component(wasm).await?;
         Executor::new(self.clone(), &component, limits)
     }
 
@@ -277,50 +295,13 @@ impl Sandbox {
         })
     }
 
-    async fn component(&self, wasm: Arc<[u8]>) -> Result<Component, LoadError> {
-        if wasm.len() > MAX_COMPONENT_BYTES {
-            return Err(LoadError::TooLarge { found: wasm.len() });
-        }
-        if Engine::detect_precompiled(&wasm).is_some() {
-            return Err(LoadError::NotAComponent("it holds native code, which is never loaded from outside".into()));
-        }
-        let turn = self.0.compiling.clone().lock_owned().await;
-        let sandbox = self.clone();
-        // The turn goes along: compiling goes on when nobody waits for it any more.
-        let compile = move || {
-            let _turn = turn;
-            sandbox.compile(&wasm)
-        };
-        let compiled = tokio::task::spawn_blocking(compile).await;
-        compiled.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
-    }
-
-    fn compile(&self, wasm: &[u8]) -> Result<Component, LoadError> {
-        let Inner { engine, cache, .. } = &*self.0;
-        let wasm = &*embed::code(wasm);
-        if let Some(component) = cache.as_ref().and_then(|cache| cache.load(engine, wasm)) {
-            return Ok(component);
-        }
-        let started = Instant::now();
-        let native = engine.precompile_component(wasm).map_err(|error| LoadError::Compile(error.into()))?;
-        info!(wasm_bytes = wasm.len(), native_bytes = native.len(), elapsed = ?started.elapsed(), "compiled a component");
-        if let Some(cache) = cache {
-            match cache.store(engine, wasm, &native) {
-                Ok(()) => {
-                    if let Some(component) = cache.load(engine, wasm) {
-                        return Ok(component);
-                    }
-                }
-                Err(error) => warn!(%error, "compiled code is not kept"),
-            }
-        }
-        #[expect(unsafe_code, reason = "these bytes came from the engine's own serializer, three statements ago")]
-        let component = unsafe { Component::deserialize(engine, &native) };
-        component.map_err(|error| LoadError::Compile(error.into()))
+    /// Room for one plugin.
+    fn share(&self) -> Admission {
+        self.0.admission.share()
     }
 
     fn cache_directory(&self) -> Option<&Path> {
-        self.0.cache.as_ref().map(CodeCache::directory)
+        self.0.compiler.cache().map(CodeCache::directory)
     }
 
     fn plugin_linker(&self) -> &Linker<State> {

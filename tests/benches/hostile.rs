@@ -1,8 +1,12 @@
 //! Runs every hostile guest beside a good neighbour in one gateway, and prints how each was stopped and what the neighbour felt.
 //!
-//! `make hostile` runs it; `--json` prints one document instead of a table. It ends with 1 if a guest was not stopped as it
-//! must be, a neighbour's call failed, or anything of a guest stayed behind, so that it can be a check. Times are of this
-//! machine and this minute, which is why the neighbour is measured alone first, in the same process.
+//! `make hostile` runs it; `--json` prints one document instead of tables. It ends with 1 if a guest was not stopped as it
+//! must be, a neighbour's call failed, a component was loaded that must not be, or anything of a guest stayed behind, so that
+//! it can be a check. Times are of this machine and this minute, which is why the neighbour is measured alone first, in the
+//! same process.
+//!
+//! A guest is called again until enough was seen of the neighbour. One that crashes, or has to be stopped, is called five
+//! times: then its circuit opens.
 
 use std::{
     env, fs,
@@ -15,12 +19,13 @@ use std::{
 };
 
 use airlock::{
-    catalog::CallError,
+    catalog::{CallError, ClientName},
     door::{Admitted, Caller, Origin},
+    sandbox::{Compiling, Grants, Lender, Limits, Sandbox, Settings},
 };
 use airlock_tests::{
-    Client, Embedded, Setup, guests,
-    misdeeds::{self, Misdeed},
+    Client, Embedded, Setup, binary, guests,
+    misdeeds::{self, Misdeed, Unloadable, slow, unloadable},
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -28,6 +33,11 @@ use tokio::task::JoinHandle;
 
 /// Hostile calls at once in the last row.
 const CROWD: usize = 200;
+/// What a call ends with whose plugin has failed too often.
+const CIRCUIT_OPEN: &str = "circuit_open";
+const FAILURES_TO_OPEN: usize = 5;
+/// Characters of a reason in the table.
+const MAX_REASON: usize = 110;
 
 fn main() -> ExitCode {
     // `cargo test` runs benchmarks too, to see that they do not break; it passes no `--bench`.
@@ -91,26 +101,54 @@ struct Report {
     cores: usize,
     alone: Fared,
     rows: Vec<Row>,
+    refusals: Vec<Refusal>,
     is_empty: bool,
 }
 
+/// One component that must not be loaded.
+struct Refusal {
+    name: String,
+    does: String,
+    as_it_must: bool,
+    reason: String,
+    took: Duration,
+}
+
 async fn report(effort: Effort) -> Report {
-    let gateway = Embedded::start(misdeeds::configure(Setup::new().client(Client::wasm("good", guests::TEXT)))).await;
-    let neighbour = Neighbour::start(&gateway);
+    let (gateway, neighbour) = start().await;
     neighbour.answers(effort.alone, Duration::from_mins(1)).await;
     let alone = neighbour.take();
     let mut rows = Vec::new();
     for misdeed in misdeeds::all() {
         rows.push(beside(&gateway, &neighbour, &misdeed, effort).await);
     }
+    let mut is_empty = end(gateway, neighbour).await;
+    // Another one, whose circuits are all closed.
+    let (gateway, neighbour) = start().await;
+    neighbour.answers(effort.beside, Duration::from_mins(1)).await;
+    neighbour.take();
     rows.push(crowd(&gateway, &neighbour, effort.crowd).await);
+    is_empty &= end(gateway, neighbour).await;
+    let refusals = refusals().await;
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    Report { load: load.split(' ').take(3).collect::<Vec<_>>().join(" "), cores, alone, rows, refusals, is_empty }
+}
+
+/// A gateway with all guests, and the neighbour at work in it.
+async fn start() -> (Embedded, Neighbour) {
+    let gateway = Embedded::start(misdeeds::configure(Setup::new().client(Client::wasm("good", guests::TEXT)))).await;
+    let neighbour = Neighbour::start(&gateway);
+    (gateway, neighbour)
+}
+
+/// Ends them; whether nothing stayed behind.
+async fn end(gateway: Embedded, neighbour: Neighbour) -> bool {
     neighbour.stop().await;
     gateway.emptied().await;
     let is_empty = gateway.is_empty();
     gateway.stop().await;
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    Report { load: load.split(' ').take(3).collect::<Vec<_>>().join(" "), cores, alone, rows, is_empty }
+    is_empty
 }
 
 /// Runs one guest again and again until enough was seen of the neighbour.
@@ -129,9 +167,12 @@ async fn beside(gateway: &Embedded, neighbour: &Neighbour, misdeed: &Misdeed, ef
         rss_before,
         rss_after: rss_before,
     };
+    let arguments = misdeed.arguments();
     while row.runs == 0 || (neighbour.seen() < effort.beside && began.elapsed() < effort.at_most) {
-        let call = gateway.caller().admit(&misdeed.tool(), misdeed.arguments());
-        let (code, took) = ended(call).await;
+        let (code, took) = ended(gateway.caller().admit(&misdeed.tool(), &arguments)).await;
+        if code == CIRCUIT_OPEN && row.runs == FAILURES_TO_OPEN {
+            break;
+        }
         row.see(misdeed.is_stopped_by(&code), code, took);
     }
     row.neighbour = neighbour.take();
@@ -139,12 +180,12 @@ async fn beside(gateway: &Embedded, neighbour: &Neighbour, misdeed: &Misdeed, ef
     row
 }
 
-/// Runs every guest several times, all of them at once. There are more of them than the pool has room for.
+/// Runs every guest a few times, all of them at once. There are more of them than the pool has room for.
 async fn crowd(gateway: &Embedded, neighbour: &Neighbour, size: usize) -> Row {
     let rss_before = rss();
     let misdeeds: Vec<_> = misdeeds::all().cycle().take(size).collect();
     let calls = misdeeds.into_iter().map(async |misdeed| {
-        let call = gateway.caller().admit(&misdeed.tool(), misdeed.arguments());
+        let call = gateway.caller().admit(&misdeed.tool(), &misdeed.arguments());
         let (code, took) = tokio::spawn(ended(call)).await.expect("no panic in it");
         // What shares two cores with so many may run out of time before it runs out of anything else.
         let is_late = ["busy", "cpu_time", "deadline"].contains(&code.as_str());
@@ -167,6 +208,35 @@ async fn crowd(gateway: &Embedded, neighbour: &Neighbour, size: usize) -> Row {
         row.see(as_it_must, code, took);
     }
     row
+}
+
+/// Offers each component that must not be loaded to a sandbox, which compiles in processes of its own as the program does.
+async fn refusals() -> Vec<Refusal> {
+    let compiling = Compiling { program: Some(binary("airlock-under-test")), ..Compiling::in_process() };
+    let sandbox = |compiling| Sandbox::new(&Settings { compiling, ..Settings::new(None) }).expect("a sandbox");
+    let as_shipped = sandbox(compiling.clone());
+    let mut refusals = Vec::new();
+    for Unloadable { name, does, component, says } in unloadable() {
+        refusals.push(refusal(&as_shipped, name, does, component, says).await);
+    }
+    // The limit is ten minutes, and nobody wants to watch that.
+    let hurried = sandbox(Compiling { wall: Duration::from_secs(1), ..compiling });
+    refusals.push(refusal(&hurried, "slow", "takes longer to compile than it may, here 1 s", slow(), "took more than 1s").await);
+    refusals
+}
+
+async fn refusal(sandbox: &Sandbox, name: &str, does: &str, component: Vec<u8>, says: &str) -> Refusal {
+    let began = Instant::now();
+    let client = ClientName::parse(name).expect("a good name");
+    let component: Arc<[u8]> = component.into();
+    let loaded = sandbox.plugin(&client, component.clone(), Grants::default(), Limits::PLUGIN, Lender::default()).await;
+    let described = match loaded {
+        Ok(plugin) => plugin.definitions(&component).await.map(drop),
+        Err(error) => Err(error),
+    };
+    let took = began.elapsed();
+    let reason = described.map_or_else(|error| format!("{:#}", anyhow::Error::new(error)), |()| "it was loaded".to_owned());
+    Refusal { name: name.into(), does: does.into(), as_it_must: reason.contains(says), reason, took }
 }
 
 impl Row {
@@ -266,7 +336,9 @@ fn rss() -> u64 {
 
 impl Report {
     fn is_good(&self) -> bool {
-        self.is_empty && self.rows.iter().all(|row| row.as_it_must && row.neighbour.failed == 0)
+        self.is_empty
+            && self.refusals.iter().all(|refusal| refusal.as_it_must)
+            && self.rows.iter().all(|row| row.as_it_must && row.neighbour.failed == 0)
     }
 
     fn print(&self) {
@@ -296,6 +368,14 @@ impl Report {
             "\n{stopped} of {} rows ended as they must; the neighbour was answered {answered} times and failed {failed} times",
             self.rows.len()
         );
+        println!("\n{:18} {:66} {:>9}  reason", "component", "does", "refused");
+        for Refusal { name, does, as_it_must, reason, took } in &self.refusals {
+            let mark = if *as_it_must { "" } else { "  NOT AS IT MUST" };
+            let (took, reason) = (format!("{took:.1?}"), reason.split_whitespace().collect::<Vec<_>>().join(" "));
+            println!("{name:18} {does:66} {took:>9}  {}{mark}", reason.chars().take(MAX_REASON).collect::<String>());
+        }
+        let refused = self.refusals.iter().filter(|refusal| refusal.as_it_must).count();
+        println!("\n{refused} of {} components were refused as they must be", self.refusals.len());
         println!("{}", if self.is_empty { "the pool is empty" } else { "SOMETHING STAYED BEHIND IN THE POOL" });
     }
 
@@ -307,9 +387,12 @@ impl Report {
                 "neighbour": row.neighbour.to_json(), "rss_before_kib": row.rss_before, "rss_after_kib": row.rss_after,
             })
         });
+        let refusals = self.refusals.iter().map(|Refusal { name, does, as_it_must, reason, took }| {
+            json!({"component": name, "does": does, "as_it_must": as_it_must, "reason": reason, "refused_in_us": micros(*took)})
+        });
         json!({
             "cores": self.cores, "load": self.load, "neighbour_alone": self.alone.to_json(),
-            "rows": rows.collect::<Vec<_>>(), "pool_is_empty": self.is_empty, "good": self.is_good(),
+            "rows": rows.collect::<Vec<_>>(), "refusals": refusals.collect::<Vec<_>>(), "pool_is_empty": self.is_empty, "good": self.is_good(),
         })
     }
 }

@@ -192,3 +192,22 @@ async fn a_caller_that_goes_away_takes_the_guest_along() {
     drop(call);
     is_well(&gateway).await;
 }
+
+#[tokio::test]
+async fn a_plugin_that_keeps_crashing_is_left_alone_and_its_operator_sees_it() {
+    let gateway = Setup::new().client(hostile()).client(Client::wasm("other", guests::HOSTILE)).serve_connected().await;
+    let none = json!({});
+    for _ in 0..4 {
+        assert_eq!(gateway.execute("hostile-trap", &none).await.code(), "trap");
+    }
+    assert_eq!(gateway.execute("hostile-ok", &none).await.content(), "ok", "four are not enough");
+    assert_eq!(gateway.execute("hostile-trap", &none).await.code(), "trap");
+    let refused = gateway.execute("hostile-ok", &none).await;
+    assert_eq!((refused.refusal().0, refused.code()), (503, "circuit_open"), "{}", refused.text);
+    assert_eq!(gateway.execute("other-ok", &none).await.content(), "ok", "it is this plugin's alone");
+    let circuit = async |name: &str| gateway.client(name).await.expect("it is listed")["circuit"].clone();
+    let (open, closed) = (circuit("hostile").await, circuit("other").await);
+    assert_eq!((&open["state"], &open["failures"]), (&json!("open"), &json!(5)), "{open}");
+    assert!(open["retry_after_ms"].as_u64().is_some_and(|wait| (1..=30_000).contains(&wait)), "{open}");
+    assert_eq!((&closed["state"], &closed["failures"]), (&json!("closed"), &json!(0)), "{closed}");
+}

@@ -24,7 +24,10 @@ pub fn binary(name: &str) -> PathBuf {
 
 /// A run of the command line, to be started.
 #[must_use = "it does nothing until it is run"]
-pub struct Airlock(Command);
+pub struct Airlock {
+    command: Command,
+    limit: Duration,
+}
 
 impl Default for Airlock {
     fn default() -> Self {
@@ -37,32 +40,39 @@ impl Airlock {
     pub fn new() -> Self {
         let mut command = Command::new(binary("airlock-under-test"));
         command.stdin(Stdio::null()).kill_on_drop(true);
-        Self(command)
+        Self { command, limit: LIMIT }
     }
 
     /// Adds an argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
-        self.0.arg(argument);
+        self.command.arg(argument);
         self
     }
 
     /// Sets a variable of its environment.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.0.env(name, value);
+        self.command.env(name, value);
         self
     }
 
     /// Sets the directory that it runs in.
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
-        self.0.current_dir(directory);
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// Gives it another time than most runs need.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
         self
     }
 
     /// Runs it to its end.
     pub async fn run(mut self) -> Finished {
-        let what = format!("{:?}", self.0.as_std());
-        let output = tokio::time::timeout(LIMIT, self.0.output()).await;
-        let output = output.unwrap_or_else(|_| panic!("{what} did not end in {LIMIT:?}")).expect("it can be started");
+        let Self { command, limit } = &mut self;
+        let what = format!("{:?}", command.as_std());
+        let output = tokio::time::timeout(*limit, command.output()).await;
+        let output = output.unwrap_or_else(|_| panic!("{what} did not end in {limit:?}")).expect("it can be started");
         Finished {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

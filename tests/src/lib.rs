@@ -7,6 +7,7 @@
 //! - [`Service`] is a model provider that answers what a test tells it to, and keeps what it was asked
 //! - [`Embedded`] is the gateway in this process
 //! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] makes them say something else
+//! - [`languages`] are the plugins that the command line builds
 //! - [`misdeeds`] lists what guests must not get away with
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
@@ -16,6 +17,7 @@ pub mod component;
 mod embedded;
 mod gateway;
 pub mod guests;
+pub mod languages;
 pub mod misdeeds;
 pub mod peers;
 pub mod service;

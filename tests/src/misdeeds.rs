@@ -8,9 +8,13 @@ mod compiled;
 mod lies;
 mod limits;
 mod stores;
+mod unloadable;
+
+use std::{net::TcpListener, sync::LazyLock};
 
 use serde_json::{Value, json};
 
+pub use self::unloadable::{Unloadable, slow, unloadable};
 use crate::{Client, Setup, guests, wat::Text};
 
 /// One misdeed.
@@ -52,6 +56,15 @@ pub enum Limit {
 /// which of the two ends a guest.
 const LITTLE_FUEL: (&str, Limit) = ("fuel", Limit::Count(50_000_000));
 
+/// Stands for the address of a server that takes connections and never says anything.
+const SILENT: &str = "SILENT";
+
+/// The address that [`SILENT`] stands for. The kernel takes the connections; nobody ever does.
+fn silent() -> String {
+    static LISTENER: LazyLock<TcpListener> = LazyLock::new(|| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    LISTENER.local_addr().expect("it is bound").to_string()
+}
+
 /// All of them.
 pub fn all() -> impl Iterator<Item = Misdeed> + Clone {
     [compiled::ALL, limits::ALL, lies::ALL, calls::ALL, stores::ALL].into_iter().flatten().copied()
@@ -79,10 +92,10 @@ impl Misdeed {
     }
 
     /// The arguments to call it with.
-    pub fn arguments(&self) -> &'static str {
+    pub fn arguments(&self) -> String {
         match self.guest {
-            Guest::Compiled(_, arguments) => arguments,
-            Guest::Written(_) => "{}",
+            Guest::Compiled(_, arguments) => arguments.replace(SILENT, &silent()),
+            Guest::Written(_) => "{}".to_owned(),
         }
     }
 
@@ -112,7 +125,8 @@ impl Misdeed {
         if self.grants.is_empty() {
             return limits;
         }
-        let grants: Value = serde_json::from_str(self.grants).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let grants: Value = serde_json::from_str(&self.grants.replace(SILENT, &silent()))
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name));
         limits.set("/wasm_config/grants", grants)
     }
 

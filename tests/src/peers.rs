@@ -35,7 +35,8 @@ fn node_server(name: &str) -> PathBuf {
     installed(&format!("node_modules/.bin/mcp-server-{name}"))
 }
 
-fn installed(file: &str) -> PathBuf {
+/// Where `make peers` installs something.
+pub(crate) fn installed(file: &str) -> PathBuf {
     let path = crate::root().join(".cache/peers").join(file);
     assert!(path.exists(), "{} is missing: run `make peers`", path.display());
     path

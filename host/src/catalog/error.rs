@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ToolName;
+use super::{ToolName, Violations};
 
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -36,6 +36,14 @@ pub enum CallError {
         name: String,
         /// What was found and what would be valid.
         detail: String,
+    },
+    /// The arguments do not fit the tool's input schema. The tool has not run.
+    #[error("the arguments of tool '{name}' do not fit its input schema:{}", listed(violations))]
+    InvalidArguments {
+        /// The tool.
+        name: ToolName,
+        /// What to change.
+        violations: Violations,
     },
     /// The tool itself says that it failed.
     #[error("{}", .0.message)]
@@ -112,9 +120,28 @@ pub enum CallError {
         #[source]
         cause: Cause,
     },
+    /// The structured result does not fit the tool's own output schema.
+    #[error("the answer of tool {tool} does not fit its output schema{}", at(place))]
+    InvalidResult {
+        /// The tool.
+        tool: ToolName,
+        /// Where in it, if not as a whole.
+        place: String,
+        /// What was wrong. For the operator.
+        #[source]
+        cause: Cause,
+    },
     /// No room: the pool is full and so is its queue.
     #[error("the gateway is busy; try again in a moment")]
     Busy,
+    /// The plugin has failed again and again, and is left alone for a while.
+    #[error("tool {tool} has failed repeatedly and is left alone; try again in {} s", retry_after.as_millis().div_ceil(1_000))]
+    CircuitOpen {
+        /// The tool.
+        tool: ToolName,
+        /// When the plugin is tried again.
+        retry_after: Duration,
+    },
     /// The caller went away.
     #[error("the call was cancelled")]
     Cancelled,
@@ -183,7 +210,8 @@ impl CallError {
         match self {
             Self::NotFound { .. } => "not_found",
             Self::NeedsApproval { .. } => "needs_approval",
-            Self::BadArguments { .. } => "bad_arguments",
+            // Whether they are no object or break the schema: the caller has to change them.
+            Self::BadArguments { .. } | Self::InvalidArguments { .. } => "bad_arguments",
             Self::Tool(_) => "tool_error",
             Self::Budget { .. } => "budget",
             Self::Fuel { .. } => "out_of_fuel",
@@ -194,7 +222,9 @@ impl CallError {
             Self::Trap { .. } => "trap",
             Self::ResultTooLarge { .. } => "result_too_large",
             Self::BadResult { .. } => "bad_result",
+            Self::InvalidResult { .. } => "invalid_result",
             Self::Busy => "busy",
+            Self::CircuitOpen { .. } => "circuit_open",
             Self::Cancelled => "cancelled",
             Self::Unavailable { .. } => "unavailable",
         }
@@ -219,16 +249,39 @@ impl CallError {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::NeedsApproval { .. } => ErrorKind::Denied,
-            Self::BadArguments { .. } => ErrorKind::InvalidInput,
+            Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
             Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,
             Self::ResultTooLarge { .. } => ErrorKind::TooLarge,
             Self::Budget { .. } | Self::Busy => ErrorKind::RateLimited,
             Self::Cancelled => ErrorKind::Cancelled,
-            Self::Unavailable { .. } => ErrorKind::Unavailable,
-            Self::Fuel { .. } | Self::Memory { .. } | Self::Stack { .. } | Self::Trap { .. } | Self::BadResult { .. } => {
-                ErrorKind::Internal
-            }
+            Self::Unavailable { .. } | Self::CircuitOpen { .. } => ErrorKind::Unavailable,
+            Self::Fuel { .. }
+            | Self::Memory { .. }
+            | Self::Stack { .. }
+            | Self::Trap { .. }
+            | Self::BadResult { .. }
+            | Self::InvalidResult { .. } => ErrorKind::Internal,
         }
     }
+
+    /// When trying again makes sense, if that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::CircuitOpen { retry_after, .. } => Some(*retry_after),
+            Self::Busy => Some(Duration::from_secs(1)),
+            Self::Tool(error) => error.retry_after_ms.map(Duration::from_millis),
+            _ => None,
+        }
+    }
+}
+
+/// One behind the colon, several on lines of their own.
+fn listed(violations: &Violations) -> String {
+    let text = violations.to_string();
+    if text.starts_with('\n') { text } else { format!(" {text}") }
+}
+
+fn at(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!(" at {place}") }
 }

@@ -35,8 +35,10 @@ use self::{cost::Costs, document::Document, graph::Graph};
 pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
 /// The deepest nesting of a schema, and of a value that is checked. The outermost value is at depth 0.
 pub const MAX_DEPTH: usize = 64;
-/// The most subschemas that a document may have within reach. A compiled one takes about half a kilobyte.
+/// The most subschemas that a document may have within reach.
 pub const MAX_SUBSCHEMAS: usize = 4_096;
+/// What a compiled subschema takes, about.
+const SUBSCHEMA_BYTES: usize = 512;
 /// Text of the schema or the value that is shown in an error, in bytes.
 const MAX_SHOWN: usize = 120;
 /// What the compiler of the crate may recurse through. 64 levels with a reference at the bottom of each, eight of which it
@@ -49,6 +51,7 @@ pub struct CompiledSchema {
     costs: Costs,
     /// What errors are explained with.
     document: Value,
+    bytes: usize,
 }
 
 /// Why a schema cannot be used.
@@ -149,7 +152,12 @@ impl CompiledSchema {
         })
     }
 
-    /// Checks a value. It takes at most some 30 ms, and microseconds for what a model writes by hand; what would take longer
+    /// Memory that the compiled schema takes at most, in bytes, roughly.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Checks a value. It takes at most some 50 ms, and a microsecond for what a model writes by hand; what would take longer
     /// is refused unseen.
     pub fn check(&self, instance: &Value) -> Result<(), Violations> {
         let price = self.costs.price(instance).map_err(Violations::unpriced)?;
@@ -168,13 +176,15 @@ impl CompiledSchema {
 }
 
 fn compile(schema: &Value) -> Result<CompiledSchema, graph::Misplaced> {
-    let Document { draft, schema: document } = Document::read(schema)?;
-    let costs = Costs::of(&Graph::read(&document)?)?;
+    let Document { draft, schema: document, bytes } = Document::read(schema)?;
+    let graph = Graph::read(&document)?;
+    let costs = Costs::of(&graph)?;
+    let bytes = bytes + graph.nodes.len() * SUBSCHEMA_BYTES + graph.pattern_costs.bytes();
     let validator = options(draft).build(&document).map_err(|error| {
         let place = format!("#{}", error.instance_path());
         (crate::catalog::cut(place, MAX_SHOWN), Problem::Invalid(crate::catalog::cut(error.to_string(), MAX_SHOWN)))
     })?;
-    Ok(CompiledSchema { validator, costs, document })
+    Ok(CompiledSchema { validator, costs, document, bytes })
 }
 
 fn options(draft: Draft) -> jsonschema::ValidationOptions<'static> {

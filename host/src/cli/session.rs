@@ -10,6 +10,7 @@ use crate::{
     catalog::{CallError, Client, State},
     config::Config,
     gateway::Gateway,
+    sandbox::Compiling,
 };
 
 /// Longer than any source may take by default; a command does not wait for one that its operator gave more.
@@ -32,8 +33,11 @@ impl ConfigFile {
         self.path == Path::new(DEFAULT)
     }
 
+    /// Reads the configuration, for a gateway that compiles components in processes of its own.
     pub(super) fn load(&self) -> anyhow::Result<Config> {
-        Ok(Config::load(&self.path)?)
+        let mut config = Config::load(&self.path)?;
+        config.sandbox.compiling = compiler();
+        Ok(config)
     }
 
     /// Starts a gateway, waits for the sources that it `needs`, acts, and stops it again whatever came out. A signal ends each step; while
@@ -61,6 +65,11 @@ impl ConfigFile {
         }
         result
     }
+}
+
+/// How this program compiles components: each in a process of its own.
+pub(super) fn compiler() -> Compiling {
+    Compiling { program: Some(Compiling::SELF.into()), ..Compiling::in_process() }
 }
 
 /// A line for each source that cannot be called.

@@ -195,6 +195,7 @@ impl Credentials {
     }
 
     /// Replaces the values by as many `*`, so that a server that sends back what it was sent does not show them to the guest.
+    /// This is the second wall: one that encodes or compresses what it sends back gets past it. The first is the audience.
     pub(super) fn blot(&self, bytes: &mut [u8]) {
         let Some(values) = &self.values else { return };
         let found: Vec<_> = values.find_iter(&*bytes).map(|found| found.range()).collect();

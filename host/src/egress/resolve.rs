@@ -16,7 +16,7 @@ use super::address::{self, Reach};
 /// Addresses that are tried for one name. A name with a hundred dead ones would hold its request for as long.
 const MAX_DIALLED: usize = 6;
 /// Lookups of the operating system at the same time. Each holds a thread, and one that nobody waits for any more still does.
-const MAX_LOOKUPS: usize = 32;
+const MAX_LOOKUPS: usize = 128;
 
 /// Finds the addresses of a name. What it answers is checked by whoever asks.
 pub trait Resolver: Send + Sync + 'static {

@@ -261,8 +261,8 @@ async fn the_log_says_which_rule_was_missing_and_the_guest_is_not_told() {
     assert_eq!(told, ["the request is not permitted"; 3]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
-     WARN airlock::egress::session: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET /steal
-     WARN airlock::egress::session: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST /a%2Ab
+     WARN airlock::egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET /steal
+     WARN airlock::egress::exchange: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST /a%2Ab
      WARN airlock::egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com stands for 10.1.2.3, which is private; a rule that says so on both sides would let it out
     "#);
 }

@@ -47,6 +47,9 @@ pub enum PluginError {
     /// Nobody can tell what was accepted.
     #[error("what was accepted cannot be told")]
     Lock(#[from] LockError),
+    /// It would be connected, and nobody could call anything of it.
+    #[error("none of its tools can be offered: {0}")]
+    NoTools(String),
     /// The database of its stores cannot be used.
     #[error(transparent)]
     Store(#[from] store::OpenError),

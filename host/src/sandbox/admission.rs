@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// waits for itself: those at the deepest level wait for nobody, and so on upwards.
 pub(super) struct Admission {
     levels: Vec<Level>,
+    slots: u32,
     wait: Duration,
 }
 
@@ -34,8 +35,14 @@ pub(super) struct Full;
 
 impl Admission {
     pub(super) fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
-        let level = |_| Level { slots: Arc::new(Semaphore::new(slots as usize)), waiting: AtomicUsize::new(0), queue };
-        Self { levels: (0..levels).map(level).collect(), wait }
+        Self { levels: (0..levels).map(|_| Level::new(slots, queue)).collect(), slots, wait }
+    }
+
+    /// Room for one of those who share this room: three quarters of it, so that whoever takes all that it can get, by sleeping
+    /// in every call for example, leaves some to the others.
+    pub(super) fn share(&self) -> Self {
+        let levels = self.levels.iter().map(|level| Level::new(self.slots - self.slots / 4, level.queue)).collect();
+        Self { levels, slots: self.slots - self.slots / 4, wait: self.wait }
     }
 
     /// Takes a slot for a call at `depth` (from 1), waiting in a bounded queue for a bounded time, at most until `deadline`.
@@ -51,6 +58,12 @@ impl Admission {
             Ok(Ok(permit)) => Ok(Slot { _permit: permit }),
             _ => Err(Full),
         }
+    }
+}
+
+impl Level {
+    fn new(slots: u32, queue: usize) -> Self {
+        Self { slots: Arc::new(Semaphore::new(slots as usize)), waiting: AtomicUsize::new(0), queue }
     }
 }
 
@@ -93,5 +106,18 @@ mod tests {
         assert!(admission.enter(1, Some(Instant::now())).await.is_err(), "nor past its deadline");
         drop(second);
         assert!(admission.enter(1, None).await.is_ok(), "a caller that gave up left no trace");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_is_three_quarters_and_at_least_one() {
+        for (slots, share) in [(1, 1), (2, 2), (3, 3), (4, 3), (64, 48)] {
+            let shared = Admission::new(4, slots, 0, Duration::ZERO).share();
+            let mut taken = Vec::new();
+            while let Ok(slot) = shared.enter(4, None).await {
+                taken.push(slot);
+            }
+            assert_eq!(taken.len(), share, "of {slots}");
+            assert!(shared.enter(1, None).await.is_ok(), "depths do not share");
+        }
     }
 }

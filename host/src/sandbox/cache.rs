@@ -1,42 +1,106 @@
 //! Native code on disk: compiled once, mapped from then on.
 //!
-//! Loading native code is running it, so the directory belongs to this user alone and every file in it is written whole,
-//! made read-only and never changed. The key covers the component's bytes, every compiler setting and the exact version of
-//! the engine (`Engine::precompile_compatibility_hash`; the version check in the file itself lets patch releases pass).
+//! Loading native code is running it. So the directory belongs to this user alone; every file in it is written whole, made
+//! read-only and never changed; and it ends with a digest of itself under a key that is kept beside it, in a file that only
+//! this user can read. Whoever can write to the directory but cannot read the key, through a backup that is restored, a
+//! volume that is shared or a path that a program was tricked into, can put nothing there that is loaded. Against someone
+//! with all the rights of this user nothing on disk helps, and this does not pretend to.
+//!
+//! The digest stands behind the code and not in a file beside it, so that the two come and go with one rename; and not in
+//! front, because the code is mapped as it lies and has to begin on a page. It covers the file's name as well, which covers
+//! the component's bytes, every compiler setting and the exact version of the engine
+//! (`Engine::precompile_compatibility_hash`; the version check in the code itself lets patch releases pass).
+
+mod key;
 
 use std::{
-    fmt::Write as _,
+    fmt::{self, Write as _},
     fs::{self, DirBuilder, File, OpenOptions},
     hash::{Hash as _, Hasher},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    },
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use tracing::{debug, warn};
 use wasmtime::{Engine, component::Component};
 
-/// Raised when what is written below the key changes its meaning.
-const GENERATION: &[u8] = b"airlock code cache 1";
+use self::key::Key;
+
+/// Raised when what is written below the name changes its meaning.
+const GENERATION: &[u8] = b"airlock code cache 2";
+/// What every file of the cache may be done to by whom: read by its owner.
+const CODE_MODE: u32 = 0o400;
 
 /// A directory of compiled components.
 pub(super) struct CodeCache {
     directory: PathBuf,
+    key: Key,
+}
+
+/// What compiled code is called: a digest of the component and of all that its compilation depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct CodeName(String);
+
+/// Why a file of the cache is not loaded.
+#[derive(Debug, thiserror::Error)]
+enum Distrust {
+    #[error("it is a {0}")]
+    Kind(&'static str),
+    #[error("it belongs to user {found}, not to {own}")]
+    Owner { found: u32, own: u32 },
+    #[error("its mode is {found:o}, not {CODE_MODE:o}")]
+    Mode { found: u32 },
+    #[error("it has {found} names, not one")]
+    Links { found: u64 },
+    #[error("its digest is not the one that it was written with")]
+    Digest,
+    #[error("it cannot be read: {0}")]
+    Read(#[from] io::Error),
+    #[error("the engine does not take it: {0:#}")]
+    Engine(wasmtime::Error),
+}
+
+impl CodeName {
+    pub(super) fn new(engine: &Engine, wasm: &[u8]) -> Self {
+        let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
+        key.write(&Sha256::digest(wasm));
+        engine.precompile_compatibility_hash().hash(&mut key);
+        Self(hex(&key.0.finalize()))
+    }
+}
+
+impl fmt::Display for CodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A digest of everything that compiled code depends on beside the component: two engines with the same one can load each
+/// other's code.
+pub(super) fn settings_digest(engine: &Engine) -> String {
+    let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
+    engine.precompile_compatibility_hash().hash(&mut key);
+    hex(&key.0.finalize())
 }
 
 impl CodeCache {
-    /// Opens or makes the directory. One that others can write to is refused.
+    /// Opens or makes the directory and its key. One that others can write to is refused.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let metadata = fs::symlink_metadata(directory)?;
-        if !metadata.is_dir() || !is_ours_alone(&metadata) {
+        if !metadata.is_dir() || metadata.uid() != own_user() || metadata.mode() & 0o022 != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 format!("{} must be a directory that only this user can write to", directory.display()),
             ));
         }
-        Ok(Self { directory: directory.to_owned() })
+        Ok(Self { key: Key::of(directory)?, directory: directory.to_owned() })
     }
 
     /// Where it is.
@@ -44,73 +108,114 @@ impl CodeCache {
         &self.directory
     }
 
-    /// Whether `wasm` would be found.
-    pub(super) fn holds(&self, engine: &Engine, wasm: &[u8]) -> bool {
-        self.path(engine, wasm).exists()
+    /// Whether something is kept under this name. It may turn out to be nothing that is loaded.
+    pub(super) fn holds(&self, name: &CodeName) -> bool {
+        fs::symlink_metadata(self.path(name)).is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// Loads what was compiled before; a file that cannot be used is removed.
-    pub(super) fn load(&self, engine: &Engine, wasm: &[u8]) -> Option<Component> {
-        let path = self.path(engine, wasm);
-        let metadata = fs::symlink_metadata(&path).ok()?;
-        if !metadata.is_file() || !is_ours_alone(&metadata) {
-            warn!(path = %path.display(), "compiled code that others could have written is not loaded");
-            return None;
+    /// Loads what was compiled before. A file that is not exactly what was written is removed and not loaded.
+    pub(super) fn load(&self, engine: &Engine, name: &CodeName) -> Option<Component> {
+        let path = self.path(name);
+        let reason = match self.read(engine, name, &path) {
+            Ok(component) => return Some(component),
+            Err(Distrust::Read(error)) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(reason) => reason,
+        };
+        warn!(path = %path.display(), %reason, "compiled code is not loaded, and removed");
+        if let Err(error) = fs::remove_file(&path) {
+            debug!(path = %path.display(), %error, "it is gone already, or stays");
         }
+        None
+    }
+
+    fn read(&self, engine: &Engine, name: &CodeName, path: &Path) -> Result<Component, Distrust> {
+        let mut file = open_without_following(path)?;
+        let metadata = file.metadata()?;
+        check_metadata(&metadata)?;
+        let code_bytes = metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(Distrust::Digest)?;
+        let digest = self.key.digest(name, (&mut file).take(code_bytes))?;
+        let mut written = Vec::with_capacity(blake3::OUT_LEN);
+        // One more than there should be: what has grown since is not what was written.
+        (&mut file).take(blake3::OUT_LEN as u64 + 1).read_to_end(&mut written)?;
+        // Compared in constant time.
+        if !blake3::Hash::from_slice(&written).is_ok_and(|written| written == digest) {
+            return Err(Distrust::Digest);
+        }
+        // The engine maps a file by its name. This one is the open file itself, so that what was read is what is mapped; its
+        // pages are in memory already, and nothing is read or copied again.
+        let open = format!("/proc/self/fd/{}", file.as_raw_fd());
         #[expect(
             unsafe_code,
-            reason = "the file was written by `store` from the engine's own serializer, into a directory and with a mode \
-                      that let nobody else change it; its name is a digest of what it was compiled from and for"
+            reason = "the file was written by `store` from the engine's own serializer: it carries a digest under a key that \
+                      only this user can read, and only this user can write to it; what follows the code in it is not read, \
+                      since everything in the code is found from its beginning"
         )]
-        let loaded = unsafe { Component::deserialize_file(engine, &path) };
-        match loaded {
-            Ok(component) => Some(component),
-            Err(error) => {
-                debug!(path = %path.display(), %error, "compiled code is not usable, compiling again");
-                // It may be gone already, which is as good.
-                let _ = fs::remove_file(&path);
-                None
-            }
-        }
+        let component = unsafe { Component::deserialize_file(engine, open) };
+        component.map_err(Distrust::Engine)
     }
 
     /// Keeps compiled code: a new file, then its final name, so that a reader sees all of it or nothing.
-    pub(super) fn store(&self, engine: &Engine, wasm: &[u8], native: &[u8]) -> io::Result<()> {
-        let path = self.path(engine, wasm);
-        let partial = self.directory.join(format!(".{}.{}", std::process::id(), uuid::Uuid::new_v4()));
-        let written = write_new(&partial, native).and_then(|()| fs::rename(&partial, &path));
-        if written.is_err() {
-            // What matters is the first error.
-            let _ = fs::remove_file(&partial);
-        }
-        written
+    pub(super) fn store(&self, name: &CodeName, native: &[u8]) -> io::Result<()> {
+        let digest = self.key.digest(name, native)?;
+        write_whole(&self.directory, &self.path(name), &[native, digest.as_bytes()], CODE_MODE)
     }
 
-    fn path(&self, engine: &Engine, wasm: &[u8]) -> PathBuf {
-        let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
-        key.write(&Sha256::digest(wasm));
-        engine.precompile_compatibility_hash().hash(&mut key);
-        let mut name = key.0.finalize().iter().fold(String::new(), |mut name, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(name, "{byte:02x}");
-            name
-        });
-        name.push_str(".cwasm");
-        self.directory.join(name)
+    fn path(&self, name: &CodeName) -> PathBuf {
+        self.directory.join(format!("{name}.cwasm"))
     }
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.set_permissions(fs::Permissions::from_mode(0o400))?;
-    file.sync_all()
+fn check_metadata(metadata: &fs::Metadata) -> Result<(), Distrust> {
+    if !metadata.is_file() {
+        return Err(Distrust::Kind(if metadata.is_dir() { "directory" } else { "special file" }));
+    }
+    let (found, own) = (metadata.uid(), own_user());
+    if found != own {
+        return Err(Distrust::Owner { found, own });
+    }
+    let found = metadata.mode() & 0o7777;
+    if found != CODE_MODE {
+        return Err(Distrust::Mode { found });
+    }
+    // A second name is a way to the file that this directory does not guard.
+    match metadata.nlink() {
+        1 => Ok(()),
+        found => Err(Distrust::Links { found }),
+    }
 }
 
-/// Whether a file belongs to the user that this process runs as and nobody else may write to it.
-fn is_ours_alone(metadata: &fs::Metadata) -> bool {
-    let own = fs::metadata("/proc/self").map(|process| process.uid());
-    own.is_ok_and(|uid| uid == metadata.uid()) && metadata.mode() & 0o022 == 0
+/// Opens a file for reading; a symbolic link is an error, and a pipe does not keep the caller waiting.
+fn open_without_following(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Writes a file that nobody sees before it is whole.
+fn write_whole(directory: &Path, path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
+    let partial = directory.join(format!(".{}.{}", std::process::id(), uuid::Uuid::new_v4()));
+    let write = || {
+        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+        parts.iter().try_for_each(|part| file.write_all(part))?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().inspect_err(|_| {
+        // What matters is the first error.
+        let _ = fs::remove_file(&partial);
+    })
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// A `Hasher` whose result does not depend on the build: the standard ones promise less.
@@ -127,38 +232,4 @@ impl Hasher for KeyHasher {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn component() -> Vec<u8> {
-        wat::parse_str("(component)").expect("a component")
-    }
-
-    #[test]
-    fn what_was_stored_is_loaded_and_nobody_else_may_have_touched_it() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let engine = super::super::engine::engine(1).expect("an engine");
-        let cache = CodeCache::open(&directory.path().join("code")).expect("a cache");
-        let wasm = component();
-        assert!(cache.load(&engine, &wasm).is_none());
-        cache.store(&engine, &wasm, &engine.precompile_component(&wasm).expect("it compiles")).expect("stored");
-        assert!(cache.holds(&engine, &wasm));
-        assert!(cache.load(&engine, &wasm).is_some());
-        let path = cache.path(&engine, &wasm);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).expect("changed");
-        assert!(cache.load(&engine, &wasm).is_none(), "a file that others can write to is not loaded");
-    }
-
-    #[test]
-    fn a_broken_file_is_removed_and_an_open_directory_refused() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let engine = super::super::engine::engine(1).expect("an engine");
-        let cache = CodeCache::open(directory.path()).expect("a cache");
-        let wasm = component();
-        cache.store(&engine, &wasm, b"not native code").expect("stored");
-        assert!(cache.load(&engine, &wasm).is_none());
-        assert!(!cache.holds(&engine, &wasm));
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("changed");
-        assert!(CodeCache::open(directory.path()).is_err());
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use wasmtime::{
     component::{Component, InstancePre, Linker},
 };
 
-use super::{LoadError, instance::State};
+use super::{LoadError, instance::State, plain};
 use crate::catalog::{ToolDefinition, ToolError, ToolOutput};
 
 /// The interface that every tool plugin exports, without its version.
@@ -36,6 +36,11 @@ pub(super) trait ToolGuest: Send + Sync {
         tool: &'a str,
         arguments: &'a str,
     ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>>;
+
+    /// Whether its build embeds its tools, so that what is found in the component is believed and `describe` is the exception.
+    fn embeds_descriptors(&self) -> bool {
+        true
+    }
 }
 
 /// One supported version.
@@ -53,14 +58,15 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     v0_1::link(linker)
 }
 
-/// Opens a component by the version that it exports.
-pub(super) fn open(linker: &Linker<State>, component: &Component) -> Result<Box<dyn ToolGuest>, LoadError> {
+/// Opens a component by the version that it exports, or by its functions if it exports none. `wasm` is what it was compiled
+/// from.
+pub(super) fn open(linker: &Linker<State>, component: &Component, wasm: &[u8]) -> Result<Box<dyn ToolGuest>, LoadError> {
     let unknown = known::unknown_imports(component);
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImports { names: unknown });
     }
     let Some(found) = exported_version(component) else {
-        return Err(LoadError::Contract { world: "tool-plugin", cause: format!("it does not export {TOOLS}").into() });
+        return plain::open(linker, component, wasm);
     };
     let Some(version) = VERSIONS.iter().find(|version| is_of(version.range, &found)) else {
         let supported = VERSIONS.map(|version| version.range).join(", ");
@@ -102,8 +108,9 @@ mod tests {
         let mut linker = Linker::new(&engine);
         link(&mut linker).expect("it links");
         let open_text = |text: &str| {
-            let component = Component::new(&engine, wat::parse_str(text).expect("a component")).expect("it compiles");
-            open(&linker, &component).err().expect("refused").to_string()
+            let wasm = wat::parse_str(text).expect("a component");
+            let component = Component::new(&engine, &wasm).expect("it compiles");
+            open(&linker, &component, &wasm).err().expect("refused").to_string()
         };
         let instance = r#"(instance $i) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
         insta::assert_snapshot!(

@@ -38,6 +38,11 @@ pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
     }
 }
 
+/// Builds an engine that only compiles, and takes no room for instances. What it compiles is the same.
+pub(super) fn compiler() -> wasmtime::Result<Engine> {
+    Engine::new(&config(InstanceAllocationStrategy::OnDemand))
+}
+
 fn mappings_suffice(slots: u32) -> Result<(), &'static str> {
     let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<u32>().ok());
     match limit {

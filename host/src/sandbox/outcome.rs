@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wasmtime::{Trap, WasmBacktrace};
+use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
 
 use super::{
     instance::{Ended, State},
@@ -12,6 +12,8 @@ use crate::catalog::{CallError, ToolName};
 
 /// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel` allows.
 const COPIES_TOO_MUCH: &str = "too much data is being copied between the host and the guest";
+/// What it says, in a message alone, when a guest has as many handles as `set_max_component_handles` allows.
+const HOLDS_TOO_MUCH: &str = "store handle limit exceeded";
 
 /// A trap as the operator reads it.
 #[derive(Debug, thiserror::Error)]
@@ -44,14 +46,34 @@ pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) ->
         Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(*trap, &error, &state)) },
         None if is_pool_full(&error) => CallError::Busy,
         None if error.is::<NoScratch>() => CallError::Unavailable { tool, cause: error.into() },
-        None if format!("{error:#}").contains(COPIES_TOO_MUCH) => {
-            CallError::ResultTooLarge { tool, limit_bytes: state.limits.copied_bytes as u64 }
+        None if says(&error, COPIES_TOO_MUCH) => copied_too_much(tool, &error, &state),
+        None if says(&error, HOLDS_TOO_MUCH) || is_table_full(&error) => {
+            CallError::Budget { what: "handles at a time", limit: state.limits.handles as u64 }
         }
         // Growth that fails while instantiating is an error of its own.
         None if state.limiter.denied => CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 },
         None if state.limiter.starved => CallError::Busy,
         None => CallError::BadResult { tool, cause: error.into() },
     })
+}
+
+/// A result that is read has no guest below it; what a guest hands to a host call has, and shows it.
+fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
+    let limit = state.limits.copied_bytes as u64;
+    if error.is::<WasmBacktrace>() {
+        CallError::Budget { what: "bytes handed to the host", limit }
+    } else {
+        CallError::ResultTooLarge { tool, limit_bytes: limit }
+    }
+}
+
+fn says(error: &wasmtime::Error, words: &str) -> bool {
+    error.chain().any(|cause| cause.to_string().contains(words))
+}
+
+/// The host's own table, of what it made for the guest.
+fn is_table_full(error: &wasmtime::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ResourceTableError::Full))
 }
 
 fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {

@@ -3,11 +3,14 @@
 use std::{path::Path, sync::Arc};
 
 use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
 use tracing::warn;
 use wasmtime::component::{Component, Linker};
 
 use super::{
     Access, Directory, Grants, Lender, Limits, LoadError, Sandbox,
+    admission::Admission,
+    circuit::Circuit,
     contract::{self, ToolGuest},
     imports,
     instance::{Speaker, Start, State},
@@ -37,6 +40,9 @@ pub struct Plugin {
     client: ClientName,
     guest: Box<dyn ToolGuest>,
     schemas: Schemas,
+    circuit: Circuit,
+    /// How much of the pool its calls may have.
+    share: Admission,
     limits: Limits,
     grants: Arc<Grants>,
     database: Option<Database>,
@@ -60,11 +66,12 @@ impl Plugin {
         sandbox: Sandbox,
         client: ClientName,
         component: &Component,
+        wasm: &[u8],
         grants: Grants,
         limits: Limits,
         lender: Lender,
     ) -> Result<Self, LoadError> {
-        let guest = contract::open(sandbox.plugin_linker(), component)?;
+        let guest = contract::open(sandbox.plugin_linker(), component, wasm)?;
         for directory in &grants.directories {
             check_directory(directory, sandbox.cache_directory())?;
         }
@@ -80,6 +87,8 @@ impl Plugin {
         let origin = Origin::Plugin(Arc::new(grants.tools.iter().cloned().collect()));
         let native = component.image_range();
         Ok(Self {
+            circuit: Circuit::new(client.clone(), limits.deadline),
+            share: sandbox.share(),
             sandbox,
             client,
             guest,
@@ -99,8 +108,12 @@ impl Plugin {
         self.native_bytes
     }
 
-    /// The plugin's tools: from the section that its build embedded, or asked once, with everything denied.
+    /// The plugin's tools: from the section that its build embedded, or asked once, with everything denied. A plain component
+    /// has no such section, and is not run for them.
     pub async fn definitions(&self, wasm: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
+        if !self.guest.embeds_descriptors() {
+            return self.describe().await;
+        }
         if let Some(section) = section::find(wasm)? {
             return section::parse(section);
         }
@@ -138,10 +151,20 @@ impl Plugin {
     }
 
     async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
+        let tool = call.tool();
+        self.schemas.check_arguments(&tool.original, &tool.name, call.arguments().as_str())?;
+        let pass = self.circuit.enter(&tool.name)?;
+        let result = self.run(call).await;
+        pass.end(&result);
+        result
+    }
+
+    async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool().clone();
         let name = &tool.name;
         let arguments = call.arguments().as_str();
-        self.schemas.check_arguments(&tool.original, name, arguments)?;
+        let depth = call.chain().depth();
+        let _room = self.share.enter(depth, Some(call.chain().deadline())).await.map_err(|_| CallError::Busy)?;
         let start = Start {
             chain: Some(call.chain().clone()),
             origin: self.origin.clone(),
@@ -153,10 +176,8 @@ impl Plugin {
             wasi: Wasi::granted(&self.client, &self.grants, &self.mounts)
                 .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
         };
-        let answered = self
-            .sandbox
-            .run(call.chain().depth(), name, start, async |store| self.guest.invoke(store, &tool.original, arguments).await)
-            .await?;
+        let answered =
+            self.sandbox.run(depth, name, start, async |store| self.guest.invoke(store, &tool.original, arguments).await).await?;
         let mut output = answered.map_err(|mut error| {
             self.grants.scrubber.error(&mut error);
             CallError::Tool(error)
@@ -175,6 +196,10 @@ impl Plugin {
 impl Provider for Plugin {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(self.invoke(call))
+    }
+
+    fn status(&self) -> Map<String, Value> {
+        Map::from_iter([("circuit".to_owned(), self.circuit.describe().into())])
     }
 }
 

@@ -79,7 +79,8 @@ pub(super) fn named_anywhere<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'
     Ok(None)
 }
 
-fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
+/// Finds a custom section of the component itself, not of what it contains.
+pub(super) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(wasm) {
         match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {

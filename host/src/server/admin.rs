@@ -50,6 +50,9 @@ fn describe_for_operator(app: &App, client: &Client) -> Value {
     if let Some(digest) = app.hooks.plugins.as_ref().and_then(|plugins| plugins.digest(client.name.as_str())) {
         out["plugin"] = json!({"digest": digest});
     }
+    for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {
+        out[name] = value;
+    }
     out
 }
 

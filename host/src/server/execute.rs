@@ -47,12 +47,17 @@ pub(super) async fn run(app: &App, sender: Sender, request: Request<Incoming>) -
 
 fn refusal(error: &CallError) -> ApiError {
     match error {
-        CallError::Busy => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", error.code(), error.to_string())
-            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")),
-        // The status is what this API always had; the type says whose fault it was.
-        CallError::NotFound { .. } | CallError::BadArguments { .. } | CallError::NeedsApproval { .. } => {
-            ApiError::bad_request(error.code(), error.to_string())
+        CallError::Busy | CallError::CircuitOpen { .. } => {
+            // Whole seconds, rounded up: who comes back too early is refused again.
+            let seconds = error.retry_after().map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", error.code(), error.to_string())
+                .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
+        // The status is what this API always had; the type says whose fault it was.
+        CallError::NotFound { .. }
+        | CallError::BadArguments { .. }
+        | CallError::InvalidArguments { .. }
+        | CallError::NeedsApproval { .. } => ApiError::bad_request(error.code(), error.to_string()),
         _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string()),
     }
 }

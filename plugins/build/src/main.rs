@@ -13,6 +13,7 @@
 //! - `guest`: which guests there are
 //! - `cargo`: source to core module or component
 //! - `describe`: asks a plugin for its tools and embeds the answer
+//! - `manifest`: a plugin's `plugin.toml`, embedded as well
 //! - `snapshot`: runs an executor's `prepare` ahead and keeps what it built
 //! - `section`: custom sections of a component
 //! - `sandbox`: the limits under which all of that runs
@@ -20,6 +21,9 @@
 mod cargo;
 mod describe;
 mod guest;
+#[path = "../../../guest-sdk/macros/src/manifest.rs"]
+#[allow(dead_code, reason = "the macros of the SDK need more of it")]
+mod manifest;
 mod options;
 mod sandbox;
 mod section;
@@ -30,7 +34,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 
 use crate::guest::{Guest, Kind};
 use crate::options::Options;
@@ -70,7 +74,8 @@ fn build(guest: &Guest, options: &Options) -> Result<()> {
 
     let output = options.out.join(format!("{}.wasm", guest.name));
     let stamp = options.out.join(format!(".{}.stamp", guest.name));
-    let stamp = Stamp::of(&compiled, &stamp)?;
+    let manifest = manifest_of(guest)?;
+    let stamp = Stamp::of(&compiled, manifest.as_deref(), &stamp)?;
     if stamp.is_current() && output.is_file() {
         return Ok(());
     }
@@ -89,8 +94,19 @@ fn build(guest: &Guest, options: &Options) -> Result<()> {
             component
         }
     };
+    let finished = match manifest {
+        Some(manifest) => section::replace(&finished, manifest::SECTION, manifest.as_bytes())?,
+        None => finished,
+    };
     write_if_changed(&output, &finished)?;
     stamp.write()
+}
+
+/// What a plugin says of itself in `plugin.toml`, if it does.
+fn manifest_of(guest: &Guest) -> Result<Option<String>> {
+    let (Kind::Plugin { .. }, Some(directory)) = (guest.kind, guest.path.parent()) else { return Ok(None) };
+    let manifest = manifest::read(directory).map_err(|problem| anyhow!(problem))?;
+    Ok(manifest.map(|manifest| manifest.json))
 }
 
 /// One line of progress: what was done, how long it took, how big the outcome is.
@@ -118,12 +134,12 @@ struct Stamp<'a> {
 }
 
 impl<'a> Stamp<'a> {
-    /// Both the compiled guest and this program count.
-    fn of(compiled: &[u8], path: &'a Path) -> Result<Self> {
+    /// The compiled guest, its manifest and this program count.
+    fn of(compiled: &[u8], manifest: Option<&str>, path: &'a Path) -> Result<Self> {
         use std::hash::{DefaultHasher, Hash as _, Hasher as _};
         let program = fs::read(std::env::current_exe()?).context("cannot read this program")?;
         let mut hasher = DefaultHasher::new();
-        (compiled, program).hash(&mut hasher);
+        (compiled, manifest, program).hash(&mut hasher);
         Ok(Self { path, text: format!("{:016x}\n", hasher.finish()) })
     }
 

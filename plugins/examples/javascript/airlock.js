@@ -19,9 +19,9 @@
 import { write } from 'airlock:host/log@0.1.0';
 
 /**
- * What a tool's `run` returns: a string is a text; an object is data, and its JSON a text for readers that know texts alone;
- * an `Answer` has both as you choose. It may be a promise.
- * @typedef {string | object | Answer} Result
+ * What a tool's `run` returns, perhaps as a promise: a string is a text; an object is data, and its JSON a text for readers that
+ * know texts alone; an `Answer` has both as you choose.
+ * @typedef {string | object | Answer | undefined} Result
  *
  * @typedef {object} Tool
  * @property {string} description What the tool does, written for the model that chooses by it.
@@ -90,10 +90,6 @@ export class Call {
   constructor(handle) {
     this.#handle = handle;
   }
-  /** The host's identifier of this call. */
-  get id() {
-    return this.#handle.id();
-  }
   /** Milliseconds before the host ends the call; undefined where it is not limited. */
   get remainingMs() {
     const left = this.#handle.remainingMs();
@@ -132,21 +128,23 @@ export const plugin = (tools) => ({
   },
 });
 
-function output(result) {
-  if (typeof result === 'string') return { content: [text(result)], structured: undefined, meta: undefined };
-  const { structured, content } = result instanceof Answer ? result : { structured: result, content: [text(JSON.stringify(result))] };
-  return { content, structured: structured && JSON.stringify(structured), meta: undefined };
+function output(result = '') {
+  if (result instanceof Answer) {
+    const { structured, content } = result;
+    return { content, structured: structured && JSON.stringify(structured), meta: undefined };
+  }
+  const isData = typeof result === 'object' && result !== null && !Array.isArray(result);
+  const content = [text(typeof result === 'string' ? result : JSON.stringify(result))];
+  return output(new Answer({ structured: isData ? result : undefined, content }));
 }
 
-/** What the contract knows as an error; any exception that is no `Failure` is the tool's own fault. */
+/** What the contract knows as an error. Any exception that is no `Failure` is the tool's own fault; what the host answered to a
+ * request of the tool's is in its `payload`. */
 function failure(error) {
-  if (!(error instanceof Failure)) log.error('the tool failed', { stack: error?.stack ?? '' });
-  const { kind = 'internal', code, retryAfterMs, details } = error instanceof Failure ? error : {};
-  return {
-    kind,
-    code,
-    message: error instanceof Failure ? error.message : String(error),
-    retryAfterMs: retryAfterMs === undefined ? undefined : BigInt(retryAfterMs),
-    details: details && JSON.stringify(details),
-  };
+  if (error instanceof Failure) {
+    const { kind, code, message, retryAfterMs: after, details } = error;
+    return { kind, code, message, retryAfterMs: after === undefined ? after : BigInt(after), details: details && JSON.stringify(details) };
+  }
+  log.error('the tool failed', { stack: error?.stack ?? '' });
+  return failure(new Failure('internal', error?.payload?.message ?? String(error)));
 }

@@ -58,7 +58,8 @@ def tool(*, title: str | None = None, read_only: bool | None = None, destructive
     def mark(function: Callable) -> Callable:
         hints = typing.get_type_hints(function, include_extras=True)
         returns = hints.pop("return", str)
-        output = json.dumps(schema(returns)) if dataclasses.is_dataclass(returns) else None
+        is_data = dataclasses.is_dataclass(returns) and returns is not ToolOutput
+        output = json.dumps(schema(returns)) if is_data else None
         call = {name for name, hint in hints.items() if hint is Call}
         parameters = {name: (hints[name], parameter.default is inspect.Parameter.empty)
                       for name, parameter in inspect.signature(function).parameters.items() if name not in call}
@@ -89,7 +90,9 @@ def plugin(*tools: Callable) -> type:
                 raise Err(failure.error)
             except Exception as error:
                 log("the tool failed", "error", traceback=traceback.format_exc())
-                raise Err(Failure(f"{type(error).__name__}: {error}").error)
+                # What the host answered to a request of the tool's is in the `value` of an `Err`.
+                message = getattr(getattr(error, "value", None), "message", f"{type(error).__name__}: {error}")
+                raise Err(Failure(message).error)
 
     return Tools
 

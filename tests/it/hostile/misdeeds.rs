@@ -11,7 +11,7 @@ async fn every_misdeed_is_stopped_by_its_own_limit_and_leaves_nothing_behind() {
             wrong.push(format!("{}: not loaded: {reason}", misdeed.name));
             continue;
         }
-        let ended = gateway.call(&misdeed.tool(), misdeed.arguments()).await;
+        let ended = gateway.call(&misdeed.tool(), &misdeed.arguments()).await;
         if !misdeed.is_stopped_by(ended.text()) {
             wrong.push(format!("{}, which {}: {:?}", misdeed.name, misdeed.does, ended.answer));
         }

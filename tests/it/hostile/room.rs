@@ -50,6 +50,29 @@ async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
     assert_eq!(gateway.call("good-ok", "{}").await.text(), "ok");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_takes_all_it_can_get_leaves_room_to_the_others() {
+    let spinning = Client::wasm("spin", guests::HOSTILE).trusted().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "5m");
+    let gateway = Embedded::with(
+        Setup::new().client(spinning).client(Client::wasm("good", guests::HOSTILE)),
+        |sandbox| (sandbox.instances_per_depth, sandbox.queue_wait) = (4, Duration::from_mins(1)),
+        |builder| builder,
+    )
+    .await;
+    let mut spinning = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        spinning.spawn(gateway.admit("spin-spin", "{}").run());
+    }
+    let is_full = async || gateway.gateway().sandbox().usage().is_none_or(|usage| usage.instances == 3).then_some(());
+    wait::until("its share to be taken", is_full).await;
+    for _ in 0..5 {
+        assert_eq!(gateway.call("good-ok", "{}").await.text(), "ok");
+    }
+    spinning.shutdown().await;
+    gateway.emptied().await;
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn guests_that_use_up_the_memory_of_the_process_are_busy_and_not_at_fault() {
     let setup = Setup::new().client(Client::wasm("hoard", guests::HOSTILE).trusted().limit("memory", "256MiB"));

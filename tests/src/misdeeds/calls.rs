@@ -63,7 +63,7 @@ pub(super) const ALL: &[Misdeed] = &[
              (call $write (i32.const 2) (i32.const 0) (i32.const 62914560) (i32.const 0) (i32.const 0))
              (call $ok)",
         ),
-        &["result_too_large"],
+        &["budget"],
     ),
     Misdeed::written(
         "log_fields",
@@ -73,7 +73,7 @@ pub(super) const ALL: &[Misdeed] = &[
              (call $write (i32.const 2) (i32.const 0) (i32.const 2) (i32.const 65536) (i32.const 3000000))
              (call $ok)",
         ),
-        &["result_too_large"],
+        &["budget"],
     ),
     Misdeed::written(
         "list",
@@ -125,6 +125,6 @@ pub(super) const ALL: &[Misdeed] = &[
              (call $batch (i32.const 65536) (i32.const 1000000) (i32.const 256))
              (call $ok)",
         ),
-        &["result_too_large"],
+        &["budget"],
     ),
 ];

@@ -34,6 +34,25 @@ pub(super) const ALL: &[Misdeed] = &[
     misdeed("panic", "panics", "trap", "{}", &["trap"]),
     misdeed("huge_result", "answers with 2 MiB", "huge_result", r#"{"bytes":2097152}"#, &["result_too_large"]),
     misdeed("flood_host", "asks the host without an end", "flood_host", r#"{"times":4000000}"#, &["budget"]),
+    misdeed("scribble", "fills its scratch directory and goes on writing", "scribble", "{}", &["out_of_fuel"])
+        .within(&[LITTLE_FUEL])
+        .lent(r#"{"scratch":{"max_bytes":"1MiB","max_files":10}}"#),
+    misdeed(
+        "ask_silence",
+        "asks a server that never answers",
+        "fetch",
+        r#"{"url":"http://SILENT/"}"#,
+        &["deadline", "tool_error"],
+    )
+    .within(&[("deadline", Text("100ms"))])
+    .lent(r#"{"http":[{"url":"http://SILENT","private":true}]}"#),
+    misdeed(
+        "flood_http",
+        "sends requests to a server that is not granted, without an end",
+        "flood_http",
+        r#"{"url":"http://SILENT/"}"#,
+        &["budget"],
+    ),
     misdeed(
         "flood_calls",
         "calls a good tool without an end",

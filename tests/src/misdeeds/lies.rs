@@ -3,6 +3,9 @@
 use super::{Limit, Misdeed};
 use crate::wat::{Text, WELL_BEHAVED};
 
+/// A tool that answers a list of texts.
+const PROMISES: &str = r#"{"schema":"airlock.tools/1","tools":[{"name":"run","description":"Misbehaves.","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"rows":{"type":"array","items":{"type":"string"}}}}}]}"#;
+
 pub(super) const ALL: &[Misdeed] = &[
     Misdeed::written(
         "wild_string",
@@ -101,6 +104,22 @@ pub(super) const ALL: &[Misdeed] = &[
              (call $data (i32.const 65536) (i32.const 0x100001))",
         ),
         &["result_too_large"],
+    ),
+    Misdeed::written(
+        "breaks_schema",
+        "answers with data that its own output schema forbids",
+        Text {
+            tools: PROMISES,
+            items: r#"(data (i32.const 256) "{\22rows\22:[7]}")"#,
+            ..Text::run("(call $data (i32.const 256) (i32.const 12))")
+        },
+        &["invalid_result"],
+    ),
+    Misdeed::written(
+        "lacks_data",
+        "answers with text alone although it promised data",
+        Text { tools: PROMISES, ..WELL_BEHAVED },
+        &["invalid_result"],
     ),
     Misdeed::written(
         "twice_dropped",

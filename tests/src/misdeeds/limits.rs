@@ -78,7 +78,7 @@ pub(super) const ALL: &[Misdeed] = &[
         "handles",
         "makes handles and gives none back",
         Text { run: "(loop $again (drop (call $new_own (i32.const 1))) (br $again)) unreachable", ..OWN_RESOURCE },
-        &["bad_result"],
+        &["budget"],
     ),
     Misdeed::written(
         "destructor_traps",

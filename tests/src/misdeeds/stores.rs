@@ -68,7 +68,7 @@ pub(super) const ALL: &[Misdeed] = &[
                 (call $ok)",
             ..STORE
         },
-        &["result_too_large"],
+        &["budget"],
     )
     .lent(LENT),
     Misdeed::written(

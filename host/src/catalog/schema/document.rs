@@ -3,14 +3,22 @@
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 
-use super::{MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SHOWN, Problem, graph::Misplaced};
+use super::{
+    MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SHOWN, Problem,
+    graph::{Misplaced, count},
+};
 use crate::catalog::cut;
+
+/// What a value takes beside its text: itself, and as much again of what its parent has set aside.
+const VALUE_BYTES: usize = 2 * size_of::<Value>();
 
 /// What is compiled.
 pub(super) struct Document {
     pub(super) draft: Draft,
     /// The schema without its own `$schema` and identifier.
     pub(super) schema: Value,
+    /// What it takes in memory, about.
+    pub(super) bytes: usize,
 }
 
 impl Document {
@@ -24,9 +32,10 @@ impl Document {
         if found > MAX_SCHEMA_BYTES {
             return Err(everywhere(Problem::TooLarge { found }));
         }
+        let bytes = found + count(schema) * VALUE_BYTES;
         let Value::Object(keywords) = schema else {
             return match schema {
-                Value::Bool(_) => Ok(Self { draft: Draft::default(), schema: schema.clone() }),
+                Value::Bool(_) => Ok(Self { draft: Draft::default(), schema: schema.clone(), bytes }),
                 _ => Err(everywhere(Problem::Invalid("a schema is an object, true or false".into()))),
             };
         };
@@ -39,7 +48,7 @@ impl Document {
             // Keeps the order of the others, which is the order of errors.
             keywords.shift_remove(keyword);
         }
-        Ok(Self { draft, schema: Value::Object(keywords) })
+        Ok(Self { draft, schema: Value::Object(keywords), bytes })
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Graph<'s> {
     schemas: Vec<&'s Value>,
     numbers: HashMap<*const Value, usize>,
     anchors: HashMap<&'s str, Vec<&'s Value>>,
-    pattern_costs: PatternCosts<'s>,
+    pub(super) pattern_costs: PatternCosts<'s>,
 }
 
 /// One subschema.
@@ -157,7 +157,7 @@ impl<'s> Graph<'s> {
     /// What a keyword costs by itself.
     fn read_assertion(&mut self, number: usize, keyword: &str, value: &'s Value) -> Result<(), Misplaced> {
         let weight = match (keyword, value) {
-            ("enum" | "const" | "required" | "dependentRequired" | "dependencies", _) => count(value),
+            ("enum" | "const" | "required" | "dependentRequired" | "dependencies", _) => count(value) as u64,
             ("properties" | "patternProperties", Value::Object(named)) => named.len() as u64,
             ("multipleOf", _) => MULTIPLE_OF_WEIGHT,
             _ => 1,
@@ -238,10 +238,10 @@ fn subschemas<'s>(keyword: &'s str, value: &'s Value) -> Vec<(Meets<'s>, Step<'s
 }
 
 /// How many values there are in a value, itself included.
-fn count(value: &Value) -> u64 {
+pub(super) fn count(value: &Value) -> usize {
     match value {
-        Value::Array(items) => 1 + items.iter().map(count).sum::<u64>(),
-        Value::Object(members) => 1 + members.values().map(count).sum::<u64>(),
+        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(count).sum::<usize>(),
         _ => 1,
     }
 }

@@ -28,6 +28,11 @@ pub(super) struct PatternCosts<'s> {
 }
 
 impl<'s> PatternCosts<'s> {
+    /// What all of them take, in bytes: compiled, and in states that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.total_bytes + self.known.len() * MAX_STATES_BYTES
+    }
+
     /// What matching a pattern costs at most for each byte of text, in the units of [`super::cost`].
     pub(super) fn of(&mut self, pattern: &'s str) -> Result<u64, Problem> {
         if let Some(&cost) = self.known.get(pattern) {

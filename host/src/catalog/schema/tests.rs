@@ -328,10 +328,12 @@ fn neighbours_that_are_asked_what_they_have_seen_are_paid_for() {
     assert!(matches!(refused(&nested), Problem::TooManyBranches { .. } | Problem::TooEntangled));
 }
 
+/// Puts a schema into another, and the value that it is for into one for that.
+type Wrap = fn(Value, Value) -> (Value, Value);
+
 /// Schemas as deep as they may be, of each keyword that holds one.
 fn deep_schemas(levels: usize) -> Vec<(Value, Value)> {
-    type Form = fn(Value, Value) -> (Value, Value);
-    let forms: [Form; 12] = [
+    let forms: [Wrap; 12] = [
         |s, v| (json!({"properties": {"a": s}}), json!({"a": v})),
         |s, v| (json!({"patternProperties": {"^a": s}}), json!({"a": v})),
         |s, v| (json!({"properties": {"b": {}}, "additionalProperties": s}), json!({"a": v})),
@@ -394,7 +396,7 @@ fn a_check_does_with_half_a_megabyte_of_stack() {
         let checked = (0..MAX_DEPTH).map(|levels| recursion.check(&nested(levels)).expect_err("it does not fit").to_string());
         checked.filter(|told| told.contains("b: found 1, expected a string")).count()
     };
-    let thread = thread::Builder::new().stack_size(384 << 10).spawn(check).expect("a thread");
+    let thread = thread::Builder::new().stack_size(512 << 10).spawn(check).expect("a thread");
     let explained = thread.join().expect("no panic");
     assert!(explained > 40, "{explained}");
 }

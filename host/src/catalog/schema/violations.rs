@@ -151,14 +151,10 @@ impl Explainer<'_> {
         let declared = self.declared(error);
         let given = error.instance().as_object().into_iter().flat_map(|members| members.keys());
         let undeclared = given.map(String::as_str).filter(|key| !declared.contains(key));
-        let mut problem = "missing".to_owned();
-        if let Some(schema) = self.holder(error).and_then(|holder| holder.get("properties")?.get(name)) {
-            problem += &type_of(schema).map(|text| format!(", expected {text}")).unwrap_or_default();
-        }
-        if let Some(near) = nearest(name, undeclared) {
-            problem.extend(["; did you write ", &format!("{near:?}"), " for it?"]);
-        }
-        problem
+        let schema = self.holder(error).and_then(|holder| holder.get("properties")?.get(name));
+        let expected = schema.and_then(type_of).map(|kind| format!(", expected {kind}")).unwrap_or_default();
+        let hint = nearest(name, undeclared).map(|near| format!("; did you write {near:?} for it?")).unwrap_or_default();
+        format!("missing{expected}{hint}")
     }
 
     /// A member that must not be there.

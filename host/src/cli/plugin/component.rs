@@ -10,6 +10,7 @@ use anyhow::Context as _;
 
 use crate::{
     catalog::{ClientName, ToolDefinition},
+    cli::session,
     config::{Config, environment},
     gateway::{compiling, read_component},
     plugin::Facts,
@@ -62,7 +63,7 @@ impl Component {
 pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
     // An empty configuration says where compiled code is kept, and nothing else of it matters here.
     let config = Config::parse("{}", "", &environment).map_err(|error| LoadError::Compile(error.into()))?;
-    let sandbox = Sandbox::new(&config.sandbox)?;
+    let sandbox = Sandbox::new(&sandbox::Settings { compiling: session::compiler(), ..config.sandbox })?;
     let is_compiled = sandbox.is_compiled(bytes);
     let client = ClientName::parse("plugin").expect("a constant that fits");
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

@@ -1,4 +1,7 @@
+use tokio_util::task::AbortOnDropHandle;
+
 use super::*;
+use crate::egress::session::MAX_OF_CALLER;
 
 const ANY: [&str; 1] = ["http://x.example.com:PORT GET,HEAD,POST /** private"];
 
@@ -167,4 +170,26 @@ async fn requests_of_the_whole_process_are_counted_too() {
     }
     assert_eq!(kind_of(open().send(get(&url(&server, "/"))).await), (ErrorKind::Unavailable, false));
     waiting.abort();
+}
+
+#[tokio::test]
+async fn no_caller_takes_all_places() {
+    let server = Server::start(|_| Answer::IsSilent).await;
+    let egress = Egress::with_resolver(Names::new(&[("x.example.com", LOCAL)])).unwrap();
+    let outlet = || {
+        let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
+        egress.outlet("plugin", policy, Credentials::default())
+    };
+    let (greedy, other) = (outlet(), outlet());
+    let send = |outlet: &Outlet| outlet.session(Instant::now() + LONG).send(get(&url(&server, "/")));
+    let waiting: Vec<_> = (0..MAX_OF_CALLER).map(|_| AbortOnDropHandle::new(tokio::spawn(send(&greedy)))).collect();
+    while server.requests().len() < MAX_OF_CALLER {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(kind_of(send(&greedy).await), (ErrorKind::Unavailable, false));
+    let welcome = AbortOnDropHandle::new(tokio::spawn(send(&other)));
+    while server.requests().len() == MAX_OF_CALLER {
+        tokio::task::yield_now().await;
+    }
+    assert!(!welcome.is_finished() && waiting.iter().all(|task| !task.is_finished()));
 }

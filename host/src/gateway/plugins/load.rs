@@ -45,11 +45,15 @@ impl Plugins {
         let mut definitions = plugin.definitions(&bytes).await?;
         reword(&mut definitions, &wasm.answer);
         let nameless = definitions.extract_if(.., |tool| tool.description.trim().is_empty());
-        let nameless =
-            nameless.map(|tool| format!("tool {:?} has no description; give it one in `wasm_config.descriptions`", tool.name));
-        super::report_dropped(client, &nameless.collect::<Vec<_>>());
+        let mut dropped: Vec<_> = nameless
+            .map(|tool| format!("tool {:?} has no description; give it one in `wasm_config.descriptions`", tool.name))
+            .collect();
         let (plugin, definitions, unusable) = plugin.with_tools(definitions).await?;
-        super::report_dropped(client, &unusable);
+        dropped.extend(unusable);
+        if definitions.is_empty() && !dropped.is_empty() {
+            return Err(PluginError::NoTools(dropped.join("; ")));
+        }
+        super::report_dropped(client, &dropped);
         Ok(Some(Loaded { plugin, definitions, digest: facts.component }))
     }
 

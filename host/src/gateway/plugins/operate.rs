@@ -28,8 +28,10 @@ fn not_reloaded(error: &PluginError) -> NotReloaded {
     match error {
         PluginError::Unknown(client) => NotReloaded::Unknown(client.clone()),
         PluginError::Refused(_) | PluginError::Drift(_) | PluginError::Lock(_) => NotReloaded::Undecided(reason),
-        PluginError::Load(_) | PluginError::Facts(_) | PluginError::Store(_) | PluginError::Egress(_) => {
-            NotReloaded::Unusable(reason)
-        }
+        PluginError::Load(_)
+        | PluginError::Facts(_)
+        | PluginError::NoTools(_)
+        | PluginError::Store(_)
+        | PluginError::Egress(_) => NotReloaded::Unusable(reason),
     }
 }

@@ -22,7 +22,6 @@ pub struct Weather {
 /// What the sky looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Sky {
     Clear,
     Clouds,
@@ -34,7 +33,7 @@ pub enum Sky {
 #[tool(title = "Weather", read_only, idempotent, open_world = false)]
 pub fn get_weather(
     /// Name of the city in English, Oslo for one.
-    #[schemars(example = "Oslo")]
+    #[schemars(example = &"Oslo")]
     city: String,
     context: &Context,
 ) -> Result<Weather, Error> {

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use airlock_guest::{Context, Error, log, plugin, serde_json::Value, tool, tools};
+use airlock_guest::{Context, Error, http::Request, log, plugin, serde_json::Value, tool, tools};
 
 plugin!(
     ok,
@@ -23,7 +23,10 @@ plugin!(
     fail,
     reach_out,
     read,
-    write
+    write,
+    scribble,
+    fetch,
+    flood_http
 );
 
 /// Answers at once.
@@ -175,4 +178,29 @@ fn read(path: String) -> Result<String, Error> {
 fn write(path: String, text: String) -> Result<&'static str, Error> {
     std::fs::write(path, text)?;
     Ok("written")
+}
+
+/// Writes files of 64 KiB into the scratch directory without an end, whatever comes of it.
+#[tool]
+fn scribble() -> String {
+    let text = vec![b'x'; 64 << 10];
+    let mut name = 0_u64;
+    loop {
+        name += 1;
+        let _ = black_box(std::fs::write(format!("/tmp/{name}"), &text));
+    }
+}
+
+/// Fetches a page.
+#[tool]
+fn fetch(url: String) -> Result<String, Error> {
+    Ok(Request::get(url).send()?.ok()?.text())
+}
+
+/// Fetches a page again and again, whatever comes of it.
+#[tool]
+fn flood_http(url: String) -> String {
+    loop {
+        let _ = black_box(Request::get(&url).send());
+    }
 }

@@ -25,9 +25,9 @@ const PYTHON: &str = ".venv/bin/componentize-py";
 /// Makes a component of a JavaScript module and what it imports by relative paths.
 pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
     find_node(project).await?;
-    // It passes paths on in one text, which it takes apart at the blanks.
-    let shown = project.directory.to_string_lossy();
-    ensure!(!shown.contains(char::is_whitespace), "componentize-js takes no path with blanks: {shown}");
+    let main = main(project).await?;
+    // The compiler would not say where it does not parse.
+    run(command("node", &project.directory).arg("--check").arg(&main), "node --check").await?;
     if !project.has(JAVASCRIPT) {
         let step = "installing componentize-js into node_modules with npm, once (210 MB)";
         let how = if project.has("package-lock.json") { "ci" } else { "install" };
@@ -37,9 +37,13 @@ pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
     }
     let out = Out::new()?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
-    componentize.arg(main(project).await?).args(["--wit", wit(project)?, "--world-name", world(project)]);
-    // `fetch`, and answering requests: neither is part of the contract.
-    componentize.args(["--disable", "http", "--disable", "fetch-event"]).arg("--out").arg(&out.file);
+    componentize.arg(main).args(["--wit", wit(project)?, "--world-name", world(project)]);
+    // Answering requests is no part of the contract, and `fetch` is there for who asks to be let out.
+    componentize.args(["--disable", "fetch-event"]);
+    if project.manifest.request.http.is_empty() {
+        componentize.args(["--disable", "http"]);
+    }
+    componentize.arg("--out").arg(&out.file);
     out.of(&mut componentize, "componentize-js").await
 }
 

@@ -9,14 +9,13 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use tempfile::NamedTempFile;
 
-use super::{project::Project, step::Step};
+use super::project::Project;
 use crate::{
     catalog::{ClientName, Tool, ToolDefinition},
-    config::{Config, environment},
+    cli::plugin::component,
     plugin::{Facts, MANIFEST_SECTION},
-    sandbox::{self, Grants, Lender, Limits, Sandbox},
+    sandbox,
 };
 
 /// The longest name that every client of MCP and every model takes.
@@ -32,24 +31,14 @@ pub(super) struct Finished {
 /// Asks the component for its tools, embeds them and the manifest, and writes it to `file` in one step.
 pub(super) async fn finish(project: &Project, compiled: Vec<u8>, file: PathBuf) -> anyhow::Result<Finished> {
     let compiled: Arc<[u8]> = compiled.into();
-    let tools = describe(&compiled).await.context("the plugin cannot be asked for its tools")?;
+    let asked = async { component::compile(&file, &compiled).await?.plugin.describe().await };
+    let tools = asked.await.context("the plugin cannot be asked for its tools")?;
     check(project, &tools)?;
     let component = sandbox::embed_tools(&compiled, &tools)?;
     let component = sandbox::embed(&component, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
     let facts = Facts::of(&component).context("what was embedded cannot be read back")?;
     write(&file, &component).with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(Finished { file, bytes: component.len(), facts })
-}
-
-/// Compiles the component as the gateway will, into the same cache, and asks it for its tools with everything denied.
-async fn describe(component: &Arc<[u8]>) -> anyhow::Result<Vec<ToolDefinition>> {
-    // An empty configuration says where compiled code is kept, and nothing else of it matters here.
-    let config = Config::parse("{}", "", &environment)?;
-    let sandbox = Sandbox::new(&config.sandbox)?;
-    let client = ClientName::parse("plugin").expect("a constant that fits");
-    let _step = Step::begin(&format!("compiling {} KiB to native code, to ask it for its tools", component.len() / 1024));
-    let plugin = sandbox.plugin(&client, component.clone(), Grants::default(), Limits::PLUGIN, Lender::default()).await?;
-    Ok(plugin.describe().await?)
 }
 
 /// Refuses what the gateway would leave out, or what nobody could grant knowingly.
@@ -79,8 +68,7 @@ fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut partial = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
     partial.write_all(bytes)?;
-    let persisted: Result<_, _> = NamedTempFile::persist(partial, file);
-    persisted?;
+    partial.persist(file)?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use crate::{cli::plugin::language::Language, plugin::Manifest};
 
 #[path = "../../../../../guest-sdk/macros/src/manifest.rs"]
-#[expect(dead_code, reason = "the macros of the SDK need more of it")]
+#[allow(dead_code, reason = "the macros of the SDK need more of it")]
 mod file;
 
 /// A directory with a plugin in it.

@@ -30,7 +30,12 @@ pub(super) fn files(language: Language, name: &Name) -> impl Iterator<Item = (&'
         Language::JavaScript => (JAVASCRIPT, WIT),
         Language::Python => (PYTHON, WIT),
     };
-    let named = |text: &str| text.replace(EXAMPLE, name.as_str()).replace(SDK_PATH.0, SDK_PATH.1);
+    // In the name of a tool stands the client that the plugin becomes.
+    let tool = |client: &str| format!("{client}-get_weather");
+    let named = |text: &str| {
+        let text = text.replace(&tool(EXAMPLE), &tool(&name.client())).replace(EXAMPLE, name.as_str());
+        text.replace(SDK_PATH.0, SDK_PATH.1)
+    };
     let example: Vec<_> = example.iter().map(|(file, text)| (*file, named(text))).collect();
     example.into_iter().chain(beside.iter().map(|(file, text)| (*file, (*text).to_owned())))
 }
@@ -50,7 +55,10 @@ mod tests {
             let text = |name: &str| &files.iter().find(|(file, _)| *file == name).expect(name).1;
             assert!(language.marks().iter().all(|mark| !text(mark).is_empty()), "{language}");
             assert!(text("plugin.toml").contains("id = \"my-plugin\""), "{language}");
-            assert!(text("README.md").contains("airlock plugin install my-plugin.wasm"), "{language}");
+            let page = text("README.md");
+            for line in ["airlock plugin install my-plugin.wasm", "airlock call my_plugin-get_weather "] {
+                assert!(page.contains(line), "{language}: {line}");
+            }
             for (file, text) in &files {
                 assert!(!text.contains(EXAMPLE) && !text.contains("../../.."), "{language}: {file}");
             }

@@ -107,10 +107,11 @@ fn content_for_guest(part: Content) -> wit::Content {
 
 /// A failed call as the guest that made it is told.
 pub(super) fn error_for_guest(error: &CallError) -> wit::ToolError {
-    let (code, retry_after_ms, details) = match error {
-        CallError::Tool(error) => (error.code.clone(), error.retry_after_ms, error.details.as_ref().map(Value::to_string)),
-        other => (Some(other.code().to_owned()), None, None),
+    let (code, details) = match error {
+        CallError::Tool(error) => (error.code.clone(), error.details.as_ref().map(Value::to_string)),
+        other => (Some(other.code().to_owned()), None),
     };
+    let retry_after_ms = error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
     wit::ToolError { kind: kind_for_guest(error.kind()), code, message: error.to_string(), retry_after_ms, details }
 }
 

@@ -1,0 +1,188 @@
+//! What a component exports, and which of it is a function that JSON can call.
+
+use std::{collections::BTreeSet, fmt};
+
+use wasmtime::component::{
+    Component, ComponentExportIndex,
+    types::{ComponentFunc, ComponentItem},
+};
+
+use super::{
+    BadComponent,
+    shape::{Field, Shape, Unfolder, Unusable},
+};
+
+/// Exported functions, and other things that no type is. Beyond it the component is refused.
+pub(super) const MAX_EXPORTS: usize = 1_000;
+
+/// The name of one export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Export {
+    /// The interface it is in, `weather:station/api@1.0.0`; none where the component exports it by itself.
+    pub(super) interface: Option<String>,
+    /// Its own name.
+    pub(super) name: String,
+}
+
+impl Export {
+    /// What the tool is called: `get-weather` is `get_weather`, and in an interface, whose package and version do not count,
+    /// `api_get_weather`. It depends on nothing else that the component exports, so that a function's tool keeps its name
+    /// when others come and go.
+    pub(super) fn tool_name(&self) -> String {
+        let short = |path: &str| {
+            let name = path.rsplit(['/', ':']).next().unwrap_or(path);
+            name.split('@').next().unwrap_or(name).to_owned()
+        };
+        let name = match &self.interface {
+            Some(interface) => format!("{}_{}", short(interface), self.name),
+            None => self.name.clone(),
+        };
+        name.replace('-', "_")
+    }
+
+    /// The interface of WASI's own that it belongs to.
+    fn wasi(&self) -> Option<&str> {
+        self.interface.as_deref().filter(|interface| interface.starts_with("wasi:"))
+    }
+}
+
+impl fmt::Display for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.interface {
+            Some(interface) => write!(f, "{interface}#{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// A function that JSON can call.
+pub(super) struct Function {
+    pub(super) export: Export,
+    pub(super) index: ComponentExportIndex,
+    pub(super) parameters: Vec<Field>,
+    pub(super) result: Option<Shape>,
+}
+
+/// Something of a component that makes no tool: an export, or a section that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    pub(super) what: String,
+    pub(super) reason: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.reason)
+    }
+}
+
+/// Everything that a component exports, types aside.
+pub(super) struct Exports {
+    pub(super) functions: Vec<Function>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// Looks at all exports. One that cannot be called costs only itself, unless it is large enough to be meant as an attack.
+pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
+    let ty = component.component_type();
+    let exports = || ty.exports(component.engine());
+    // What they mean is fixed elsewhere, and it is not to be called by a model.
+    if let Some((name, _)) = exports().find(|(name, _)| name.starts_with("airlock:")) {
+        return Err(BadComponent::OtherContract(name.to_owned()));
+    }
+    let mut walk = Walk {
+        component,
+        unfolder: Unfolder::new(),
+        exports_left: MAX_EXPORTS,
+        wasi: BTreeSet::new(),
+        is_all_wasi: true,
+        found: Exports { functions: Vec::new(), left_out: Vec::new() },
+    };
+    for (name, export) in exports() {
+        match export.ty {
+            ComponentItem::ComponentInstance(interface) => {
+                for (function, export) in interface.exports(component.engine()) {
+                    walk.item(Some(name), function, &export.ty)?;
+                }
+            }
+            item => walk.item(None, name, &item)?,
+        }
+    }
+    if walk.is_all_wasi && !walk.wasi.is_empty() {
+        return Err(BadComponent::Program(walk.wasi.into_iter().collect::<Vec<_>>().join(" and ")));
+    }
+    Ok(walk.found)
+}
+
+struct Walk<'a> {
+    component: &'a Component,
+    unfolder: Unfolder,
+    exports_left: usize,
+    /// WASI's own interfaces among the exports.
+    wasi: BTreeSet<String>,
+    is_all_wasi: bool,
+    found: Exports,
+}
+
+impl Walk<'_> {
+    fn item(&mut self, interface: Option<&str>, name: &str, item: &ComponentItem) -> Result<(), BadComponent> {
+        if matches!(item, ComponentItem::Type(_) | ComponentItem::Resource(_)) {
+            return Ok(());
+        }
+        self.exports_left = self.exports_left.checked_sub(1).ok_or(BadComponent::TooManyExports)?;
+        let export = Export { interface: interface.map(str::to_owned), name: name.to_owned() };
+        match export.wasi() {
+            Some(wasi) => _ = self.wasi.insert(wasi.to_owned()),
+            None => self.is_all_wasi = false,
+        }
+        match item {
+            ComponentItem::ComponentFunc(function) => return self.function(export, function),
+            ComponentItem::ComponentInstance(_) => self.leave_out(&export, "it is an interface inside an interface"),
+            _ => self.leave_out(&export, "it is no function"),
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, export: Export, function: &ComponentFunc) -> Result<(), BadComponent> {
+        if let Some(reason) = unfit(&export, function) {
+            self.leave_out(&export, reason);
+            return Ok(());
+        }
+        match (self.unfold(function), self.index(&export)) {
+            (Ok((parameters, result)), Some(index)) => {
+                self.found.functions.push(Function { export, index, parameters, result });
+            }
+            (Ok(_), None) => self.leave_out(&export, "it cannot be found by its name"),
+            (Err(Unusable::Function(reason)), _) => self.leave_out(&export, &reason),
+            (Err(Unusable::TooManyParts), _) => return Err(BadComponent::TooManyParts),
+        }
+        Ok(())
+    }
+
+    fn unfold(&mut self, function: &ComponentFunc) -> Result<(Vec<Field>, Option<Shape>), Unusable> {
+        Ok((self.unfolder.parameters(function)?, self.unfolder.result(function)?))
+    }
+
+    fn index(&self, export: &Export) -> Option<ComponentExportIndex> {
+        let interface = match &export.interface {
+            Some(interface) => Some(self.component.get_export_index(None, interface.as_str())?),
+            None => None,
+        };
+        self.component.get_export_index(interface.as_ref(), export.name.as_str())
+    }
+
+    fn leave_out(&mut self, export: &Export, reason: &str) {
+        self.found.left_out.push(LeftOut { what: export.to_string(), reason: reason.to_owned() });
+    }
+}
+
+/// What keeps a function from being a tool, whatever its types are.
+fn unfit(export: &Export, function: &ComponentFunc) -> Option<&'static str> {
+    if export.wasi().is_some() {
+        return Some("it is for a host that runs programs or serves requests, which this release does not");
+    }
+    if export.name.starts_with('[') {
+        return Some("it belongs to a resource");
+    }
+    function.async_().then_some("it is asynchronous")
+}

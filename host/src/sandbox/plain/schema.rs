@@ -1,0 +1,117 @@
+//! Types as JSON Schema 2020-12.
+//!
+//! | WIT | JSON |
+//! |---|---|
+//! | `bool`, `string` | boolean, string |
+//! | `s8` … `u32` | integer with bounds |
+//! | `s64`, `u64` | integer up to ±(2⁵³ − 1), beyond it a string of digits |
+//! | `f32`, `f64` | number; in results also `"NaN"`, `"Infinity"`, `"-Infinity"` |
+//! | `char` | string of one character |
+//! | `list<u8>` | string, base64 |
+//! | other lists | array |
+//! | `tuple` | array of exactly these items |
+//! | `record` | object; `-` in names becomes `_`; options may be absent |
+//! | `variant`, and `result` inside another type | object of one key, the case; a string for a case without payload |
+//! | `enum` | string, the case |
+//! | `flags` | array of strings without repetition |
+//! | `option` elsewhere | the type or null |
+//!
+//! A schema may be nested deeper, or be larger, than schemas may be; whoever compiles it says so and leaves the tool out.
+//! Numbers that are not finite are no arguments: JSON has none, and no model should be invited to send them. The names of
+//! cases and flags stay as they are in WIT: they are values, and the author's own descriptions speak of them.
+
+use serde_json::{Map, Value, json};
+
+use super::shape::{Cases, Field, Int, Shape};
+
+/// The largest integer that every reader of JSON keeps exact, and the negative of the smallest.
+pub(super) const MAX_SAFE: i128 = (1 << 53) - 1;
+/// Numbers that JSON has no number for.
+pub(super) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
+/// Which way values go.
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
+/// The schema of a function's arguments: an object with one property for each parameter.
+pub(super) fn input(parameters: &[Field]) -> Value {
+    fields(parameters, Way::In)
+}
+
+/// The schema of what a function returns: an object whose only property is `result`, because MCP wants an object at the root.
+/// None for a function that returns nothing. What a function fails with is a tool's error and in no schema.
+pub(super) fn output(result: Option<&Shape>) -> Option<Value> {
+    let result = match result? {
+        Shape::Result { ok, .. } => ok.as_deref()?,
+        other => other,
+    };
+    let result = schema(result, Way::Out);
+    Some(json!({"type": "object", "properties": {"result": result}, "required": ["result"], "additionalProperties": false}))
+}
+
+fn schema(shape: &Shape, way: Way) -> Value {
+    match shape {
+        Shape::Bool => json!({"type": "boolean"}),
+        Shape::Int(int) => integer(*int),
+        Shape::F32 | Shape::F64 => match way {
+            Way::In => json!({"type": "number"}),
+            Way::Out => json!({"anyOf": [{"type": "number"}, {"enum": NOT_FINITE}]}),
+        },
+        Shape::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
+        Shape::String => json!({"type": "string"}),
+        Shape::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
+        Shape::List(item) => json!({"type": "array", "items": schema(item, way)}),
+        Shape::Record(record) => fields(record, way),
+        Shape::Tuple(shapes) => {
+            let items: Vec<_> = shapes.iter().map(|shape| schema(shape, way)).collect();
+            json!({"type": "array", "prefixItems": items, "items": false, "minItems": shapes.len(), "maxItems": shapes.len()})
+        }
+        Shape::Variant(cases) => one_of(cases.iter().map(|(name, shape)| (name.as_str(), shape.as_ref())), way),
+        Shape::Enum(cases) => json!({"type": "string", "enum": names(cases)}),
+        Shape::Flags(names) => json!({"type": "array", "items": {"type": "string", "enum": names}, "uniqueItems": true}),
+        Shape::Option(some) => json!({"anyOf": [schema(some, way), {"type": "null"}]}),
+        Shape::Result { ok, err } => one_of([("ok", ok.as_deref()), ("err", err.as_deref())], way),
+    }
+}
+
+fn integer(int: Int) -> Value {
+    let (least, most) = int.range();
+    let (safe_least, safe_most) = (least.max(-MAX_SAFE), most.min(MAX_SAFE));
+    let bound = |number: i128| i64::try_from(number).expect("within the safe integers");
+    let number = json!({"type": "integer", "minimum": bound(safe_least), "maximum": bound(safe_most)});
+    if safe_most == most {
+        return number;
+    }
+    let digits = if least < 0 { "^-?[0-9]{1,19}$" } else { "^[0-9]{1,20}$" };
+    json!({"anyOf": [number, {"type": "string", "pattern": digits}]})
+}
+
+fn names(cases: &Cases<()>) -> Vec<&str> {
+    cases.names().collect()
+}
+
+fn one_of<'a>(cases: impl IntoIterator<Item = (&'a str, Option<&'a Shape>)>, way: Way) -> Value {
+    let one = |(name, shape): (&str, Option<&Shape>)| match shape {
+        None => json!({"const": name}),
+        Some(shape) => object([(name, schema(shape, way))], &[name]),
+    };
+    json!({"oneOf": cases.into_iter().map(one).collect::<Vec<_>>()})
+}
+
+fn fields(fields: &[Field], way: Way) -> Value {
+    let required: Vec<_> = fields.iter().filter(|field| !field.is_optional).map(|field| field.key.as_str()).collect();
+    object(fields.iter().map(|field| (field.key.as_str(), schema(&field.shape, way))), &required)
+}
+
+fn object<'a>(properties: impl IntoIterator<Item = (&'a str, Value)>, required: &[&str]) -> Value {
+    let properties: Map<_, _> = properties.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    let mut object = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        object["required"] = json!(required);
+    }
+    object["additionalProperties"] = json!(false);
+    object
+}

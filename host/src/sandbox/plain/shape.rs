@@ -1,0 +1,298 @@
+//! The types of a function, unfolded once when its component is loaded.
+//!
+//! A type in WIT cannot contain itself, but a hostile component may nest types deeply, or use one twice at each of many
+//! levels, so that a few bytes unfold to millions of parts. Depth, parts and cases are bounded while unfolding; whoever walks
+//! a [`Shape`] afterwards may therefore recurse.
+
+use std::collections::HashMap;
+
+use wasmtime::component::{
+    Type, Val,
+    types::{ComponentFunc, Record},
+};
+
+/// Types inside types. Beyond it a function is no tool.
+pub(super) const MAX_DEPTH: usize = 64;
+/// Types, fields and cases of all functions of a component together. Beyond it the component is refused.
+pub(super) const MAX_PARTS: usize = 20_000;
+/// Cases of one enum or variant. The engine counts through them for each value that it takes out of a guest.
+pub(super) const MAX_CASES: usize = 1_000;
+
+/// A type as JSON can express it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shape {
+    Bool,
+    Int(Int),
+    F32,
+    F64,
+    Char,
+    String,
+    /// `list<u8>`, which is base64.
+    Bytes,
+    List(Box<Shape>),
+    Record(Vec<Field>),
+    Tuple(Vec<Shape>),
+    Variant(Cases<Option<Shape>>),
+    Enum(Cases<()>),
+    Flags(Vec<String>),
+    Option(Box<Shape>),
+    Result {
+        ok: Option<Box<Shape>>,
+        err: Option<Box<Shape>>,
+    },
+}
+
+/// A field of a record, or a parameter of a function.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Field {
+    /// Its name in WIT, `max-results`.
+    pub(super) name: String,
+    /// Its name in JSON, `max_results`. Names in WIT have no `_`, so no two become one.
+    pub(super) key: String,
+    /// Its type; of an option what is inside.
+    pub(super) shape: Shape,
+    /// Whether it is an option, and may be absent.
+    pub(super) is_optional: bool,
+}
+
+impl Field {
+    fn new(name: &str, shape: Shape, is_optional: bool) -> Self {
+        Self { name: name.to_owned(), key: name.replace('-', "_"), shape, is_optional }
+    }
+}
+
+/// Alternatives in the order of their type, found by name.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cases<T> {
+    list: Vec<(String, T)>,
+    places: HashMap<String, usize>,
+}
+
+impl<T> Cases<T> {
+    /// The case of a name.
+    pub(super) fn get(&self, name: &str) -> Option<&T> {
+        self.places.get(name).map(|place| &self.list[*place].1)
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(String, T)> {
+        self.list.iter()
+    }
+
+    /// Their names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+impl<T> FromIterator<(String, T)> for Cases<T> {
+    fn from_iter<I: IntoIterator<Item = (String, T)>>(cases: I) -> Self {
+        let list: Vec<_> = cases.into_iter().collect();
+        let places = list.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+        Self { list, places }
+    }
+}
+
+/// The integer types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Int {
+    S8,
+    U8,
+    S16,
+    U16,
+    S32,
+    U32,
+    S64,
+    U64,
+}
+
+impl Int {
+    /// The smallest and the largest number.
+    pub(super) fn range(self) -> (i128, i128) {
+        match self {
+            Self::S8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::U8 => (0, u8::MAX.into()),
+            Self::S16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::U16 => (0, u16::MAX.into()),
+            Self::S32 => (i32::MIN.into(), i32::MAX.into()),
+            Self::U32 => (0, u32::MAX.into()),
+            Self::S64 => (i64::MIN.into(), i64::MAX.into()),
+            Self::U64 => (0, u64::MAX.into()),
+        }
+    }
+
+    /// A number of this type; none where it is out of range.
+    pub(super) fn val(self, number: i128) -> Option<Val> {
+        Some(match self {
+            Self::S8 => Val::S8(number.try_into().ok()?),
+            Self::U8 => Val::U8(number.try_into().ok()?),
+            Self::S16 => Val::S16(number.try_into().ok()?),
+            Self::U16 => Val::U16(number.try_into().ok()?),
+            Self::S32 => Val::S32(number.try_into().ok()?),
+            Self::U32 => Val::U32(number.try_into().ok()?),
+            Self::S64 => Val::S64(number.try_into().ok()?),
+            Self::U64 => Val::U64(number.try_into().ok()?),
+        })
+    }
+}
+
+impl Shape {
+    /// Bytes of the host's memory that a value of this type may take for each that the engine charges for taking it out of
+    /// the guest.
+    ///
+    /// The engine charges every element for what a [`Val`] takes, 40 bytes, and names by their length. What it does not charge
+    /// are vectors that grow to twice their elements (and for a moment are there twice), the room for four that even one
+    /// element gets, and the allocation behind each name, 32 bytes for a letter. So a list of numbers takes up to twice the
+    /// charge, records of one field inside each other seven times, and 32 flags of one letter 26 times: a test holds the whole.
+    pub(super) fn weight(&self) -> usize {
+        const SCALAR: usize = 2;
+        const LIST: usize = 4;
+        const FIELDS: usize = 8;
+        const FLAGS: usize = 32;
+        let inner = |shape: &Option<Box<Self>>| shape.as_ref().map_or(SCALAR, |shape| shape.weight());
+        match self {
+            Self::Flags(_) => FLAGS,
+            Self::Record(fields) => fields.iter().map(|field| field.shape.weight()).fold(FIELDS, usize::max),
+            Self::Tuple(shapes) => shapes.iter().map(Self::weight).fold(FIELDS, usize::max),
+            Self::Variant(cases) => cases.iter().filter_map(|(_, shape)| shape.as_ref()).map(Self::weight).fold(LIST, usize::max),
+            Self::List(item) if item.is_scalar() => SCALAR,
+            Self::List(item) => item.weight().max(LIST),
+            Self::Option(some) => some.weight(),
+            Self::Result { ok, err } => inner(ok).max(inner(err)),
+            _ => SCALAR,
+        }
+    }
+
+    /// Whether a value has nothing beside its own place.
+    fn is_scalar(&self) -> bool {
+        matches!(self, Self::Bool | Self::Int(_) | Self::F32 | Self::F64 | Self::Char)
+    }
+}
+
+/// Why a type cannot be unfolded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// This function is no tool; what its parameters or results cannot be.
+    Function(String),
+    /// [`MAX_PARTS`].
+    TooManyParts,
+}
+
+/// Unfolds the types of one component.
+pub(super) struct Unfolder {
+    parts_left: usize,
+}
+
+impl Unfolder {
+    pub(super) fn new() -> Self {
+        Self { parts_left: MAX_PARTS }
+    }
+
+    /// The parameters of a function.
+    pub(super) fn parameters(&mut self, function: &ComponentFunc) -> Result<Vec<Field>, Unusable> {
+        function.params().map(|(name, ty)| self.field(name, &ty, 0)).collect()
+    }
+
+    /// What a function returns.
+    pub(super) fn result(&mut self, function: &ComponentFunc) -> Result<Option<Shape>, Unusable> {
+        let mut results = function.results();
+        let first = results.next().map(|ty| self.shape(&ty, 0)).transpose()?;
+        match results.next() {
+            None => Ok(first),
+            Some(_) => Err(unusable("it returns more than one value")),
+        }
+    }
+
+    fn field(&mut self, name: &str, ty: &Type, depth: usize) -> Result<Field, Unusable> {
+        match ty {
+            Type::Option(option) => Ok(Field::new(name, self.shape(&option.ty(), depth + 1)?, true)),
+            _ => Ok(Field::new(name, self.shape(ty, depth)?, false)),
+        }
+    }
+
+    fn shape(&mut self, ty: &Type, depth: usize) -> Result<Shape, Unusable> {
+        if depth >= MAX_DEPTH {
+            return Err(unusable(&format!("its types are nested deeper than {MAX_DEPTH}")));
+        }
+        self.count(1)?;
+        Ok(match ty {
+            Type::Bool => Shape::Bool,
+            Type::S8 => Shape::Int(Int::S8),
+            Type::U8 => Shape::Int(Int::U8),
+            Type::S16 => Shape::Int(Int::S16),
+            Type::U16 => Shape::Int(Int::U16),
+            Type::S32 => Shape::Int(Int::S32),
+            Type::U32 => Shape::Int(Int::U32),
+            Type::S64 => Shape::Int(Int::S64),
+            Type::U64 => Shape::Int(Int::U64),
+            Type::Float32 => Shape::F32,
+            Type::Float64 => Shape::F64,
+            Type::Char => Shape::Char,
+            Type::String => Shape::String,
+            Type::Own(_) | Type::Borrow(_) => return Err(unusable("it takes or returns a resource")),
+            Type::Stream(_) => return Err(unusable("it takes or returns a stream")),
+            Type::Future(_) => return Err(unusable("it takes or returns a future")),
+            Type::ErrorContext => return Err(unusable("it takes or returns an error context")),
+            Type::Map(_) => return Err(unusable("it takes or returns a map")),
+            Type::FixedLengthList(_) => return Err(unusable("it takes or returns a list of fixed length")),
+            _ => self.compound(ty, depth + 1)?,
+        })
+    }
+
+    fn compound(&mut self, ty: &Type, depth: usize) -> Result<Shape, Unusable> {
+        Ok(match ty {
+            Type::List(list) if list.ty() == Type::U8 => Shape::Bytes,
+            Type::List(list) => Shape::List(Box::new(self.shape(&list.ty(), depth)?)),
+            Type::Record(record) => self.record(record, depth)?,
+            Type::Tuple(tuple) => Shape::Tuple(tuple.types().map(|ty| self.shape(&ty, depth)).collect::<Result<_, _>>()?),
+            Type::Variant(variant) => {
+                self.cases(variant.cases().len())?;
+                let case = |case: wasmtime::component::types::Case<'_>| {
+                    Ok((case.name.to_owned(), case.ty.map(|ty| self.shape(&ty, depth)).transpose()?))
+                };
+                Shape::Variant(variant.cases().map(case).collect::<Result<_, _>>()?)
+            }
+            Type::Enum(names) => {
+                self.cases(names.names().len())?;
+                Shape::Enum(names.names().map(|name| (name.to_owned(), ())).collect())
+            }
+            Type::Flags(flags) => {
+                self.cases(flags.names().len())?;
+                Shape::Flags(flags.names().map(str::to_owned).collect())
+            }
+            Type::Option(option) => match self.shape(&option.ty(), depth)? {
+                // Without the outer one: `null` could mean either.
+                Shape::Option(_) => return Err(unusable("it has an option of an option, which JSON cannot tell apart")),
+                shape => Shape::Option(Box::new(shape)),
+            },
+            Type::Result(result) => {
+                Shape::Result { ok: self.payload(result.ok(), depth)?, err: self.payload(result.err(), depth)? }
+            }
+            _ => return Err(unusable("it has a type that this release does not know")),
+        })
+    }
+
+    fn record(&mut self, record: &Record, depth: usize) -> Result<Shape, Unusable> {
+        Ok(Shape::Record(record.fields().map(|field| self.field(field.name, &field.ty, depth)).collect::<Result<_, _>>()?))
+    }
+
+    fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Box<Shape>>, Unusable> {
+        ty.map(|ty| self.shape(&ty, depth).map(Box::new)).transpose()
+    }
+
+    fn cases(&mut self, cases: usize) -> Result<(), Unusable> {
+        if cases > MAX_CASES {
+            return Err(unusable(&format!("it has a type of {cases} cases, the limit is {MAX_CASES}")));
+        }
+        self.count(cases)
+    }
+
+    fn count(&mut self, parts: usize) -> Result<(), Unusable> {
+        self.parts_left = self.parts_left.checked_sub(parts).ok_or(Unusable::TooManyParts)?;
+        Ok(())
+    }
+}
+
+fn unusable(reason: &str) -> Unusable {
+    Unusable::Function(reason.to_owned())
+}

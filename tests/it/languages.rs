@@ -1,0 +1,203 @@
+//! Plugins in Rust, JavaScript and Python: written from the templates, built by the command line, called through the gateway.
+
+use std::{fs, path::Path};
+
+use airlock::{
+    Gateway,
+    config::Config,
+    door::{Budget, Caller, Event, Origin, Progress},
+};
+use airlock_tests::{Airlock, Client, Finished, Service, Setup, languages};
+use serde_json::{Value, json};
+
+/// A gateway with the plugin alone.
+fn setup(component: &Path) -> Setup {
+    Setup::new().client(Client::wasm("skies", component))
+}
+
+/// What the example's tool does, whatever it is written in.
+async fn is_the_example(component: &Path) {
+    let setup = setup(component);
+    let known = setup.call("skies-get_weather", &json!({"city": " Oslo"})).await;
+    assert_eq!(known["ok"], true, "{known:#}");
+    assert_eq!((&known["structured"]["city"], &known["structured"]["sky"]), (&json!("oslo"), &json!("snow")), "{known:#}");
+    assert_eq!(known["structured"]["celsius"].as_f64(), Some(4.0), "{known:#}");
+    assert!(known["content"][0]["text"].as_str().is_some_and(|text| text.contains("snow")), "{known:#}");
+    let unknown = setup.call("skies-get_weather", &json!({"city": "Olso"})).await;
+    assert_eq!((&unknown["ok"], &unknown["error"]["code"]), (&json!(false), &json!("unknown_city")), "{unknown:#}");
+    assert_eq!(unknown["error"]["message"], "no weather of Olso; known are cairo, lima, oslo, rome", "{unknown:#}");
+    assert_eq!(
+        progress(&setup).await,
+        [(0.0, Some(1.0), Some("looking it up".to_owned())), (1.0, Some(1.0), Some("found".to_owned()))]
+    );
+    let said = logged(&setup, "get_weather", r#"{"city": "Rome"}"#).await;
+    assert!(said.contains("weather asked for") && said.contains("known=4"), "{said}");
+    is_described(&setup).await;
+}
+
+/// That the schemas say what the arguments and the answer are.
+async fn is_described(setup: &Setup) {
+    let tools = setup.airlock("tools").arg("--json").run().await.ok();
+    assert!(!tools.stderr.contains("no tool descriptors are embedded"), "{tools}");
+    let tools = tools.json();
+    let tools = tools["tools"].as_array().expect("a list of tools");
+    let tool = tools.iter().find(|tool| tool["name"] == "skies-get_weather").expect("it is listed");
+    let (input, output) = (&tool["input_schema"], &tool["output_schema"]);
+    assert_eq!((&input["properties"]["city"]["type"], &input["required"]), (&json!("string"), &json!(["city"])), "{tool:#}");
+    assert_eq!(output["required"], json!(["city", "celsius", "sky"]), "{tool:#}");
+    assert_eq!(tool["description"], "Tells the weather of a city, as it is right now.", "{tool:#}");
+    assert_eq!((&tool["title"], &tool["annotations"]["readOnlyHint"]), (&json!("Weather"), &json!(true)), "{tool:#}");
+}
+
+/// What a call of the example's tool says before its answer.
+async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
+    let config = Config::load(&setup.write()).expect("a good configuration");
+    let gateway = Gateway::builder(config).start().await.expect("the gateway starts");
+    let view = gateway.caller(Origin::Caller).view().clone();
+    let budget = Budget { deadline: airlock_tests::wait::SOON, nested_calls: 64, depth: 4, in_flight: 8 };
+    let (caller, mut events) = Caller::with_events(view, Origin::Caller, budget);
+    let call = caller.admit("skies-get_weather", r#"{"city": "Lima"}"#).expect("it is allowed");
+    let _ = call.run().await.expect("it works");
+    let mut seen = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if let Event::Progress { progress: Progress { done, total, message }, .. } = event {
+            seen.push((done, total, message));
+        }
+    }
+    gateway.stop().await;
+    seen
+}
+
+/// What the gateway logs of a call.
+async fn logged(setup: &Setup, tool: &str, arguments: &str) -> String {
+    let call = setup.airlock("call").arg(format!("skies-{tool}")).arg(arguments).env("AIRLOCK_LOG", "airlock=debug");
+    call.run().await.stderr
+}
+
+/// What every interpreter has to keep to: what was granted works, a refusal is an answer, an accident is the tool's own fault,
+/// and what is printed is logged.
+async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
+    let server = Service::start(|_| (200, json!("come in"))).await;
+    let url = json!({"url": server.base_url()});
+    let rule = json!([{"url": server.base_url(), "private": true}]);
+    let client = Client::wasm("skies", component).set("/wasm_config/profile", "trusted");
+    let visit = Setup::new().client(client.set("/wasm_config/grants/http", rule)).call("skies-visit", &url).await;
+    assert_eq!((&visit["ok"], &visit["content"][0]["text"]), (&json!(true), &json!("\"come in\"")), "{visit:#}");
+    let setup = setup(component);
+    let refused = setup.call("skies-knock", &url).await;
+    assert_eq!(refused["structured"], json!({"kind": "denied"}), "{refused:#}");
+    assert_eq!(server.asked().len(), 1, "only the request that was granted came");
+    let said = logged(&setup, "knock", &url.to_string()).await;
+    assert!(said.contains("about to knock"), "{said}");
+    let crashed = setup.call("skies-crash", &json!({})).await;
+    assert_eq!(crashed["ok"], false, "{crashed:#}");
+    assert!(crashed["error"]["message"].as_str().is_some_and(|message| message.contains(accident)), "{crashed:#}");
+    let said = logged(&setup, "crash", "{}").await;
+    assert!(said.contains("the tool failed") && said.contains(file), "{said}");
+}
+
+#[tokio::test]
+async fn a_plugin_in_javascript_answers_fails_logs_and_says_how_far_it_is() {
+    let component = languages::javascript().await;
+    is_the_example(&component).await;
+    keeps_to_the_contract(&component, "TypeError", "probe.js:").await;
+}
+
+#[tokio::test]
+async fn a_plugin_in_python_answers_fails_logs_and_says_how_far_it_is() {
+    let component = languages::python().await;
+    is_the_example(&component).await;
+    keeps_to_the_contract(&component, "AttributeError", "app.py").await;
+}
+
+#[tokio::test]
+async fn from_nothing_to_a_call_in_rust() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let new = new(place.path(), "my-plugin", "rust").await.ok();
+    let next = "  cd my-plugin\n  airlock plugin build\n  airlock plugin install my-plugin.wasm\n  \
+                airlock call my_plugin-get_weather '{\"city\":\"Oslo\"}'\n";
+    assert!(new.stdout.ends_with(next), "{new}");
+    let directory = place.path().join("my-plugin");
+    let built = languages::build(&directory).await.ok().json();
+    assert_eq!((&built["ok"], &built["tools"]), (&json!(true), &json!(["get_weather"])), "{built:#}");
+    let component = directory.join("my-plugin.wasm");
+    assert_eq!(built["file"].as_str(), component.to_str(), "{built:#}");
+    is_the_example(&component).await;
+    // The macros embed the manifest in the module, and the build in the component, where no module's can pass for it.
+    let bytes = fs::read(&component).expect("the component");
+    let manifests = bytes.windows(16).filter(|window| window == b"airlock:manifest").count();
+    assert_eq!(manifests, 2, "sections that hold a manifest");
+}
+
+async fn new(place: &Path, name: &str, language: &str) -> Finished {
+    let new = Airlock::new().arg("plugin").arg("new").arg(name).arg("--lang").arg(language);
+    new.current_dir(place).run().await
+}
+
+#[tokio::test]
+async fn a_new_plugin_overwrites_nothing() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let _ = new(place.path(), "weather", "python").await.ok();
+    let file = place.path().join("weather/app.py");
+    fs::write(&file, "mine").expect("a file");
+    for language in ["python", "rust"] {
+        let again = new(place.path(), "weather", language).await.failed();
+        assert!(again.stderr.contains("weather is there already"), "{again}");
+    }
+    assert_eq!(fs::read_to_string(file).expect("it is there"), "mine");
+    assert_eq!(fs::read_dir(place.path().join("weather")).expect("a directory").count(), 7, "nothing was added");
+}
+
+#[tokio::test]
+async fn without_a_compiler_the_author_is_told_what_to_install() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    for (language, advice) in
+        [("rust", "https://rustup.rs"), ("javascript", "https://nodejs.org"), ("python", "https://python.org")]
+    {
+        let name = format!("my-{language}");
+        let _ = new(place.path(), &name, language).await.ok();
+        let build = Airlock::new().arg("plugin").arg("build").arg(place.path().join(&name)).arg("--json");
+        let failed = build.env("PATH", place.path()).run().await.failed().json();
+        let message = failed["error"]["message"].as_str().expect("a message");
+        assert!(message.contains(advice), "{failed:#}");
+    }
+}
+
+#[tokio::test]
+async fn sources_that_do_not_compile_are_told_in_the_compilers_own_words() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let _ = new(place.path(), "broken", "javascript").await.ok();
+    let directory = place.path().join("broken");
+    fs::write(directory.join("plugin.js"), "export const tools = {\n  describe( {\n").expect("a file");
+    let failed = languages::build(&directory).await.failed();
+    assert!(failed.stderr.contains("plugin.js:") && failed.stderr.contains("SyntaxError"), "{failed}");
+    assert_eq!(failed.json()["error"]["message"], "node --check failed; what it said is above", "{failed}");
+    assert!(!directory.join("broken.wasm").exists());
+}
+
+#[test]
+fn the_example_in_rust_stands_on_the_crates_that_the_workspace_was_tested_with() {
+    let read = |file: &str| fs::read_to_string(airlock_tests::root().join(file)).expect("a lock file");
+    let packages = |text: &str| {
+        let packages = text.split("\n[[package]]\n").skip(1);
+        let lines = packages.map(|package| package.lines().take(2).collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>()
+    };
+    let ours = packages(&read("Cargo.lock"));
+    let example = packages(&read("plugins/examples/rust/Cargo.lock"));
+    let others: Vec<_> = example.iter().filter(|package| !package.contains("\"skies\"") && !ours.contains(package)).collect();
+    assert!(example.len() > 20 && others.is_empty(), "not in the workspace's Cargo.lock: {others:#?}");
+}
+
+#[test]
+fn what_the_examples_compile_with_is_what_the_tests_install() {
+    let read = |file: &str| -> Value {
+        let text = fs::read_to_string(airlock_tests::root().join(file)).expect("it is there");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let (example, peers) = (read("plugins/examples/javascript/package.json"), read("tests/peers/package.json"));
+    for (name, version) in example["devDependencies"].as_object().expect("a table") {
+        assert_eq!(&peers["dependencies"][name], version, "{name}");
+    }
+    assert_eq!(example["overrides"], peers["overrides"]);
+}

@@ -1,0 +1,96 @@
+//! A component that knows nothing of the gateway, as a source of tools.
+
+use std::{fs, path::PathBuf};
+
+use airlock_tests::{Client, Gateway, Setup, component, guests};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The comments of the guest's `wit/station.wit`, in the form of a section `package-docs`; a tool of the author's puts it into the component.
+const DOCS: &str = r#"{
+    "docs": "A weather station.",
+    "worlds": {"station": {"docs": "What the component exports.", "func_exports": {"greet": {"docs": "Greets whoever asks."}}}},
+    "interfaces": {"api": {
+        "docs": "What the station knows.",
+        "funcs": {
+            "[constructor]sensor": {},
+            "checksum": {"docs": "Adds up bytes."},
+            "get-reading": {"docs": "Tells the temperature in a city."}
+        },
+        "types": {
+            "reading": {"docs": "One measurement.", "items": {"city": "Where.", "wind-speed": "Absent on a quiet day."}},
+            "scale": {"docs": "How warm it is."},
+            "sensor": {"docs": "Belongs to a resource, so it is no tool."},
+            "trouble": {"docs": "Why there is none."}
+        }
+    }}
+}"#;
+
+/// The guest with a section of its documentation behind it.
+fn documented(directory: &TempDir) -> PathBuf {
+    let component = fs::read(guests::PLAIN).expect("the component");
+    let file = directory.path().join("station.wasm");
+    fs::write(&file, component::with_section(&component, "package-docs", &[&[1], DOCS.as_bytes()].concat())).expect("a file");
+    file
+}
+
+async fn gateway(directory: &TempDir, descriptions: Value) -> Gateway {
+    let client = Client::wasm("station", documented(directory)).set("/wasm_config/descriptions", descriptions);
+    Setup::new().client(client).serve_connected().await
+}
+
+/// The tools with their descriptions.
+async fn tools(gateway: &Gateway) -> Vec<(String, String)> {
+    let client = gateway.client("station").await.expect("it is listed");
+    let text = |tool: &Value, key: &str| tool[key].as_str().unwrap_or_default().to_owned();
+    let tools = client["tools"].as_array().expect("a list");
+    tools.iter().map(|tool| (text(tool, "name"), text(tool, "description"))).collect()
+}
+
+#[tokio::test]
+async fn documented_functions_are_tools_and_others_where_their_operator_describes_them() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let own = [
+        ("api_checksum", "Adds up bytes."),
+        ("api_get_reading", "Tells the temperature in a city."),
+        ("greet", "Greets whoever asks."),
+    ];
+    let own = own.map(|(name, description)| (name.to_owned(), description.to_owned()));
+    let plain = gateway(&directory, json!({})).await;
+    assert_eq!(tools(&plain).await, own);
+    assert!(plain.said().contains("it belongs to a resource"), "{}", plain.said());
+    let described = gateway(&directory, json!({"api_count": "Counts."})).await;
+    assert!(tools(&described).await.contains(&("api_count".into(), "Counts.".into())));
+    assert_eq!(described.execute("station-api_count", &json!({})).await.content(), r#"{"result":1}"#);
+}
+
+#[tokio::test]
+async fn functions_are_called_with_json_and_answer_json() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let gateway = gateway(&directory, json!({})).await;
+    for (tool, arguments, answer) in [
+        ("greet", json!({"name": "Ada"}), "hello, Ada"),
+        ("api_checksum", json!({"data": "AQID"}), r#"{"result":6}"#),
+        ("api_get_reading", json!({"city": "Oslo"}), r#"{"result":{"city":"Oslo","degrees":-3.5,"scale":"celsius"}}"#),
+        (
+            "api_get_reading",
+            json!({"city": "Oslo", "scale": "kelvin"}),
+            r#"{"result":{"city":"Oslo","degrees":269.65,"scale":"kelvin"}}"#,
+        ),
+    ] {
+        assert_eq!(gateway.execute(&format!("station-{tool}"), &arguments).await.content(), answer);
+    }
+    gateway.sandbox_is_empty().await;
+}
+
+#[tokio::test]
+async fn an_err_is_the_tools_failure_and_a_wrong_argument_the_callers() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let gateway = gateway(&directory, json!({})).await;
+    let failed = gateway.execute("station-api_get_reading", &json!({"city": "Atlantis"})).await.ok();
+    assert_eq!((&failed["is_error"], &failed["content"]), (&json!(true), &json!("there is no station in Atlantis")));
+    let asleep = gateway.execute("station-api_get_reading", &json!({"city": "Nowhere"})).await.ok();
+    assert_eq!(asleep["content"], "asleep");
+    let wrong = gateway.execute("station-api_get_reading", &json!({"city": "Oslo", "scale": "fahrenheit"})).await;
+    assert!(wrong.text.contains("scale") && wrong.text.contains("celsius"), "{}", wrong.text);
+}

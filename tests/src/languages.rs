@@ -1,0 +1,132 @@
+//! Plugins in every language that there is a template for, built as an author builds them: by `airlock plugin build`.
+//!
+//! Those in JavaScript and Python have a tool or two beside the example's. They are built once and kept below the target
+//! directory as long as their sources stay the same: an interpreter takes half a minute to compile.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{Airlock, Finished, binary, root};
+
+/// Longer than an interpreter takes on two busy cores.
+const LIMIT: Duration = Duration::from_mins(6);
+
+/// The example in JavaScript, with the tools `knock`, `visit` and `crash` beside its own.
+pub async fn javascript() -> PathBuf {
+    let fixture = [("airlock.js", "airlock.js"), ("plugin.js", "plugin.js")];
+    let installed = ("node_modules", "node_modules");
+    built("javascript", &fixture, "probe.js", installed, |directory| {
+        let package = fs::read_to_string(example("javascript").join("package.json"))?;
+        fs::write(directory.join("package.json"), package.replace("\"main\": \"plugin.js\"", "\"main\": \"probe.js\""))
+    })
+    .await
+}
+
+/// The example in Python, with the tools `knock`, `visit` and `crash` beside its own.
+pub async fn python() -> PathBuf {
+    let fixture = [("airlock.py", "airlock.py"), ("app.py", "example.py")];
+    built("python", &fixture, "app.py", ("componentize", ".venv"), |directory| {
+        fs::copy(example("python").join("requirements.txt"), directory.join("requirements.txt")).map(drop)
+    })
+    .await
+}
+
+/// Builds the plugin in a directory, whatever it is written in.
+pub async fn build(directory: &Path) -> Finished {
+    let build = Airlock::new().arg("plugin").arg("build").arg(directory).arg("--json");
+    // Crates are there since the guests of this repository were built, and what they become is kept.
+    let build = build.env("CARGO_NET_OFFLINE", "true").env("CARGO_TARGET_DIR", kept().join("rust"));
+    let build = match toolchain() {
+        Some(name) => build.env("RUSTUP_TOOLCHAIN", name),
+        None => build,
+    };
+    build.within(LIMIT).run().await
+}
+
+/// The example in a language.
+pub fn example(language: &str) -> PathBuf {
+    root().join("plugins/examples").join(language)
+}
+
+/// Puts together a plugin of files of the example, under other names perhaps, and one of the tests' own; builds it unless the
+/// same was built before.
+async fn built(
+    language: &str,
+    of_example: &[(&str, &str)],
+    own: &str,
+    (peer, place): (&str, &str),
+    rest: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> PathBuf {
+    let directory = kept().join(language);
+    fs::create_dir_all(&directory).expect("a directory below the target directory");
+    let lock = File::create(directory.join(".lock")).expect("a file in it");
+    // Tests run in processes of their own; one builds and the others wait.
+    let _lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await.expect("no panic in it").expect("a lock");
+    let fixtures = root().join("tests/guests/languages");
+    let key = digest(&[example(language), fixtures.clone(), root().join("wit"), root().join("host/src/cli/plugin/build")]);
+    let (component, stamp) = (directory.join("skies.wasm"), directory.join("stamp"));
+    if component.is_file() && fs::read_to_string(&stamp).is_ok_and(|found| found == key) {
+        return component;
+    }
+    for (from, to) in of_example {
+        fs::copy(example(language).join(from), directory.join(to)).expect("a file of the example");
+    }
+    fs::copy(fixtures.join(language).join(own), directory.join(own)).expect("a file of the tests");
+    fs::copy(fixtures.join("plugin.toml"), directory.join("plugin.toml")).expect("a file of the tests");
+    rest(&directory).expect("the rest of the sources");
+    link(&root().join("wit"), &directory.join("wit"));
+    link(&crate::peers::installed(peer), &directory.join(place));
+    let _ = build(&directory).await.ok();
+    fs::write(stamp, key).expect("a file in it");
+    component
+}
+
+fn link(to: &Path, link: &Path) {
+    if fs::symlink_metadata(link).is_err() {
+        symlink(to, link).expect("a link");
+    }
+}
+
+/// Where plugins are kept from one run of the tests to the next.
+fn kept() -> PathBuf {
+    binary("airlock-under-test").ancestors().nth(2).expect("it lies in target/<profile>").join("languages")
+}
+
+/// The toolchain that compiles to WebAssembly, where the default one does not.
+fn toolchain() -> Option<String> {
+    let script = root().join("plugins/wasm-toolchain.sh");
+    let output = Command::new("bash").arg(script).arg("--check").output().expect("bash can be started");
+    String::from_utf8_lossy(&output.stdout).trim().strip_prefix('+').map(str::to_owned)
+}
+
+/// Of all files in some directories, by name and content.
+fn digest(directories: &[PathBuf]) -> String {
+    let mut files = Vec::new();
+    let mut left = directories.to_vec();
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(&directory).expect("a directory of sources") {
+            let path = entry.expect("it can be read").path();
+            // What was installed into the example is none of its sources.
+            let is_installed = ["node_modules", ".venv", "target", "wit"].iter().any(|name| path.ends_with(name));
+            if !path.is_dir() {
+                files.push(path);
+            } else if !is_installed {
+                left.push(path);
+            }
+        }
+    }
+    files.sort();
+    let mut digest = Sha256::new();
+    for file in files {
+        digest.update(file.to_string_lossy().as_bytes());
+        digest.update(fs::read(file).expect("a file of the sources"));
+    }
+    format!("{:?}", digest.finalize())
+}
