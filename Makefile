@@ -14,8 +14,9 @@ help: ## lists the targets
 
 demo: plugins ## shows the gateway at work: plugins, an MCP server, scripts and approvals, with a scripted model
 	@echo "demo: building airlock (some minutes the first time)"
-	@cargo build --package airlock
-	@cargo run --quiet --package airlock -- demo
+	@# With the features that the tests build with, so that the engine is compiled once for both.
+	@cargo build --workspace --bin airlock
+	@$(TARGET)/debug/airlock demo
 
 test: ## builds everything and runs every test, the real MCP servers included
 	@tests/run
@@ -23,11 +24,11 @@ test: ## builds everything and runs every test, the real MCP servers included
 bench: wasm ## prints what the sandbox costs, as ratios to native code
 	@echo "bench: building"
 	@cargo build --manifest-path tests/benches/native_script/Cargo.toml --target-dir $(TARGET)/starlark
-	@NATIVE_SCRIPT=$(abspath $(TARGET))/starlark/debug/native-script cargo bench --profile dev --package airlock-tests --bench overhead
+	@NATIVE_SCRIPT=$(abspath $(TARGET))/starlark/debug/native-script cargo bench --profile dev --workspace --bench overhead
 
 hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
 	@echo "hostile: building" >&2
-	@cargo bench --quiet --profile dev --package airlock-tests --bench hostile -- $(HOSTILE)
+	@cargo bench --quiet --profile dev --workspace --bench hostile -- $(HOSTILE)
 
 lint: wasm ## checks format and lints; a warning is an error
 	cargo fmt --all --check

@@ -21,6 +21,7 @@ mod tools;
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{
     config::environment,
@@ -106,9 +107,17 @@ fn run(cli: Cli) -> anyhow::Result<Done> {
     if let Command::CompileComponent(args) = &cli.command {
         return Ok(compile::run(args));
     }
+    raise_descriptor_limit();
     telemetry::init(cli.log_format, environment(telemetry::FILTER_VARIABLE).as_deref(), cli.command.log_filter())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(cli.command.run())
+}
+
+/// Connections, child processes and the files of guests take a descriptor each, and what most systems allow at first is from the
+/// days of `select`. Where it cannot be raised it stays as it is.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 impl Command {

@@ -28,7 +28,8 @@ use crate::{
     door::{Budget, Keys},
     model,
     plugin::{Answer, LOCK_FILE},
-    sandbox, server, upstream,
+    sandbox::{self, OffLimits},
+    secret, server, upstream,
 };
 
 /// The configuration, checked, with every module's settings.
@@ -98,9 +99,29 @@ impl Config {
             Ok(text) => {
                 let mut config = Self::parse(&text, &file, &environment)?;
                 config.lock = Some(path.with_file_name(LOCK_FILE));
+                config.sandbox.off_limits = config.own_files(path);
                 Ok(config)
             }
             Err(_) => Err(ConfigError::Invalid { file, problems: vec![Problem::of_file("is not UTF-8 text")] }),
+        }
+    }
+
+    /// The files, of `path` and what it names, that no plugin is lent.
+    fn own_files(&self, path: &Path) -> OffLimits {
+        let plugins = || {
+            self.clients.iter().filter_map(|client| match &client.source {
+                Source::Wasm(wasm) => Some(wasm),
+                Source::Upstream(_) => None,
+            })
+        };
+        let components = plugins().map(|wasm| wasm.component.clone());
+        let secrets = plugins().flat_map(|wasm| wasm.answer.secrets.values()).filter_map(|secret| match &secret.source {
+            secret::Source::File(path) => Some(path.clone()),
+            secret::Source::Env(_) => None,
+        });
+        OffLimits {
+            unwritable: [path.to_owned()].into_iter().chain(self.lock.clone()).chain(components).collect(),
+            unreadable: [self.store.clone()].into_iter().chain(secrets).collect(),
         }
     }
 

@@ -25,5 +25,5 @@ pub use self::{
     },
     profile::Profile,
     rights::{ReadSecret, Refusal, Settled, settle},
-    text::visible,
+    text::{visible, visible_line},
 };

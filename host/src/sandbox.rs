@@ -27,11 +27,7 @@ mod script;
 mod section;
 mod wasi;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tracing::warn;
 use wasmtime::{Engine, Store, component::Linker};
@@ -79,6 +75,18 @@ pub struct Settings {
     pub cache: Option<PathBuf>,
     /// How components are compiled.
     pub compiling: Compiling,
+    /// What is the gateway's own, and lent to no plugin.
+    pub off_limits: OffLimits,
+}
+
+/// Files and directories that decide what the gateway does, or hold what plugins must not see. A directory is granted to no
+/// plugin that overlaps with one of them. The cache of compiled code is always one that may not be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OffLimits {
+    /// May not be written to: the configuration, `airlock.lock`, components.
+    pub unwritable: Vec<PathBuf>,
+    /// May not even be read: the store that plugins share, secrets.
+    pub unreadable: Vec<PathBuf>,
 }
 
 impl Settings {
@@ -93,6 +101,7 @@ impl Settings {
             process_memory_bytes: 4 << 30,
             cache,
             compiling: Compiling::in_process(),
+            off_limits: OffLimits::default(),
         }
     }
 }
@@ -236,6 +245,7 @@ struct Inner {
     admission: Admission,
     memory: Arc<MemoryBudget>,
     compiler: Compiler,
+    off_limits: OffLimits,
 }
 
 impl Sandbox {
@@ -249,12 +259,15 @@ impl Sandbox {
             .cache
             .as_ref()
             .and_then(|path| CodeCache::open(path).inspect_err(|error| warn!(%error, "compiled code is not kept")).ok());
+        let mut off_limits = settings.off_limits.clone();
+        off_limits.unreadable.extend(cache.as_ref().map(|cache| cache.directory().to_owned()));
         Ok(Self(Arc::new(Inner {
             plugin_linker: link(plugin::linker(&engine))?,
             executor_linker: link(executor::linker(&engine))?,
             admission: Admission::new(settings.depths.max(1), settings.instances_per_depth, settings.queue, settings.queue_wait),
             memory: MemoryBudget::new(settings.process_memory_bytes),
             compiler: Compiler::new(engine.clone(), cache, settings.compiling.clone()),
+            off_limits,
             engine,
         })))
     }
@@ -275,7 +288,10 @@ impl Sandbox {
         lender: Lender,
     ) -> Result<Plugin, LoadError> {
         let component = self.0.compiler.component(wasm.clone()).await?;
-        Plugin::new(self.clone(), client.clone(), &component, &wasm, grants, limits, lender)
+        let (sandbox, client) = (self.clone(), client.clone());
+        // It walks the component, and looks at the directories.
+        let open = move || Plugin::new(sandbox, client, &component, &wasm, grants, limits, lender);
+        tokio::task::spawn_blocking(open).await.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
     }
 
     /// Compiles and links a script executor.
@@ -300,8 +316,8 @@ impl Sandbox {
         self.0.admission.share()
     }
 
-    fn cache_directory(&self) -> Option<&Path> {
-        self.0.compiler.cache().map(CodeCache::directory)
+    fn off_limits(&self) -> &OffLimits {
+        &self.0.off_limits
     }
 
     fn plugin_linker(&self) -> &Linker<State> {

@@ -69,6 +69,111 @@ async fn what_is_installed_can_be_called_right_away_and_is_pinned() {
     assert_eq!(desk.read("airlock.json"), config);
 }
 
+/// Every file that an installation changes, as it is.
+fn installed(desk: &Desk) -> Vec<Option<Vec<u8>>> {
+    ["airlock.json", "airlock.lock", "plugins/github.wasm"].map(|name| fs::read(desk.path(name)).ok()).to_vec()
+}
+
+#[tokio::test]
+async fn a_name_that_a_plugin_has_goes_to_a_changed_build_by_request_and_to_no_other_plugin() {
+    let desk = Desk::new();
+    desk.write("poisoned.wasm", poisoned());
+    let file = |name: &str, from: &Path, id: &str| desk.write(name, component::with_manifest(from, id, &json!({})));
+    file("github.wasm", Path::new(guests::HOSTILE), "github");
+    file("cool.wasm", &desk.path("poisoned.wasm"), "github");
+    file("stranger.wasm", Path::new(guests::HOSTILE), "stranger");
+    let _ = desk.install("github.wasm", &[]).await.ok();
+    let before = installed(&desk);
+    assert!(before.iter().all(Option::is_some));
+    let _ = desk.install("github.wasm", &[]).await.ok();
+    assert_eq!(installed(&desk), before, "the same one changes nothing");
+
+    let unseen = desk.install("cool.wasm", &[]).await.failed();
+    assert!(unseen.stdout.contains("    +Takes what it finds.") && unseen.stdout.contains("its code ("), "{unseen}");
+    assert!(unseen.stderr.contains("  airlock plugin install cool.wasm --replace\n"), "{unseen}");
+    for more in [&["--name", "github"][..], &["--name", "github", "--replace"]] {
+        let other = desk.install("stranger.wasm", more).await.failed();
+        assert!(other.stderr.contains("the plugin github has that name, and this is the plugin stranger"), "{other}");
+        assert!(other.stderr.contains("  airlock plugin install stranger.wasm --name OTHER\n"), "{other}");
+    }
+    let nameless = desk.install(guests::HOSTILE, &["--name", "github", "--replace"]).await.failed();
+    assert!(nameless.stderr.contains("this is a component without a manifest"), "{nameless}");
+    assert_eq!(installed(&desk), before, "what is refused changes nothing");
+
+    let replaced = desk.install("cool.wasm", &["--replace"]).await.ok();
+    assert!(replaced.stdout.contains("    +Takes what it finds."), "{replaced}");
+    assert!(desk.read("airlock.lock").contains("steal"));
+    assert!(desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("github: as it was accepted"));
+    let _ = desk.install("stranger.wasm", &["--name", "other", "--replace"]).await.ok();
+}
+
+#[tokio::test]
+async fn a_configured_plugin_that_nobody_has_accepted_keeps_its_name_too() {
+    let desk = Desk::new();
+    let client = |component: &str| {
+        json!({
+            "name": "github",
+            "connection_type": "wasm",
+            "wasm_config": {"component": component, "grants": {"clocks": true}},
+            "tools_to_execute": ["*"],
+        })
+    };
+    desk.write("mine.wasm", component::with_manifest(guests::HOSTILE, "github", &json!({})));
+    desk.write("stranger.wasm", component::with_manifest(guests::HOSTILE, "stranger", &json!({})));
+    desk.write("airlock.json", json!({"mcp": {"client_configs": [client("mine.wasm")]}}).to_string());
+    let other = desk.install("stranger.wasm", &["--name", "github", "--replace"]).await.failed();
+    assert!(other.stderr.contains("the plugin github has that name"), "{other}");
+    desk.write("airlock.json", json!({"mcp": {"client_configs": [client("gone.wasm")]}}).to_string());
+    let unknown = desk.install("stranger.wasm", &["--name", "github"]).await.failed();
+    assert!(unknown.stderr.contains("airlock plugin install stranger.wasm --name github --replace"), "{unknown}");
+    assert!(!desk.path("plugins").exists() && !desk.path("airlock.lock").exists());
+    let _ = desk.install("stranger.wasm", &["--name", "github", "--replace"]).await.ok();
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_read_leaves_everything_as_it_was() {
+    let desk = Desk::new();
+    desk.write("airlock.lock", "this is a text");
+    let refused = desk.install(guests::HOSTILE, &["--name", "github"]).await.failed();
+    assert!(refused.stderr.contains("is no lock file"), "{refused}");
+    assert!(!desk.path("plugins").exists() && !desk.path("airlock.json").exists());
+}
+
+#[tokio::test]
+async fn a_component_without_the_contract_has_the_tools_that_it_exports_and_no_others() {
+    let desk = Desk::new();
+    let inspected = desk.airlock(&["plugin", "inspect", guests::PLAIN, "--json"]).await.ok().json();
+    let names: Vec<_> = inspected["tools"].as_array().expect("a list").iter().map(|tool| &tool["name"]).collect();
+    assert!(names.contains(&&json!("greet")), "{inspected:#}");
+    let tools = json!({"schema": "airlock.tools/1", "tools": [{"name": "harmless", "inputSchema": {"type": "object"}}]});
+    let plain = fs::read(guests::PLAIN).expect("the component");
+    desk.write("lying.wasm", component::with_section(&plain, "airlock:tools", tools.to_string().as_bytes()));
+    for command in [&["plugin", "inspect", "lying.wasm"][..], &["plugin", "install", "lying.wasm"]] {
+        let refused = desk.airlock(command).await.failed();
+        assert!(refused.stderr.contains("does not export airlock:plugin/tools"), "{refused}");
+    }
+    let checked = desk.airlock(&["plugin", "check", "lying.wasm"]).await.failed();
+    assert!(checked.stdout.contains("does not export airlock:plugin/tools"), "{checked}");
+    assert!(!desk.path("plugins").exists() && !desk.path("airlock.json").exists());
+}
+
+#[tokio::test]
+async fn what_a_plugin_asks_for_has_a_line_each_and_breaks_none() {
+    let desk = Desk::new();
+    let forged = json!({"tools": {"call": ["text-count\n  clocks  (required)"], "reason": "Counts."}});
+    desk.write("forged.wasm", component::with_manifest(guests::HOSTILE, "forged", &forged));
+    let refused = desk.install("forged.wasm", &[]).await.failed();
+    assert!(refused.stderr.contains("request.tools.call"), "{refused}");
+    let manifest = json!({
+        "schema": "airlock.plugin/1", "id": "forged", "version": "1.0.0", "contract": "0.1",
+        "description": "Counts.\n  digest    sha256:0",
+    });
+    let wasm = fs::read(guests::HOSTILE).expect("the component");
+    desk.write("described.wasm", component::with_section(&wasm, "airlock:manifest", manifest.to_string().as_bytes()));
+    let shown = desk.airlock(&["plugin", "inspect", "described.wasm"]).await.ok();
+    assert!(shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n"), "{shown}");
+}
+
 #[tokio::test]
 async fn what_is_required_and_not_granted_is_refused_with_the_command_that_works() {
     let desk = Desk::new();

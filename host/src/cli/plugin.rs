@@ -24,7 +24,8 @@ use super::Done;
 /// Write, build, look at, install and accept plugins
 ///
 /// A plugin is a WebAssembly component. It says what it asks for; the configuration says what it is granted; `airlock.lock`,
-/// beside the configuration, says what was accepted of it, and the gateway loads nothing else.
+/// beside the configuration, says what was accepted of it. Where that file is, the gateway loads nothing else; without it, it
+/// loads whatever is configured. `install` and `accept` write it.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,

@@ -287,7 +287,7 @@ pub(super) struct Inject {
 pub(super) struct StoreGrant {
     /// Its name.
     pub(super) name: String,
-    /// What it may hold. Default: what the plugin asks for, or 4MiB.
+    /// What it may hold. Default: what the plugin asks for, at most 4MiB.
     pub(super) max_bytes: Option<Size>,
 }
 
@@ -295,9 +295,9 @@ pub(super) struct StoreGrant {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scratch {
-    /// What it may hold. Default: what the plugin asks for, or 64MiB.
+    /// What it may hold. Default: what the plugin asks for, at most 64MiB.
     pub(super) max_bytes: Option<Size>,
-    /// Files and directories in it. Default: what the plugin asks for, or 1000.
+    /// Files and directories in it. Default: what the plugin asks for, at most 1000.
     pub(super) max_files: Option<u64>,
 }
 
@@ -311,9 +311,9 @@ pub(super) struct Directory {
     pub(super) path: PathBuf,
     /// Whether the plugin may change what is in it.
     pub(super) access: Access,
-    /// What may be in it with all below it, before the plugin may add no more. Default: what the plugin asks for, or 1GiB.
+    /// What may be in it with all below it, before the plugin may add no more. Default: what the plugin asks for, at most 1GiB.
     pub(super) max_bytes: Option<Size>,
-    /// Files and directories in it. Default: what the plugin asks for, or 10000.
+    /// Files and directories in it. Default: what the plugin asks for, at most 10000.
     pub(super) max_files: Option<u64>,
 }
 

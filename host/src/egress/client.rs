@@ -8,6 +8,7 @@ use tracing::{debug, warn};
 
 use super::{
     address::Reach,
+    credential::Credentials,
     error::{Error, ErrorKind},
     resolve::{Checked, Resolver, Unresolved},
 };
@@ -59,13 +60,13 @@ fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Clie
 }
 
 /// Tells what went wrong on the way: to the guest as much as it may know, to the operator's log the rest. Neither sees the
-/// URL, which may hold a credential.
-pub(super) fn explain(error: reqwest::Error, caller: &str) -> Error {
+/// URL, which may hold a credential, and the host's name is the guest's own text.
+pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credentials) -> Error {
     let error = error.without_url();
     if let Some(unresolved) = find::<Unresolved>(&error) {
-        return explain_unresolved(unresolved, caller);
+        return explain_unresolved(unresolved, caller, credentials);
     }
-    debug!(caller, cause = %causes(&error), "outbound request failed");
+    debug!(caller, cause = %credentials.blotted(&causes(&error)), "outbound request failed");
     if error.is_builder() {
         Error::invalid("the request cannot be written as HTTP")
     } else if error.is_connect() {
@@ -82,14 +83,15 @@ pub(super) fn explain(error: reqwest::Error, caller: &str) -> Error {
 }
 
 /// Tells why a host is not dialled. A refusal looks like any other to the guest.
-pub(super) fn explain_unresolved(unresolved: &Unresolved, caller: &str) -> Error {
+pub(super) fn explain_unresolved(unresolved: &Unresolved, caller: &str, credentials: &Credentials) -> Error {
     match unresolved {
         Unresolved::Refused { host, address, .. } => {
-            warn!(caller, %host, %address, reason = %unresolved, "outbound request refused");
+            let (host, reason) = (credentials.blotted(host), credentials.blotted(&unresolved.to_string()));
+            warn!(caller, %host, %address, %reason, "outbound request refused");
             Error::denied()
         }
         Unresolved::Nothing { .. } | Unresolved::Failed { .. } => {
-            debug!(caller, cause = %causes(unresolved), "outbound request failed");
+            debug!(caller, cause = %credentials.blotted(&causes(unresolved)), "outbound request failed");
             Error::new(ErrorKind::Dns, "the name does not resolve")
         }
     }

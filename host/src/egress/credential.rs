@@ -1,18 +1,23 @@
 //! Secrets that the host attaches to requests at the last moment, so that a guest can use them and not see them.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, iter,
+};
 
-use aho_corasick::{AhoCorasick, MatchKind};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use url::{Url, form_urlencoded};
 
-use super::{headers, rule::Rule, target::Target};
+use super::{headers, rule::Rule, spelling, target::Target};
 use crate::secret::Secret;
 
 /// The longest value, in bytes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 /// Shorter values are not blotted out of responses: they occur there by chance, and blotting would break what is not secret.
 const MIN_BLOTTED_BYTES: usize = 8;
+/// Times that escapes are undone in search of a value: a URL is often a parameter of another one.
+const MAX_UNDONE: usize = 4;
 
 /// Where in a request a credential goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +44,9 @@ impl Injection {
         let is_plain = prefix.bytes().all(|b| (b' '..=b'~').contains(&b));
         if !is_plain {
             return Err(BadCredential::Prefix { found: prefix.to_owned() });
+        }
+        if name == header::AUTHORIZATION && headers::authenticates_the_connection(prefix.as_bytes()) {
+            return Err(BadCredential::Scheme);
         }
         Ok(Self::Header { name, prefix: prefix.to_owned() })
     }
@@ -76,6 +84,9 @@ pub enum BadCredential {
         /// The prefix.
         found: String,
     },
+    /// A scheme of authorization by which a server takes all that follows on a connection for the same caller's.
+    #[error("found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer")]
+    Scheme,
     /// A parameter without a name.
     #[error("found an empty query parameter, expected a name such as api_key")]
     Parameter,
@@ -104,6 +115,12 @@ impl Credential {
         let is_plain = bytes.iter().all(|b| (b' '..=b'~').contains(b)) && !bytes.starts_with(b" ") && !bytes.ends_with(b" ");
         if bytes.is_empty() || bytes.len() > MAX_VALUE_BYTES || !is_plain {
             return Err(BadCredential::Value { name: name.to_owned() });
+        }
+        if let Injection::Header { name: its, prefix } = &injection
+            && *its == header::AUTHORIZATION
+            && headers::authenticates_the_connection(format!("{prefix}{}", value.expose()).as_bytes())
+        {
+            return Err(BadCredential::Scheme);
         }
         Ok(Self { name: name.to_owned(), value, injection, audience })
     }
@@ -163,45 +180,72 @@ impl Credential {
 #[derive(Default)]
 pub struct Credentials {
     by_name: BTreeMap<String, Credential>,
+    /// Finds the values, also short ones and in any case, as a host's name has them.
     values: Option<AhoCorasick>,
+    /// Finds those that are blotted out of responses, in all their spellings.
+    spellings: Option<AhoCorasick>,
 }
 
 impl Credentials {
     /// Collects credentials; their names are all different.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, BadCredential> {
         let mut by_name = BTreeMap::new();
-        let mut values = Vec::new();
+        let (mut values, mut spellings) = (BTreeSet::new(), BTreeSet::new());
         for credential in credentials {
             let value = credential.value.expose();
+            values.insert(value.to_owned());
             if value.len() >= MIN_BLOTTED_BYTES {
-                values.extend([value.to_owned(), form_urlencoded::byte_serialize(value.as_bytes()).collect()]);
+                spellings.extend(spelling::of(value));
             }
             if let Some(double) = by_name.insert(credential.name.clone(), credential) {
                 return Err(BadCredential::Duplicate { name: double.name });
             }
         }
-        let search = (!values.is_empty()).then(|| AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&values));
-        let values = search.transpose().map_err(BadCredential::Search)?;
-        Ok(Self { by_name, values })
+        Ok(Self { by_name, values: search(&values, true)?, spellings: search(&spellings, false)? })
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Credential> {
         self.by_name.get(name)
     }
 
-    /// Whether a text holds one of the values.
-    pub(super) fn occur_in(&self, text: &str) -> bool {
-        self.values.as_ref().is_some_and(|values| values.is_match(text))
+    /// Whether a text holds one of the values, however it is escaped, and however short it is: what is asked is whether a
+    /// request may go on, and one that stops by chance does less harm than one that leaks.
+    pub(super) fn occur_in(&self, text: &[u8]) -> bool {
+        let Some(values) = &self.values else { return false };
+        let is_behind_escapes = |is_form| {
+            let undone = iter::successors(spelling::undo(text, is_form), |text| spelling::undo(text, is_form));
+            undone.take(MAX_UNDONE).any(|text| values.is_match(&text))
+        };
+        values.is_match(text) || is_behind_escapes(false) || is_behind_escapes(true)
+    }
+
+    /// A text for the operator's log, in which the values are replaced by as many `*`, whatever their length and case.
+    pub(super) fn blotted(&self, text: &str) -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        blot(self.values.as_ref(), &mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Replaces the values by as many `*`, so that a server that sends back what it was sent does not show them to the guest.
     /// This is the second wall: one that encodes or compresses what it sends back gets past it. The first is the audience.
     pub(super) fn blot(&self, bytes: &mut [u8]) {
-        let Some(values) = &self.values else { return };
-        let found: Vec<_> = values.find_iter(&*bytes).map(|found| found.range()).collect();
-        for range in found {
-            bytes[range].fill(b'*');
-        }
+        blot(self.spellings.as_ref(), bytes);
+    }
+}
+
+/// Makes what finds texts; none where there are none. A DFA, which would be chosen for so few, takes tens of megabytes for the
+/// spellings of a long value.
+fn search(texts: &BTreeSet<String>, in_any_case: bool) -> Result<Option<AhoCorasick>, BadCredential> {
+    let mut builder = AhoCorasick::builder();
+    builder.kind(Some(AhoCorasickKind::ContiguousNFA)).match_kind(MatchKind::LeftmostLongest).ascii_case_insensitive(in_any_case);
+    (!texts.is_empty()).then(|| builder.build(texts)).transpose().map_err(BadCredential::Search)
+}
+
+fn blot(texts: Option<&AhoCorasick>, bytes: &mut [u8]) {
+    let Some(texts) = texts else { return };
+    let found: Vec<_> = texts.find_iter(&*bytes).map(|found| found.range()).collect();
+    for range in found {
+        bytes[range].fill(b'*');
     }
 }
 
@@ -228,6 +272,15 @@ mod tests {
         insta::assert_snapshot!(header("a b", ""), @r#"found the header "a b", expected a header's name such as authorization that is not the host's own to set"#);
         insta::assert_snapshot!(header("Host", ""), @r#"found the header "Host", expected a header's name such as authorization that is not the host's own to set"#);
         insta::assert_snapshot!(header("x-key", "a\n"), @r#"found the prefix "a\n", expected printable ASCII such as "Bearer ""#);
+        for prefix in ["NTLM ", " negotiate ", "Negotiate"] {
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(header("Authorization", prefix), @"found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer");
+            }
+        }
+        for (prefix, value, fine) in [("", "NTLM abcd", false), ("Nego", "tiate abcd", false), ("Bearer ", "NTLM", true)] {
+            let injection = Injection::header("authorization", prefix).unwrap();
+            assert_eq!(Credential::new("token", Secret::new(value), injection, Vec::new()).is_ok(), fine, "{prefix}{value}");
+        }
         insta::assert_snapshot!(Injection::query("").unwrap_err(), @"found an empty query parameter, expected a name such as api_key");
         for bad in ["", "a\r\nb", "é", " a", "a ", &"a".repeat(MAX_VALUE_BYTES + 1)] {
             let error = Credential::new("token", Secret::new(bad), Injection::query("key").unwrap(), Vec::new()).unwrap_err();
@@ -280,13 +333,33 @@ mod tests {
     #[test]
     fn values_that_come_back_are_blotted_out_at_their_length() {
         let credentials = Credentials::new(vec![credential(Injection::query("key").unwrap())]).unwrap();
-        let mut body = b"<s3cret/&value> ?key=s3cret%2F%26value s3cret".to_vec();
+        let mut body = b"<s3cret/&value> ?key=s3cret%2F%26value s3cret%2f%26value s3cret/%26value s3cret".to_vec();
         credentials.blot(&mut body);
-        assert_eq!(String::from_utf8(body).unwrap(), "<*************> ?key=***************** s3cret");
-        assert!(credentials.occur_in("/x/s3cret%2F%26value") && !credentials.occur_in("/x/s3cret"));
+        let stars = "*".repeat(17);
+        assert_eq!(String::from_utf8(body).unwrap(), format!("<*************> ?key={stars} {stars} *************** s3cret"));
         let short = Credential::new("short", Secret::new("1234567"), Injection::query("k").unwrap(), Vec::new()).unwrap();
         let mut body = b"1234567".to_vec();
-        Credentials::new(vec![short]).unwrap().blot(&mut body);
+        let credentials = Credentials::new(vec![short]).unwrap();
+        credentials.blot(&mut body);
         assert_eq!(body, b"1234567");
+        assert_eq!(credentials.blotted("a 1234567"), "a *******", "the log shows none");
+        assert_eq!(Credentials::default().blotted("a 1234567"), "a 1234567");
+    }
+
+    #[test]
+    fn values_are_found_in_every_spelling_and_at_every_length() {
+        let credentials = Credentials::new(vec![credential(Injection::query("key").unwrap())]).unwrap();
+        for text in ["s3cret/&value", "/x/s3cret%2F%26value", "s3cret%2f&v%61lue", "S3CRET/&VALUE", "s3cret%25252F%252526value"] {
+            assert!(credentials.occur_in(text.as_bytes()), "{text}");
+        }
+        for text in ["", "/x/s3cret", "s3cret%2F value", "%"] {
+            assert!(!credentials.occur_in(text.as_bytes()), "{text}");
+        }
+        let short = Credential::new("short", Secret::new("a +"), Injection::query("k").unwrap(), Vec::new()).unwrap();
+        let credentials = Credentials::new(vec![short]).unwrap();
+        for (text, found) in [("a +", true), ("?a+%2B", true), ("?a%20+", true), ("?a++", false)] {
+            assert_eq!(credentials.occur_in(text.as_bytes()), found, "{text}");
+        }
+        assert!(!Credentials::default().occur_in(b"a +"));
     }
 }

@@ -8,6 +8,7 @@ use tracing::{debug, warn};
 use super::{
     address::Reach,
     client,
+    credential::Credentials,
     error::{Error, ErrorKind},
     headers,
     hop::{self, Hop},
@@ -18,9 +19,6 @@ use super::{
     session::{Inner, Outlet},
     target::Host,
 };
-
-/// Bytes of a rule in the log. It is ASCII.
-const MAX_LOGGED_RULE: usize = 256;
 
 /// One request with its redirects.
 pub(super) struct Exchange<'a> {
@@ -49,7 +47,7 @@ impl<'a> Exchange<'a> {
         loop {
             let response = self.dispatch(&hop, permit).await?;
             let status = response.status();
-            debug!(%caller, host = %hop.target.host(), method = %hop.method, status = status.as_u16(), "outbound request");
+            debug!(%caller, host = %self.host(&hop), method = %hop.method, status = status.as_u16(), "outbound request");
             let location = response.headers().get(header::LOCATION).filter(|_| hop::is_redirect(status));
             let (Some(location), Redirects::Follow) = (location, redirects) else {
                 return self.take_in(&hop, response, wanted).await;
@@ -68,11 +66,10 @@ impl<'a> Exchange<'a> {
 
     /// Decides on a request, and tells the operator what would have let it out.
     fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
-        let Outlet { caller, policy, .. } = &self.session.outlet;
+        let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
-            let mut rule = Rule::needed(&hop.target, &hop.method).to_string();
-            rule.truncate(MAX_LOGGED_RULE);
-            warn!(%caller, host = %hop.target.host(), reason = %missing, missing_rule = %rule, "outbound request refused");
+            let rule = credentials.blotted(&Rule::needed(&hop.target, &hop.method));
+            warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
             Error::denied()
         })
     }
@@ -83,18 +80,23 @@ impl<'a> Exchange<'a> {
             return Ok(());
         }
         let reason = "the credential's audience does not include this";
-        warn!(caller = %self.session.outlet.caller, host = %hop.target.host(), reason, "outbound request refused");
+        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), reason, "outbound request refused");
         Err(Error::denied())
+    }
+
+    /// The host as the operator's log shows it: a guest can write into a name what it knows.
+    fn host(&self, hop: &Hop<'_>) -> String {
+        self.session.outlet.credentials.blotted(&hop.target.host().to_string())
     }
 
     /// Sends a request that was decided on and takes in the head of the answer.
     async fn dispatch(&self, hop: &Hop<'_>, permit: Permit) -> Result<reqwest::Response, Error> {
-        let Outlet { shared, caller, .. } = &self.session.outlet;
+        let Outlet { shared, caller, credentials, .. } = &self.session.outlet;
         let farthest = if permit.private { Reach::Private } else { Reach::Public };
         // Names are checked as they are resolved; an address is never resolved.
         if let Host::Address(address) = hop.target.host() {
             resolve::check(&address.to_string(), &[*address], farthest)
-                .map_err(|bad| client::explain_unresolved(&bad, caller))?;
+                .map_err(|bad| client::explain_unresolved(&bad, caller, credentials))?;
         }
         let (mut url, mut headers) = (hop.target.url().clone(), hop.headers.clone());
         if let Some(credential) = hop.credential {
@@ -110,7 +112,7 @@ impl<'a> Exchange<'a> {
         let sent_before = self.sent.swap(true, Ordering::Relaxed);
         let response = shared.clients.reaching(farthest).execute(request).await;
         response.map_err(|error| {
-            let error = client::explain(error, caller);
+            let error = client::explain(error, caller, credentials);
             self.sent.store(sent_before || error.request_sent, Ordering::Relaxed);
             error
         })
@@ -128,7 +130,7 @@ impl<'a> Exchange<'a> {
             return Err(Error::new(ErrorKind::TooLarge, format!("the response's headers have more than {limit} bytes")));
         }
         let wanted = wanted.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        let mut body = read(&mut response, wanted.min(bounds.response_bytes), caller).await?;
+        let mut body = read(&mut response, wanted.min(bounds.response_bytes), caller, credentials).await?;
         credentials.blot(&mut body);
         let headers = response.headers().iter().map(|(name, value)| {
             let mut value = value.as_bytes().to_vec();
@@ -147,12 +149,12 @@ impl<'a> Exchange<'a> {
 }
 
 /// Reads a body of at most `limit` bytes.
-async fn read(response: &mut reqwest::Response, limit: usize, caller: &str) -> Result<Vec<u8>, Error> {
+async fn read(response: &mut reqwest::Response, limit: usize, caller: &str, credentials: &Credentials) -> Result<Vec<u8>, Error> {
     let too_large = || Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"));
     let announced = response.content_length().unwrap_or(0);
     let announced = usize::try_from(announced).ok().filter(|bytes| *bytes <= limit).ok_or_else(too_large)?;
     let mut body = Vec::with_capacity(announced);
-    while let Some(chunk) = response.chunk().await.map_err(|error| client::explain(error, caller))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| client::explain(error, caller, credentials))? {
         if chunk.len() > limit - body.len() {
             return Err(too_large());
         }

@@ -25,15 +25,25 @@ const FRAMING: [&str; 10] = [
 ];
 /// Servers and frameworks let these override the method or the path, and rules are about both.
 const OVERRIDES: [&str; 5] = ["x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url"];
-/// What a guest sets for one origin and must not reach another. `proxy-authorization` is reserved and never there.
-const OF_ONE_ORIGIN: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
+/// What a guest sets for whichever origin answers. Nobody knows what another header means to a server: `x-api-key` is as much
+/// of one origin as `authorization`.
+const OF_ANY_ORIGIN: [&str; 3] = ["accept", "range", "user-agent"];
+/// How other names of that kind begin.
+const FAMILIES_OF_ANY_ORIGIN: [&str; 3] = ["accept-", "content-", "if-"];
 /// What describes a body, and goes where it goes.
 const OF_THE_BODY: [HeaderName; 4] =
     [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::CONTENT_LOCATION];
 
-/// Whether only the host sets a header; the name is in lower case.
+/// Whether only the host sets a header; the name is in lower case. One that servers could take for such a header is one.
 pub fn is_reserved(name: &str) -> bool {
-    FRAMING.contains(&name) || OVERRIDES.contains(&name) || name.starts_with("proxy-")
+    let name = folded(name);
+    FRAMING.contains(&name.as_str()) || OVERRIDES.contains(&name.as_str()) || name.starts_with("proxy-")
+}
+
+/// A name as those servers see it that hand headers on in environment variables (RFC 3875, section 4.1.18): `x_api_key` and
+/// `x-api-key` are one to them, and to some every sign that is neither letter nor digit is `_`.
+fn folded(name: &str) -> String {
+    name.replace(|character: char| !character.is_ascii_alphanumeric(), "-")
 }
 
 /// Takes in a guest's headers.
@@ -52,10 +62,10 @@ pub(super) fn accept(given: &[(String, Vec<u8>)], credential: Option<&Credential
         if is_reserved(name.as_str()) {
             return Err(Error::invalid(format!("header {name} is the host's to set")));
         }
-        if credential.and_then(Credential::header) == Some(&name) {
+        if credential.and_then(Credential::header).is_some_and(|its| folded(its.as_str()) == folded(name.as_str())) {
             return Err(Error::invalid(format!("header {name} belongs to the credential")));
         }
-        if name == header::AUTHORIZATION && authenticates_the_connection(&value) {
+        if name == header::AUTHORIZATION && authenticates_the_connection(value.as_bytes()) {
             return Err(Error::invalid("a scheme of authorization that holds for a whole connection cannot be used"));
         }
         headers.append(name, value);
@@ -63,15 +73,20 @@ pub(super) fn accept(given: &[(String, Vec<u8>)], credential: Option<&Credential
     Ok(headers)
 }
 
-/// Connections are used again, by other callers too: whoever came next would be taken for this one (RFC 4559, section 6).
-fn authenticates_the_connection(value: &HeaderValue) -> bool {
-    let scheme = value.as_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
+/// Connections are used again, by other callers too: whoever came next would be taken for this one (RFC 4559, section 6). The
+/// scheme is the first token (RFC 9110, section 5.6.2), whatever stands around it.
+pub(super) fn authenticates_the_connection(value: &[u8]) -> bool {
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let scheme = value.split(|byte| !is_of_token(byte)).find(|token| !token.is_empty()).unwrap_or_default();
     [b"ntlm".as_slice(), b"negotiate"].iter().any(|of_connection| scheme.eq_ignore_ascii_case(of_connection))
 }
 
-/// Drops what another origin must not be shown.
+/// Drops what another origin must not be shown: everything that is not known to be of any.
 pub(super) fn leave_origin(headers: &mut HeaderMap) {
-    for name in OF_ONE_ORIGIN {
+    let is_of_any =
+        |name: &str| OF_ANY_ORIGIN.contains(&name) || FAMILIES_OF_ANY_ORIGIN.iter().any(|beginning| name.starts_with(*beginning));
+    let dropped: Vec<HeaderName> = headers.keys().filter(|name| !is_of_any(name.as_str())).cloned().collect();
+    for name in dropped {
         headers.remove(name);
     }
 }
@@ -110,7 +125,8 @@ mod tests {
     fn what_frames_the_message_or_overrides_the_decision_is_refused() {
         let reserved = "Connection Content-Length Expect Host Keep-Alive TE Trailer Transfer-Encoding Upgrade HTTP2-Settings \
             Proxy-Authorization Proxy-Authenticate Proxy-Connection Proxy-Anything X-HTTP-Method X-HTTP-Method-Override \
-            X-Method-Override X-Original-URL X-Rewrite-URL";
+            X-Method-Override X-Original-URL X-Rewrite-URL X_HTTP_Method_Override x-http_method Content_Length \
+            Transfer_Encoding Proxy_Authorization X.Original.URL";
         for name in reserved.split_whitespace() {
             assert_eq!(accepted(&[(name, "x")]), Err(format!("header {} is the host's to set", name.to_lowercase())));
         }
@@ -139,18 +155,39 @@ mod tests {
 
     #[test]
     fn nobody_authenticates_a_connection_that_others_use() {
-        for value in ["NTLM TlRM", "negotiate abc", "Negotiate"] {
-            assert!(accepted(&[("authorization", value)]).is_err(), "{value}");
+        for value in ["NTLM TlRM", "negotiate abc", "Negotiate", " NTLM x", "\t Negotiate x", "NTLM\tx", "NTLM,x", ", NTLM x"] {
+            assert!(accepted(&[("authorization", value)]).is_err(), "{value:?}");
         }
-        assert!(accepted(&[("authorization", "Basic bnRsbQ=="), ("x-a", "NTLM x")]).is_ok());
+        for value in ["Basic bnRsbQ==", " Bearer NTLM", "NTLMv3 x", "", " "] {
+            assert!(accepted(&[("authorization", value), ("x-a", "NTLM x")]).is_ok(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn only_headers_that_are_for_anybody_leave_their_origin() {
+        let names = "accept accept-language authorization content-type cookie if-none-match range ranger user-agent x-accept \
+            x-api-key x_content-type";
+        let given: Vec<_> = names.split_whitespace().flat_map(|name| [(name, "a"), (name, "b")]).collect();
+        let mut headers = accepted(&given).unwrap();
+        leave_origin(&mut headers);
+        let kept: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(headers.len(), 12, "{kept:?}");
+        for name in ["accept", "accept-language", "content-type", "if-none-match", "range", "user-agent"] {
+            assert_eq!(headers.get_all(name).iter().count(), 2, "{name}");
+        }
     }
 
     #[test]
     fn the_header_of_a_credential_is_not_set_beside_it() {
         let of = |injection| Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap();
+        for name in ["X-Key", "X_Key"] {
+            let given = [(name.to_owned(), b"mine".to_vec())];
+            for its in ["x-key", "x_key"] {
+                let error = accept(&given, Some(&of(Injection::header(its, "").unwrap()))).unwrap_err();
+                assert_eq!(error.to_string(), format!("header {} belongs to the credential", name.to_lowercase()));
+            }
+        }
         let given = [("X-Key".to_owned(), b"mine".to_vec())];
-        let error = accept(&given, Some(&of(Injection::header("x-key", "").unwrap()))).unwrap_err();
-        assert_eq!(error.to_string(), "header x-key belongs to the credential");
         assert!(accept(&given, Some(&of(Injection::header("authorization", "").unwrap()))).is_ok());
         assert!(accept(&given, Some(&of(Injection::query("x-key").unwrap()))).is_ok());
     }

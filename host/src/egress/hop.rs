@@ -1,7 +1,7 @@
 //! One request on its way, and what a redirect makes of it. No I/O.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::{
     credential::{Credential, Credentials},
@@ -61,10 +61,9 @@ impl<'a> Hop<'a> {
         if let Some(credential) = self.credential {
             credential.detach(&mut target);
         }
-        if !target.same_origin(&self.target) {
-            if credentials.occur_in(target.url().as_str()) {
-                return Err(Error::denied());
-            }
+        let leaves_origin = !target.same_origin(&self.target);
+        self.target = target;
+        if leaves_origin {
             headers::leave_origin(&mut self.headers);
             self.credential = None;
         }
@@ -78,8 +77,20 @@ impl<'a> Hop<'a> {
             self.body = None;
             headers::leave_body(&mut self.headers);
         }
-        self.target = target;
+        if leaves_origin && self.holds_any_of(credentials) {
+            return Err(Error::denied());
+        }
         Ok(self)
+    }
+
+    /// Whether a value of a credential is anywhere in what it sends by itself: a server or the guest has written it there.
+    fn holds_any_of(&self, credentials: &Credentials) -> bool {
+        let in_header = |(name, value): (&HeaderName, &HeaderValue)| {
+            credentials.occur_in(name.as_str().as_bytes()) || credentials.occur_in(value.as_bytes())
+        };
+        credentials.occur_in(self.target.url().as_str().as_bytes())
+            || self.headers.iter().any(in_header)
+            || self.body.as_ref().is_some_and(|body| credentials.occur_in(body))
     }
 }
 
@@ -139,7 +150,7 @@ mod tests {
         let injection = Injection::header("x-key", "").unwrap();
         let token = Credential::new("token", Secret::new("s3cret-value"), injection, Vec::new()).unwrap();
         let credentials = Credentials::new(vec![token]).unwrap();
-        let headers = ["authorization", "cookie", "content-type", "accept"];
+        let headers = ["authorization", "cookie", "content-type", "accept", "x-api-key"];
         let body = matches!(method, "POST" | "PUT").then(|| Bytes::from_static(b"body"));
         let request = Request {
             headers: headers.into_iter().map(|name| (name.to_owned(), b"x".to_vec())).collect(),
@@ -150,7 +161,7 @@ mod tests {
         let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
         match hop.redirected(StatusCode::from_u16(status).unwrap(), location, &credentials) {
             Ok(hop) => {
-                let mut names: Vec<_> = hop.headers.keys().map(http::HeaderName::as_str).collect();
+                let mut names: Vec<_> = hop.headers.keys().map(HeaderName::as_str).collect();
                 names.sort_unstable();
                 let body = if hop.body.is_some() { " +body" } else { "" };
                 let credential = if hop.credential.is_some() { " +credential" } else { "" };
@@ -182,7 +193,7 @@ mod tests {
 
     #[test]
     fn credentials_stay_with_their_origin() {
-        let at_home = "accept,authorization,content-type,cookie +credential";
+        let at_home = "accept,authorization,content-type,cookie,x-api-key +credential";
         let abroad = "accept,content-type";
         for (location, url, kept) in [
             ("/b?c#d", "https://x.com/b?c", at_home),
@@ -206,6 +217,10 @@ mod tests {
             ("http://x.com/", "Denied"),
             ("http://x.com:443/", "Denied"),
             ("https://y.com/?leaked=s3cret-value", "Denied"),
+            ("https://y.com/?leaked=s3cret%2dvalue", "Denied"),
+            ("https://y.com/a/s3cret%2Dv%61lue", "Denied"),
+            ("https://y.com/?back=https%3A%2F%2Fx.com%2F%3Fkey%3Ds3cret%252dvalue", "Denied"),
+            ("https://S3cret-Value.y.com/", "Denied"),
             ("ftp://x.com/", "Protocol"),
             ("file:///etc/passwd", "Protocol"),
             ("https://me@x.com/", "Protocol"),
@@ -214,5 +229,34 @@ mod tests {
         ] {
             assert_eq!(followed("GET", "https://x.com/", 302, location), kind, "{location}");
         }
+    }
+
+    #[test]
+    fn a_request_that_holds_a_credential_is_redirected_within_its_origin_alone() {
+        let token = Credential::new("token", Secret::new("k 3+"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+        let credentials = Credentials::new(vec![token]).unwrap();
+        let redirected = |header: (&str, &str), body: &'static str, status: u16, location: &str| {
+            let request = Request {
+                headers: vec![(header.0.to_owned(), header.1.as_bytes().to_vec())],
+                body: Some(Bytes::from_static(body.as_bytes())),
+                ..request("POST", "https://x.com/")
+            };
+            let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
+            let hop = hop.redirected(StatusCode::from_u16(status).unwrap(), location, &credentials);
+            hop.map(|hop| hop.body.is_some()).map_err(|error| error.kind)
+        };
+        let (accept, elsewhere) = (("accept", "x"), "https://y.com/");
+        assert_eq!(redirected(accept, "fine", 307, elsewhere), Ok(true));
+        for body in ["<k 3+>", "key=k+3%2B", "key=k%203%2b", "key=%6B%203+"] {
+            assert_eq!(redirected(accept, body, 307, elsewhere), Err(ErrorKind::Denied), "{body}");
+            assert_eq!(redirected(accept, body, 307, "/b"), Ok(true), "{body}");
+            assert_eq!(redirected(accept, body, 303, elsewhere), Ok(false), "{body} stays behind");
+            let location = format!("{elsewhere}?{body}");
+            assert_eq!(redirected(accept, "fine", 307, &location), Err(ErrorKind::Denied), "{location}");
+        }
+        assert_eq!(redirected(("accept", "k 3+"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
+        assert_eq!(redirected(("content-type", "k%203+"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
+        assert_eq!(redirected(("accept-k%203+", "x"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
+        assert_eq!(redirected(("x-key", "k 3+"), "fine", 307, elsewhere), Ok(true), "the header stays behind");
     }
 }

@@ -28,7 +28,8 @@ pub struct Request {
 /// What becomes of redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Redirects {
-    /// They are followed, each after a decision of its own.
+    /// They are followed, each after a decision of its own. To another origin go the body and those headers that are for
+    /// anybody (`accept`, `content-type` and the like), and nothing at all if a credential's value is among it.
     #[default]
     Follow,
     /// They are the response.

@@ -148,16 +148,10 @@ impl Rule {
         Ok(Self { scheme, host, port, methods, paths, private })
     }
 
-    /// The narrowest rule that lets a request out, to tell an operator what was missing.
-    pub(super) fn needed(target: &Target, method: &Method) -> Self {
-        Self {
-            scheme: if target.scheme() == "https" { Scheme::Https } else { Scheme::Http },
-            host: HostPattern::Exactly(target.host().clone()),
-            port: target.port(),
-            methods: BTreeSet::from([method.clone()]),
-            paths: BTreeSet::from([Pattern::exactly(target.segments())]),
-            private: false,
-        }
+    /// How the narrowest rule that lets a request out begins, to tell an operator what was missing. Its path, the guest's own
+    /// text, is left out: a guest that knows a secret could write it there, and the log is no place for it.
+    pub(super) fn needed(target: &Target, method: &Method) -> String {
+        format!("{} {method}", target.origin())
     }
 
     /// Whether a request is one of those that the rule is about.

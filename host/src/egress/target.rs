@@ -111,6 +111,11 @@ impl Target {
         &self.host
     }
 
+    /// Scheme, host and port, which a rule's text begins with.
+    pub(super) fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
     pub(super) fn port(&self) -> u16 {
         self.port
     }

@@ -261,10 +261,39 @@ async fn the_log_says_which_rule_was_missing_and_the_guest_is_not_told() {
     assert_eq!(told, ["the request is not permitted"; 3]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
-     WARN airlock::egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET /steal
-     WARN airlock::egress::exchange: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST /a%2Ab
+     WARN airlock::egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET
+     WARN airlock::egress::exchange: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST
      WARN airlock::egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com stands for 10.1.2.3, which is private; a rule that says so on both sides would let it out
     "#);
+}
+
+#[tokio::test]
+async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in_its_host() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("to-ken.example.com", &[&["10.1.2.3"]])]);
+    let credential = Credential::new("token", Secret::new("To-ken"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+    let granted = ["http://*.example.com:PORT GET /**"];
+    let session = session(&names, &server, None, &granted, vec![credential], Bounds::PLUGIN, LONG);
+    for request in [
+        get("https://To-ken.evil.example.org/shown/To-ken/to?anybody"),
+        get(&server.url("to-ken.example.com", "/")),
+        Request { method: "TO-KEN".to_owned(), ..get("https://evil.example.org/shown") },
+    ] {
+        assert_eq!(kind_of(session.send(request).await), (ErrorKind::Denied, false));
+    }
+    let log = log.text();
+    assert_eq!(log.matches("outbound request refused").count(), 3, "{log}");
+    for line in [
+        "host=******.evil.example.org reason=this is not granted missing_rule=https://******.evil.example.org GET\n",
+        "host=******.example.com address=10.1.2.3 reason=******.example.com stands for",
+        "missing_rule=https://evil.example.org ******\n",
+    ] {
+        assert!(log.contains(line), "{line} {log}");
+    }
+    assert!(!log.to_lowercase().contains("to-ken") && !log.contains("shown") && !log.contains("anybody"), "{log}");
 }
 
 /// A log in memory.

@@ -4,12 +4,14 @@
 
 mod load;
 mod operate;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 
 use futures_util::future::join_all;
@@ -79,6 +81,8 @@ struct Inner {
     sandbox: Sandbox,
     /// What was accepted, where the configuration is in a file.
     lock: Option<PathBuf>,
+    /// Whether it was ever there; it must not disappear then.
+    had_lock: AtomicBool,
     /// Where stores are kept, opened by the first plugin that has one.
     store: PathBuf,
     database: OnceCell<Database>,
@@ -103,6 +107,8 @@ struct Seen {
     mark: Option<Mark>,
     /// Digest of the component that is in place.
     loaded: Option<String>,
+    /// Whether its operator was told that nothing was accepted of it.
+    is_told_unpinned: bool,
 }
 
 impl Plugins {
@@ -123,6 +129,7 @@ impl Plugins {
             catalog,
             sandbox,
             lock: config.lock.clone(),
+            had_lock: AtomicBool::new(false),
             store: config.store.clone(),
             database: OnceCell::new(),
             egress: OnceCell::new(),

@@ -54,7 +54,7 @@ pub enum HttpAnswer {
 pub struct SecretAnswer {
     /// Where its value is.
     pub source: Source,
-    /// Where it may go, where the operator says less than the plugin asks for.
+    /// Where it may go, where the operator says less than the plugin asks for; it goes only where both say so.
     pub audience: Option<Vec<HttpAnswer>>,
     /// How it is attached, for a plugin that embeds no manifest.
     pub inject: Option<Injection>,
@@ -67,7 +67,7 @@ pub struct SecretAnswer {
 pub struct StoreAnswer {
     /// Its name.
     pub name: String,
-    /// What it may hold; as asked for where absent.
+    /// What it may hold. Where absent, what is asked for, and at most the usual 4 MiB.
     pub max_bytes: Option<u64>,
 }
 
@@ -84,7 +84,7 @@ pub struct DirectoryAnswer {
     pub quota: QuotaAnswer,
 }
 
-/// A granted amount of files; as asked for, or by default, where absent.
+/// A granted amount of files. Where absent, what is asked for, and at most what is usual.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QuotaAnswer {
     /// Bytes of all files together.

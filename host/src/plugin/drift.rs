@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Facts, Lock, facts, lock::Pin, visible};
+use super::{Facts, Lock, facts, lock::Pin, visible, visible_line};
 use crate::catalog::ClientName;
 
 /// How one plugin differs from what was accepted.
@@ -93,20 +93,20 @@ fn changes(pin: &Pin, facts: &Facts) -> Vec<Change> {
         changes.push(Change::Version { was: version(pin.version.clone()), is: version(found) });
     }
     let (was, is): (BTreeSet<_>, BTreeSet<_>) = (pin.requests.iter().cloned().collect(), facts.requests().into_iter().collect());
-    changes.extend(is.difference(&was).map(|request| Change::RequestAdded { request: visible(request) }));
-    changes.extend(was.difference(&is).map(|request| Change::RequestRemoved { request: visible(request) }));
+    changes.extend(is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) }));
+    changes.extend(was.difference(&is).map(|request| Change::RequestRemoved { request: visible_line(request) }));
     // A component that embeds none was not asked for them; its code tells them, and that is compared above.
     if facts.tools.is_empty() {
         return changes;
     }
     for tool in &facts.tools {
         match pin.tools.iter().find(|pinned| pinned.name == tool.name) {
-            None => changes.push(Change::ToolAdded { tool: visible(&tool.name), description: visible(&tool.description) }),
+            None => changes.push(Change::ToolAdded { tool: visible_line(&tool.name), description: visible(&tool.description) }),
             Some(pinned) => changes.extend(tool_changes(&tool.name, &pinned.value(), &facts::canonical_tool(tool))),
         }
     }
     let gone = pin.tools.iter().filter(|pinned| facts.tools.iter().all(|tool| tool.name != pinned.name));
-    changes.extend(gone.map(|pinned| Change::ToolRemoved { tool: visible(&pinned.name) }));
+    changes.extend(gone.map(|pinned| Change::ToolRemoved { tool: visible_line(&pinned.name) }));
     changes
 }
 
@@ -115,8 +115,8 @@ fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
         [was, is].into_iter().filter_map(Value::as_object).flat_map(|members| members.keys()).collect();
     let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
     let change = |field: &String| Change::ToolChanged {
-        tool: visible(tool),
-        field: visible(field),
+        tool: visible_line(tool),
+        field: visible_line(field),
         diff: diff(was.get(field), is.get(field)),
     };
     changed.map(change).collect()
@@ -216,6 +216,18 @@ mod tests {
         assert_eq!(Drift::between(&read, &client(), &facts), None);
         std::fs::write(&path, "version = 2").expect("written");
         assert!(Lock::load(&path).expect_err("refused").to_string().ends_with("found version 2, this build reads 1"));
+    }
+
+    #[test]
+    fn nothing_of_a_change_but_a_description_has_lines_of_its_own() {
+        let mut lock = Lock::default();
+        lock.accept(&client(), &Facts::new(b"one", Vec::new(), None, Vec::new()));
+        let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
+        let tools = serde_json::from_value(tools).expect("tools");
+        let now = Facts::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
+        let told: Vec<_> = Drift::between(&lock, &client(), &now).expect("drift").changes.iter().map(Change::to_string).collect();
+        assert!(told.len() == 3 && told.iter().all(|line| !line.contains('\n')), "{told:?}");
+        assert!(told[1].contains("⟨U+000A⟩") && told[2].contains("⟨U+000A⟩"), "{told:?}");
     }
 
     #[test]

@@ -21,6 +21,12 @@ pub enum FactsError {
     /// What it embeds as its manifest is none.
     #[error("the plugin's manifest (plugin.toml): {0}")]
     Manifest(#[from] BadManifest),
+    /// It tells tools that nobody would ever be offered: those of a component without the contract are its functions.
+    #[error(
+        "the component embeds descriptors of tools (the section airlock:tools) but does not export airlock:plugin/tools, so they \
+         are not what it does; take the section out"
+    )]
+    Descriptors,
 }
 
 /// What one component is.
@@ -40,7 +46,10 @@ impl Facts {
     /// What a component tells without being run.
     pub fn of(wasm: &[u8]) -> Result<Self, FactsError> {
         let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
-        let tools = sandbox::embedded_tools(wasm)?.unwrap_or_default();
+        let tools = match (sandbox::embedded_tools(wasm)?, sandbox::contract_version(wasm)?) {
+            (Some(_), None) => return Err(FactsError::Descriptors),
+            (tools, _) => tools.unwrap_or_default(),
+        };
         Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
     }
 
@@ -130,11 +139,51 @@ fn requests(manifest: &Manifest) -> Vec<String> {
 
 fn secret_line(name: &str, secret: &SecretRequest) -> String {
     let inject = secret.inject.as_ref().map(|inject| match (&inject.header, &inject.query) {
-        (Some(header), _) => format!(" in header {header}"),
+        (Some(header), _) if inject.prefix.is_empty() => format!(" in header {header}"),
+        (Some(header), _) => format!(" in header {header} behind {:?}", inject.prefix),
         (_, Some(query)) => format!(" in query {query}"),
         _ => String::new(),
     });
     let audience = if secret.audience.is_empty() { String::new() } else { format!(" to {}", secret.audience.join(", ")) };
     let reveal = if secret.reveal { " and shown to the plugin" } else { "" };
     format!("secret.{name}{}{audience}{reveal}", inject.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn embedded_tools_are_believed_only_beside_the_contract_that_they_belong_to() {
+        let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"a","inputSchema":{}}]}"#;
+        let tools = format!("(@custom \"airlock:tools\" {section:?})");
+        let contract = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i))"#;
+        let facts = |content: &str| Facts::of(&wat::parse_str(format!("(component {content})")).expect("a component"));
+        assert!(matches!(facts(&tools), Err(FactsError::Descriptors)));
+        assert!(facts("").expect("a plain component").tools.is_empty());
+        assert!(facts(contract).expect("a plugin").tools.is_empty());
+        assert_eq!(facts(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
+    }
+
+    #[test]
+    fn a_request_says_all_of_how_a_secret_is_sent() {
+        let manifest = |inject: Value| {
+            let request = json!({
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "secret": {"t": {"inject": inject, "audience": ["api"], "reason": "r"}},
+            });
+            let manifest =
+                json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
+            Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+        };
+        let line = |inject: Value| Facts::new(b"", Vec::new(), Some(manifest(inject)), Vec::new()).requests()[1].clone();
+        assert_eq!(
+            line(json!({"header": "authorization", "prefix": "Bearer "})),
+            r#"secret.t in header authorization behind "Bearer " to api"#
+        );
+        assert_eq!(line(json!({"header": "x-key"})), "secret.t in header x-key to api");
+        assert_eq!(line(json!({"query": "key"})), "secret.t in query key to api");
+    }
 }

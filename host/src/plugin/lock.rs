@@ -93,6 +93,12 @@ pub enum LockError {
         /// What was found.
         reason: String,
     },
+    /// It was there before.
+    #[error("{path} was there and is gone, so that nothing tells what was accepted; put it back, or restart to go on without")]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 impl Lock {

@@ -25,6 +25,8 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_REASON: usize = 300;
 /// Requests of one kind.
 const MAX_REQUESTS: usize = 32;
+/// The full name of a tool, longer than any that the catalog gives.
+const MAX_TOOL_NAME: usize = 128;
 /// Leaves a choice to the operator: of hosts, or of directories.
 pub(super) const ANY: &str = "*";
 
@@ -156,7 +158,8 @@ asked! {
         /// Patterns of paths; all below `url` where absent.
         #[serde(default)]
         paths: Vec<String>,
-        /// Whether it may be in a private network.
+        /// Whether it may be in a private network. With `*` this says nothing: like the hosts, private networks are the
+        /// operator's to grant then.
         #[serde(default)]
         private: bool,
     }
@@ -376,7 +379,20 @@ impl Request {
                 return Err(bad(format!("{key}.audience"), "is empty, so that the secret could be sent nowhere"));
             }
         }
-        Ok(())
+        self.check_tools()
+    }
+
+    /// These names stand in lines that people decide on, which they must not be able to break.
+    fn check_tools(&self) -> Result<(), BadManifest> {
+        let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let fits = |name: &&String| (1..=MAX_TOOL_NAME).contains(&name.len()) && name.chars().all(is_fit);
+        match self.tools.iter().flat_map(|tools| &tools.call).find(|name| !fits(name)) {
+            None => Ok(()),
+            Some(name) => Err(bad(
+                "request.tools.call",
+                format!("found {name:?}, expected the full name of a tool: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"),
+            )),
+        }
     }
 
     /// What has to be asked for so that a tool can have this effect, if it is not.
@@ -406,6 +422,10 @@ impl InjectRequest {
     pub fn injection(&self) -> Result<Injection, String> {
         match (&self.header, &self.query) {
             (Some(header), None) => Injection::header(header, &self.prefix).map_err(|error| error.to_string()),
+            // It stands in a line that people decide on.
+            (None, Some(query)) if query.contains(|c: char| c.is_control() || c.is_whitespace()) => {
+                Err(format!("found the query parameter {query:?}, expected a name without spaces and control characters"))
+            }
             (None, Some(query)) if self.prefix.is_empty() => Injection::query(query).map_err(|error| error.to_string()),
             (None, Some(_)) => Err("a `prefix` goes with a `header` alone".to_owned()),
             _ => Err("expected either `header` or `query`".to_owned()),
@@ -494,6 +514,23 @@ mod tests {
             refusal(&json!({"request": {"secret": {"t": {"reason": "r"}}}})),
             @"request.secret.t: it is neither attached to requests (`inject`) nor shown to the plugin (`reveal`)"
         );
+        insta::assert_snapshot!(
+            refusal(&json!({"request": {"tools": {"call": ["text-count", "a\n  clocks"], "reason": "r"}}})),
+            @r#"request.tools.call: found "a\n  clocks", expected the full name of a tool: 1 to 128 letters, digits, `_` or `-`"#
+        );
+        let injected = |inject: Value| {
+            let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
+            let secret = json!({"t": {"reason": "r", "inject": inject, "audience": ["api"]}});
+            parse(&json!({"request": {"http": http, "secret": secret}})).map_err(|error| error.to_string())
+        };
+        insta::assert_snapshot!(
+            injected(json!({"query": "key\nrandom"})).expect_err("refused"),
+            @r#"request.secret.t.inject: found the query parameter "key\nrandom", expected a name without spaces and control characters"#
+        );
+        assert!(injected(json!({"query": "a key"})).is_err() && injected(json!({"header": "x-key\nrandom"})).is_err());
+        assert!(injected(json!({"query": "api_key"})).is_ok() && injected(json!({"header": "X-Key"})).is_ok());
+        let longest = |length| json!({"request": {"tools": {"call": ["a".repeat(length)], "reason": "r"}}});
+        assert!(parse(&longest(MAX_TOOL_NAME)).is_ok() && parse(&longest(MAX_TOOL_NAME + 1)).is_err());
         assert!(
             refusal(&json!({"request": {"http": {"api": {"url": "https://*", "reason": "all"}}}}))
                 .starts_with("request.http.api: ")

@@ -1,6 +1,7 @@
 //! Request ∩ grant ∩ ceiling. Pure but for reading secrets, which the caller does.
 
 mod limits;
+mod rules;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use self::rules::{meet, overlap};
 use super::{
     Answer, HttpAnswer, Manifest, Profile, QuotaAnswer, Request, SecretAnswer,
     manifest::{ANY, FilesAccess, SecretRequest},
@@ -16,9 +18,10 @@ use crate::{
     egress::{Credential, Credentials, Injection, Policy, Rule},
     sandbox::{Access, Denied, Directory, Grants, KvStore, Limits, Quota},
     secret::{Scrubber, Secret, Source, SourceError},
+    units::Size,
 };
 
-/// What a directory or a store may hold where nobody says anything.
+/// What a directory or a store may hold where its operator says nothing, whatever the plugin asks for.
 const DEFAULT_DIRECTORY: Quota = Quota { bytes: 1 << 30, files: 10_000 };
 const DEFAULT_SCRATCH: Quota = Quota { bytes: 64 << 20, files: 1_000 };
 const DEFAULT_STORE_BYTES: u64 = 4 << 20;
@@ -171,7 +174,7 @@ impl Desk<'_> {
                         self.missing(&what, &asked.reason, asked.optional, &how);
                     }
                 }
-                // One that leaves the choice to the operator asks for whatever is granted.
+                // One that leaves the choice to the operator asks for whatever is granted, private networks among it.
                 let rules = request.http.values().map(|asked| asked.rule().ok().flatten());
                 rules.collect::<Option<Vec<_>>>()
             }
@@ -261,25 +264,46 @@ impl Desk<'_> {
         let key = format!("grants.secrets.{name}");
         let asked_injection = asked.and_then(|asked| asked.inject.as_ref()).and_then(|inject| inject.injection().ok());
         let injection: Injection = asked_injection.or_else(|| grant.inject.clone().filter(|_| asked.is_none()))?;
-        let requested: Option<Vec<Rule>> = asked.map(|asked| {
-            let places = asked.audience.iter().filter_map(|name| self.request?.http.get(name)?.rule().ok().flatten());
-            places.collect()
-        });
-        let granted = grant.audience.as_ref().map(|rules| {
-            let rules = rules.iter().enumerate();
-            rules.filter_map(|(index, rule)| self.granted_rule(&format!("{key}.audience[{index}]"), rule)).collect::<Vec<_>>()
-        });
-        let audience = match (requested, granted) {
-            // The egress service lets it go where one rule of the audience and the policy meet; the narrower side decides.
-            (Some(_) | None, Some(granted)) => granted,
-            (Some(requested), None) => requested,
-            (None, None) => {
+        let places = asked.map(|asked| self.requested_audience(asked)).unwrap_or_default();
+        // A place that leaves the choice of hosts to the operator leaves this one too.
+        let is_open = asked.is_none() || places.iter().any(Option::is_none);
+        let requested: Vec<Rule> = places.into_iter().flatten().collect();
+        let audience = match &grant.audience {
+            Some(granted) => self.granted_audience(&key, granted, (!is_open).then_some(requested.as_slice())),
+            None if asked.is_some() => requested,
+            None => {
                 self.refusals.push(format!("{key}.audience: is required for a plugin that embeds no manifest"));
                 return None;
             }
         };
         let made = Credential::new(name, value.clone(), injection, audience);
         made.map_err(|error| self.refusals.push(format!("{key}: {error}"))).ok()
+    }
+
+    /// Where a plugin asks to send a secret; nothing for a place whose hosts are the operator's choice.
+    fn requested_audience(&self, asked: &SecretRequest) -> Vec<Option<Rule>> {
+        let places = asked.audience.iter().filter_map(|name| self.request?.http.get(name));
+        places.map(|place| place.rule().ok().flatten()).collect()
+    }
+
+    /// Of what the operator says, as much as the plugin asks for too: a secret goes nowhere that only one of them named.
+    fn granted_audience(&mut self, key: &str, granted: &[HttpAnswer], requested: Option<&[Rule]>) -> Vec<Rule> {
+        let mut audience = Vec::new();
+        for (index, grant) in granted.iter().enumerate() {
+            let key = format!("{key}.audience[{index}]");
+            let Some(rule) = self.granted_rule(&key, grant) else { continue };
+            let Some(requested) = requested else {
+                audience.push(rule);
+                continue;
+            };
+            let both: Vec<_> = requested.iter().filter_map(|asked| overlap(&rule, asked)).collect();
+            if both.is_empty() {
+                let asked: Vec<_> = requested.iter().map(Rule::to_string).collect();
+                self.refusals.push(format!("{key}: found {rule}, the plugin asks to send it to {}", list(&asked)));
+            }
+            audience.extend(both);
+        }
+        audience
     }
 
     fn is_revealed(&mut self, name: &str, grant: &SecretAnswer, asked: Option<&SecretRequest>) -> bool {
@@ -310,9 +334,9 @@ impl Desk<'_> {
                 self.unasked(&format!("grants.kv[{index}]"));
                 continue;
             }
-            let asked = asked.flatten();
-            let granted = grant.max_bytes.or(asked).unwrap_or(DEFAULT_STORE_BYTES);
-            stores.push(KvStore { name: grant.name.clone(), max_bytes: asked.map_or(granted, |asked| asked.min(granted)) });
+            let max_bytes = lesser(asked.flatten(), grant.max_bytes, DEFAULT_STORE_BYTES);
+            self.note_less(&format!("kv.{}", grant.name), asked.flatten(), max_bytes, size);
+            stores.push(KvStore { name: grant.name.clone(), max_bytes });
         }
         let wanted: Vec<_> = self.request.into_iter().flat_map(|request| &request.kv).collect();
         for (name, asked) in wanted {
@@ -337,12 +361,13 @@ impl Desk<'_> {
                 bytes: asked.max_bytes.map(|size| size.0),
                 files: asked.max_files,
             });
-            directories.push(Directory {
-                name: grant.name.clone(),
-                path: grant.path.clone(),
-                access: if is_read_only { Access::ReadOnly } else { grant.access },
-                quota: quota(wanted, grant.quota, DEFAULT_DIRECTORY),
-            });
+            let access = if is_read_only { Access::ReadOnly } else { grant.access };
+            let quota = quota(wanted, grant.quota, DEFAULT_DIRECTORY);
+            // Where nothing can be written, nobody misses room.
+            if access == Access::ReadWrite {
+                self.note_quota(&format!("files.{}", grant.name), wanted, quota);
+            }
+            directories.push(Directory { name: grant.name.clone(), path: grant.path.clone(), access, quota });
         }
         let wanted: Vec<_> = self.request.into_iter().flat_map(|request| &request.files).collect();
         for (name, asked) in wanted {
@@ -373,8 +398,23 @@ impl Desk<'_> {
             (asked, Some(granted)) => {
                 let asked =
                     asked.flatten().map(|asked| QuotaAnswer { bytes: Some(asked.max_bytes.0), files: Some(asked.max_files) });
-                Some(quota(asked.unwrap_or_default(), granted, DEFAULT_SCRATCH))
+                let asked = asked.unwrap_or_default();
+                let quota = quota(asked, granted, DEFAULT_SCRATCH);
+                self.note_quota("scratch", asked, quota);
+                Some(quota)
             }
+        }
+    }
+
+    fn note_quota(&mut self, place: &str, asked: QuotaAnswer, given: Quota) {
+        self.note_less(place, asked.bytes, given.bytes, size);
+        self.note_less(place, asked.files, given.files, |files| format!("{files} files"));
+    }
+
+    /// Notes that a place holds less than is asked for.
+    fn note_less(&mut self, place: &str, asked: Option<u64>, given: u64, show: fn(u64) -> String) {
+        if let Some(asked) = asked.filter(|asked| *asked > given) {
+            self.notes.push(format!("{place} holds {}, the plugin asks for {}", show(given), show(asked)));
         }
     }
 
@@ -419,24 +459,19 @@ impl Desk<'_> {
     }
 }
 
-/// Both sides together; what neither says is as usual.
+/// Both sides together.
 fn quota(asked: QuotaAnswer, granted: QuotaAnswer, default: Quota) -> Quota {
-    let both = |asked: Option<u64>, granted: Option<u64>, default: u64| match (asked, granted) {
-        (Some(asked), Some(granted)) => asked.min(granted),
-        (asked, granted) => asked.or(granted).unwrap_or(default),
-    };
-    Quota { bytes: both(asked.bytes, granted.bytes, default.bytes), files: both(asked.files, granted.files, default.files) }
+    Quota { bytes: lesser(asked.bytes, granted.bytes, default.bytes), files: lesser(asked.files, granted.files, default.files) }
 }
 
-/// Whether two rules speak of one host, so that granting the one is an answer to asking for the other.
-fn meet(granted: &Rule, asked: &Rule) -> bool {
-    let origin = |rule: &Rule| rule.to_string().split(' ').next().unwrap_or_default().to_owned();
-    let below = |wide: &str, narrow: &str| {
-        wide.split_once("*.")
-            .is_some_and(|(scheme, domain)| narrow.starts_with(scheme) && narrow.ends_with(&format!(".{domain}")))
-    };
-    let (granted, asked) = (origin(granted), origin(asked));
-    granted == asked || below(&granted, &asked) || below(&asked, &granted)
+/// As granted or else as usual, and never more than is asked for. An author's number alone opens nothing: it would fill a disk.
+fn lesser(asked: Option<u64>, granted: Option<u64>, default: u64) -> u64 {
+    let granted = granted.unwrap_or(default);
+    asked.map_or(granted, |asked| asked.min(granted))
+}
+
+fn size(bytes: u64) -> String {
+    Size(bytes).to_string()
 }
 
 fn list(names: &[String]) -> String {

@@ -5,13 +5,22 @@ use std::fmt::Write as _;
 /// Makes visible what a terminal or an editor hides: control characters, marks without width, changes of direction, tags and
 /// other invisible characters (Trojan Source, CVE-2021-42574; instructions in Unicode tags). A line break stays one.
 pub fn visible(text: &str) -> String {
+    shown(text, |c| c != '\n' && is_hidden(c))
+}
+
+/// The same in one line: a line break is made visible too, so that no text passes for a line of ours.
+pub fn visible_line(text: &str) -> String {
+    shown(text, is_hidden)
+}
+
+fn shown(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c == '\n' || !is_hidden(c) {
-            out.push(c);
-        } else {
+        if is_hidden(c) {
             // Writing to a String cannot fail.
             let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
+        } else {
+            out.push(c);
         }
     }
     out
@@ -38,5 +47,6 @@ mod tests {
         assert_eq!(visible("Größe – 大小 ☂\nnext"), "Größe – 大小 ☂\nnext");
         assert_eq!(visible("a\u{200b}b\u{202e}c\u{1b}[2J"), "a⟨U+200B⟩b⟨U+202E⟩c⟨U+001B⟩[2J");
         assert_eq!(visible("\u{e0068}\u{e0069}\r\t"), "⟨U+E0068⟩⟨U+E0069⟩⟨U+000D⟩⟨U+0009⟩");
+        assert_eq!(visible_line("a\nb\u{200b}"), "a⟨U+000A⟩b⟨U+200B⟩");
     }
 }

@@ -13,6 +13,7 @@ use std::{
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
+use super::Limits;
 use crate::catalog::{CallError, ClientName, ToolName};
 
 /// So many failures open the circuit, if all of them are within [`WINDOW`].
@@ -29,6 +30,8 @@ pub(super) struct Circuit {
     plugin: ClientName,
     /// What a call of the plugin gets of wall-clock time when nobody has shortened it.
     deadline: Duration,
+    /// And of fuel, when its chain has as much left.
+    fuel: u64,
     state: Mutex<State>,
 }
 
@@ -67,8 +70,8 @@ enum Verdict {
 }
 
 impl Circuit {
-    pub(super) fn new(plugin: ClientName, deadline: Duration) -> Self {
-        Self { plugin, deadline, state: Mutex::new(State::Closed(VecDeque::new())) }
+    pub(super) fn new(plugin: ClientName, limits: &Limits) -> Self {
+        Self { plugin, deadline: limits.deadline, fuel: limits.fuel, state: Mutex::new(State::Closed(VecDeque::new())) }
     }
 
     /// Lets a call pass, or says that the plugin is left alone.
@@ -106,8 +109,9 @@ impl Circuit {
                 | CallError::BadResult { .. }
                 | CallError::InvalidResult { .. },
             ) => Verdict::Works,
-            // A caller in a hurry is not the plugin's fault.
+            // A caller in a hurry, or one that has burnt what the chain had, is not the plugin's fault.
             Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Verdict::None,
+            Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Verdict::None,
             Err(
                 CallError::Deadline { .. }
                 | CallError::Cpu { .. }

@@ -3,12 +3,15 @@
 //!
 //! Calling the host takes a guest a few units of its own fuel and the host a thousand times as long as those would. Without
 //! this a guest that does nothing else would cost next to nothing, and would keep its worker for milliseconds before its own
-//! fuel makes it give way.
+//! fuel makes it give way. What one exit makes the host do is not the same for all of them, and the engine charges nothing for
+//! its own, such as handing a text from one inner component to another. So a guest gives way after [`SLICE`] as well: then its
+//! deadline and its CPU time are looked at. What it burns does not depend on that.
 
 use std::{
     future::{Future, ready},
     pin::Pin,
     task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
 use wasmtime::{CallHook, CallHookHandler, Store, StoreContextMut, Trap};
@@ -17,6 +20,8 @@ use super::{engine::YIELD_INTERVAL, instance::State};
 
 /// What an exit costs, in fuel.
 const EXIT_FUEL: u64 = 1_000;
+/// How long a guest that calls the host may go on before it gives way.
+const SLICE: Duration = Duration::from_millis(1);
 
 /// Lets every exit from `store` cost fuel.
 pub(super) fn charge(store: &mut Store<State>) {
@@ -31,7 +36,7 @@ impl CallHookHandler<State> for Exits {
     /// By hand what the trait's macro would make: so that nothing is allocated on the way that nearly every exit takes.
     fn handle_call_event<'this, 'store, 'charged>(
         &'this self,
-        store: StoreContextMut<'store, State>,
+        mut store: StoreContextMut<'store, State>,
         event: CallHook,
     ) -> Charged<'charged>
     where
@@ -42,10 +47,11 @@ impl CallHookHandler<State> for Exits {
         if !matches!(event, CallHook::CallingHost) {
             return Box::pin(AtOnce);
         }
-        match take(store) {
+        match take(&mut store) {
             Ok(false) => Box::pin(AtOnce),
-            Ok(true) => Box::pin(async {
+            Ok(true) => Box::pin(async move {
                 tokio::task::yield_now().await;
+                store.data_mut().gave_way = Instant::now();
                 Ok(())
             }),
             Err(spent) => Box::pin(ready(Err(spent))),
@@ -54,15 +60,16 @@ impl CallHookHandler<State> for Exits {
 }
 
 /// Takes what an exit costs; answers whether the guest is to give way, which it is when what it owes has grown by as much as
-/// it may burn at once.
-fn take(mut store: StoreContextMut<'_, State>) -> wasmtime::Result<bool> {
+/// it may burn at once, or when its time is up.
+fn take(store: &mut StoreContextMut<'_, State>) -> wasmtime::Result<bool> {
     let left = store.get_fuel()?;
     let state = store.data_mut();
-    state.fuel_debt = state.fuel_debt.saturating_add(EXIT_FUEL + state.wasi_http.take_fuel_debt());
+    let owed = EXIT_FUEL + state.wasi_http.take_fuel_debt() + state.wasi.take_fuel_debt();
+    state.fuel_debt = state.fuel_debt.saturating_add(owed);
     if state.fuel_debt > left {
         return Err(Trap::OutOfFuel.into());
     }
-    if state.fuel_debt - state.debt_at_yield < YIELD_INTERVAL {
+    if state.fuel_debt - state.debt_at_yield < YIELD_INTERVAL && state.gave_way.elapsed() < SLICE {
         return Ok(false);
     }
     state.debt_at_yield = state.fuel_debt;
@@ -176,7 +183,8 @@ mod tests {
         for what in ["clock", "grow"] {
             let (ended, gave_way) = run(&engine, what, 100_000, 1_000_000_000).await;
             ended.expect("it has the fuel");
-            assert!((100..110).contains(&gave_way), "{what} gave way {gave_way} times in 100,000 exits");
+            // More often where the machine is busy and a slice takes longer.
+            assert!(gave_way >= 100, "{what} gave way {gave_way} times in 100,000 exits");
         }
     }
 }

@@ -77,6 +77,8 @@ pub(super) struct State {
     pub(super) fuel_debt: u64,
     /// What it was when the guest last gave way because of it.
     pub(super) debt_at_yield: u64,
+    /// When it last gave way because of a call to the host.
+    pub(super) gave_way: Instant,
     /// Bytes of answers that the guest may still be given by the tools it calls.
     pub(super) answer_bytes_left: usize,
     pub(super) log_lines_left: u32,
@@ -124,6 +126,7 @@ impl State {
             host_calls_left: limits.host_calls,
             fuel_debt: 0,
             debt_at_yield: 0,
+            gave_way: Instant::now(),
             answer_bytes_left: limits.copied_bytes.saturating_mul(8),
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
@@ -168,7 +171,8 @@ pub(super) async fn run<T>(
     let burnt = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
     // A store is never used after its call, so its state can be taken apart.
     let state = store.into_data();
-    let spent = burnt.saturating_add(state.fuel_debt).saturating_add(state.wasi_http.take_fuel_debt());
+    let late = state.wasi_http.take_fuel_debt() + state.wasi.take_fuel_debt();
+    let spent = burnt.saturating_add(state.fuel_debt).saturating_add(late);
     if let Some(chain) = &state.chain {
         chain.spend_fuel(spent.min(limits.fuel));
     }

@@ -17,7 +17,8 @@ pub struct Limits {
     pub table_elements: usize,
     /// Live component resource handles.
     pub handles: usize,
-    /// Bytes that one call may have copied out of the guest by host calls or as its result.
+    /// Bytes that the guest may hand to the host at once: to one host call, or as its result. How much all of them are is bounded
+    /// by the number of host calls, and by the fuel that each byte costs.
     pub copied_bytes: usize,
     /// Host calls.
     pub host_calls: u32,

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
+use wasmtime_wasi::I32Exit;
 
 use super::{
     instance::{Ended, State},
     wasi::NoScratch,
 };
-use crate::catalog::{CallError, ToolName};
+use crate::catalog::{CallError, Cause, ToolName};
 
 /// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel` allows.
 const COPIES_TOO_MUCH: &str = "too much data is being copied between the host and the guest";
@@ -45,6 +46,7 @@ pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) ->
         }
         Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(*trap, &error, &state)) },
         None if is_pool_full(&error) => CallError::Busy,
+        None if error.is::<I32Exit>() => CallError::Trap { tool, trap: exited(&error) },
         None if error.is::<NoScratch>() => CallError::Unavailable { tool, cause: error.into() },
         None if says(&error, COPIES_TOO_MUCH) => copied_too_much(tool, &error, &state),
         None if says(&error, HOLDS_TOO_MUCH) || is_table_full(&error) => {
@@ -83,6 +85,12 @@ fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
         let _ = write!(words, "\n{backtrace}");
     }
     Trapped { trap: trap.to_string(), words }
+}
+
+/// A plugin that ends the program instead of answering has crashed, whatever status it gives.
+fn exited(error: &wasmtime::Error) -> Cause {
+    let status = error.downcast_ref::<I32Exit>().map_or(0, |exit| exit.0);
+    format!("the guest ended itself with status {status}, and without an answer").into()
 }
 
 fn is_pool_full(error: &wasmtime::Error) -> bool {

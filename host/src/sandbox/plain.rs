@@ -82,7 +82,7 @@ pub enum BadComponent {
     #[error("it exports more than {} functions", exports::MAX_EXPORTS)]
     TooManyExports,
     /// Types that unfold to more than can be meant.
-    #[error("the types of its functions have more than {} parts", shape::MAX_PARTS)]
+    #[error("the types of its functions have more than {} parts, or more than 1 MiB of names", shape::MAX_PARTS)]
     TooManyParts,
 }
 
@@ -156,7 +156,9 @@ impl Plain {
             }
         };
         let limits = store.data().limits;
-        store.set_hostcall_fuel(function.copied_bytes(limits.copied_bytes));
+        let copied_bytes = function.copied_bytes(limits.copied_bytes);
+        store.set_hostcall_fuel(copied_bytes);
+        store.data_mut().limits.copied_bytes = copied_bytes;
         let instance = self.pre.instantiate_async(&mut *store).await?;
         let export = instance.get_func(&mut *store, function.index).ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
         let mut returned = vec![Val::Bool(false); usize::from(function.result.is_some())];
@@ -200,7 +202,8 @@ impl ToolGuest for Plain {
 
 impl Function {
     /// How much the engine may charge for taking a result out of the guest, so that the values it makes of it take at most
-    /// [`HOST_BYTES_PER_COPIED`] times `bytes`.
+    /// [`HOST_BYTES_PER_COPIED`] times `bytes`. It charges 40 bytes for a number; without this a list of numbers could not be as
+    /// long as its text may be. The same holds for what the guest hands to host calls.
     fn copied_bytes(&self, bytes: usize) -> usize {
         let weight = self.result.as_ref().map_or(HOST_BYTES_PER_COPIED, Shape::weight);
         bytes.saturating_mul(HOST_BYTES_PER_COPIED) / weight

@@ -1,6 +1,9 @@
 //! A plugin: compiled and linked once, instantiated for every call.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -8,7 +11,7 @@ use tracing::warn;
 use wasmtime::component::{Component, Linker};
 
 use super::{
-    Access, Directory, Grants, Lender, Limits, LoadError, Sandbox,
+    Access, Directory, Grants, Lender, Limits, LoadError, OffLimits, Sandbox,
     admission::Admission,
     circuit::Circuit,
     contract::{self, ToolGuest},
@@ -73,7 +76,7 @@ impl Plugin {
     ) -> Result<Self, LoadError> {
         let guest = contract::open(sandbox.plugin_linker(), component, wasm)?;
         for directory in &grants.directories {
-            check_directory(directory, sandbox.cache_directory())?;
+            check_directory(directory, sandbox.off_limits())?;
         }
         let outlet = lender
             .egress
@@ -87,7 +90,7 @@ impl Plugin {
         let origin = Origin::Plugin(Arc::new(grants.tools.iter().cloned().collect()));
         let native = component.image_range();
         Ok(Self {
-            circuit: Circuit::new(client.clone(), limits.deadline),
+            circuit: Circuit::new(client.clone(), &limits),
             share: sandbox.share(),
             sandbox,
             client,
@@ -203,19 +206,30 @@ impl Provider for Plugin {
     }
 }
 
-/// Says at load, and not at the first call, that a granted directory is not there, or may not be granted: whoever can write to
-/// the cache of native code can run any code in this process.
-fn check_directory(directory: &Directory, cache: Option<&Path>) -> Result<(), LoadError> {
+/// Says at load, and not at the first call, that a granted directory is not there, or may not be granted. Whoever can write to
+/// the gateway's own files can run any code in this process, or grant itself anything.
+fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), LoadError> {
     let refuse = |reason: String| LoadError::Directory { path: directory.path.clone(), reason };
     let path = directory.path.canonicalize().map_err(|error| refuse(error.to_string()))?;
     if !path.is_dir() {
         return Err(refuse("it is not a directory".into()));
     }
-    let holds = |cache: &Path| cache.canonicalize().is_ok_and(|cache| cache.starts_with(&path) || path.starts_with(&cache));
-    if directory.access == Access::ReadWrite && cache.is_some_and(holds) {
-        return Err(refuse("it holds the gateway's cache of compiled code, which no plugin may write to".into()));
+    let overlaps = |own: &&PathBuf| resolved(own).is_some_and(|own| own.starts_with(&path) || path.starts_with(&own));
+    if let Some(own) = off_limits.unreadable.iter().find(overlaps) {
+        return Err(refuse(format!("{} belongs to the gateway, and no plugin may see it", own.display())));
     }
-    Ok(())
+    match off_limits.unwritable.iter().find(overlaps) {
+        Some(own) if directory.access == Access::ReadWrite => {
+            Err(refuse(format!("{} belongs to the gateway, and no plugin may write to it", own.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a file is or would be, links followed.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
 }
 
 #[cfg(test)]
@@ -223,21 +237,32 @@ mod tests {
     use super::{super::Quota, *};
 
     #[test]
-    fn no_plugin_may_write_to_the_cache_of_compiled_code() {
+    fn no_plugin_is_lent_what_is_the_gateways_own() {
         let home = tempfile::tempdir().expect("a directory");
-        let (cache, below, other) = (home.path().join("cache"), home.path().join("cache/below"), home.path().join("other"));
-        for directory in [&below, &other] {
-            std::fs::create_dir_all(directory).expect("a directory");
+        let inside = |name: &str| home.path().join(name);
+        for directory in ["cache/below", "config", "data", "other"] {
+            std::fs::create_dir_all(inside(directory)).expect("a directory");
         }
-        let check = |path: &Path, access| {
-            let quota = Quota { bytes: 1, files: 1 };
-            check_directory(&Directory { name: "d".into(), path: path.to_owned(), access, quota }, Some(&cache)).is_ok()
+        // Neither file is there yet.
+        let off_limits = OffLimits {
+            unwritable: vec![inside("config/airlock.lock")],
+            unreadable: vec![inside("cache"), inside("data/airlock.db")],
         };
-        for path in [home.path(), &cache, &below] {
-            assert!(!check(path, Access::ReadWrite), "{}", path.display());
-            assert!(check(path, Access::ReadOnly), "{}", path.display());
+        let check = |path: PathBuf, access| {
+            let quota = Quota { bytes: 1, files: 1 };
+            check_directory(&Directory { name: "d".into(), path, access, quota }, &off_limits).is_ok()
+        };
+        for hidden in [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")] {
+            assert!(
+                !check(hidden.clone(), Access::ReadOnly) && !check(hidden.clone(), Access::ReadWrite),
+                "{}",
+                hidden.display()
+            );
         }
-        assert!(check(&other, Access::ReadWrite));
-        assert!(!check(&home.path().join("missing"), Access::ReadOnly));
+        assert!(check(inside("config"), Access::ReadOnly) && !check(inside("config"), Access::ReadWrite));
+        assert!(check(inside("other"), Access::ReadWrite));
+        std::os::unix::fs::symlink(inside("config"), inside("other/link")).expect("a link");
+        assert!(!check(inside("other/link"), Access::ReadWrite), "links are followed");
+        assert!(!check(inside("missing"), Access::ReadOnly));
     }
 }

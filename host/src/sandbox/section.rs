@@ -11,7 +11,7 @@ use crate::catalog::ToolDefinition;
 pub(super) const NAME: &str = "airlock:tools";
 const SCHEMA: &str = "airlock.tools/1";
 /// Descriptors beyond this are refused.
-const MAX_BYTES: usize = 4 << 20;
+pub(super) const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
 struct Section {

@@ -4,6 +4,7 @@
 //! randomness begin alike.
 
 mod clocks;
+mod descriptors;
 mod directory;
 mod files;
 mod inside;
@@ -85,6 +86,11 @@ impl Wasi {
             files.add_scratch(base.clone(), quota);
         }
         Ok(Self::new(&mut context, files, grants.clocks, grants.random))
+    }
+
+    /// Fuel that its streams of files have cost since this was asked last. They are used where no store is at hand.
+    pub(super) fn take_fuel_debt(&self) -> u64 {
+        self.files.take_fuel_debt()
     }
 
     fn new(context: &mut WasiCtxBuilder, files: Files, clocks: bool, random: bool) -> Self {

@@ -115,6 +115,9 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
         Err(FactsError::Manifest(error)) => {
             return Ok(vec![Check::pass(COMPONENT), Check::fail(MANIFEST, error.to_string())]);
         }
+        Err(error @ FactsError::Descriptors) => {
+            return Ok(vec![Check::pass(COMPONENT), Check::fail(EMBEDDED, error.to_string())]);
+        }
         Err(FactsError::Component(error)) => return Ok(vec![Check::fail(COMPONENT, chain(&error))]),
     };
     let compiled = match component::compile(file, &bytes).await {

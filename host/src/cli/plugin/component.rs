@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context as _;
 
 use crate::{
-    catalog::{ClientName, ToolDefinition},
+    catalog::ClientName,
     cli::session,
     config::{Config, environment},
     gateway::{compiling, read_component},
@@ -41,17 +41,25 @@ impl Component {
     /// The same with its tools, also where its build did not embed them.
     pub(super) async fn read_with_tools(path: &Path) -> anyhow::Result<Self> {
         let mut component = Self::read(path).await?;
-        if sandbox::embedded_tools(&component.bytes)?.is_none() {
-            let compiled = compile(path, &component.bytes).await?;
-            component.learn(compiled.plugin.describe().await?);
+        if !component.embeds_tools()? {
+            let compiled = component.compile().await?;
+            component.learn(&compiled).await?;
         }
         Ok(component)
     }
 
-    /// Takes down what the component itself said of its tools.
-    pub(super) fn learn(&mut self, tools: Vec<ToolDefinition>) {
+    /// Whether its build embedded its tools. A component without the contract that does is none that can be read.
+    pub(super) fn embeds_tools(&self) -> Result<bool, LoadError> {
+        Ok(sandbox::embedded_tools(&self.bytes)?.is_some())
+    }
+
+    /// Takes down the tools as the gateway will offer them: those that are embedded, or else what the component says when it is
+    /// asked, or the functions of a plain one.
+    pub(super) async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {
+        let tools = compiled.plugin.definitions(&self.bytes).await?;
         let Facts { manifest, imports, .. } = self.facts.clone();
         self.facts = Facts::new(&self.bytes, tools, manifest, imports);
+        Ok(())
     }
 
     pub(super) async fn compile(&self) -> Result<Compiled, LoadError> {

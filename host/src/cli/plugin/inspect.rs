@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     catalog::{Annotations, ToolDefinition},
-    plugin::visible,
+    plugin::{visible, visible_line},
     sandbox,
     units::{Size, Span},
 };
@@ -34,9 +34,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut component = Component::read(&args.file).await?;
     let compiled = component.compile().await?;
-    if sandbox::embedded_tools(&component.bytes)?.is_none() {
-        component.learn(compiled.plugin.describe().await?);
-    }
+    component.learn(&compiled).await?;
     if args.json {
         output::document(&document(&component, &compiled)?)?;
     } else {
@@ -59,7 +57,7 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
         "bytes": component.bytes.len(),
         "native_bytes": compiled.plugin.native_bytes(),
         "compile_ms": compiled.took.map(millis),
-        "descriptors_embedded": sandbox::embedded_tools(&component.bytes)?.is_some(),
+        "descriptors_embedded": component.embeds_tools()?,
         "imports": facts.imports,
         "tools": facts.tools,
         "requests": Wish::all(facts),
@@ -76,16 +74,17 @@ fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     lines.push("asks for".to_owned());
     lines.extend(wishes(component));
     lines.push("imports".to_owned());
-    lines.extend(facts.imports.iter().map(|import| format!("  {}", visible(import))));
+    lines.extend(facts.imports.iter().map(|import| format!("  {}", visible_line(import))));
     Ok(lines.join("\n"))
 }
 
 fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String>> {
     let facts = &component.facts;
-    let file = visible(&component.path.display().to_string());
+    let file = visible_line(&component.path.display().to_string());
     let mut lines = match &facts.manifest {
         Some(manifest) => {
-            vec![format!("{} {}  {}", manifest.id, manifest.version, visible(&manifest.description)).trim_end().to_owned()]
+            let description = visible_line(&manifest.description);
+            vec![format!("{} {}  {description}", manifest.id, manifest.version).trim_end().to_owned()]
         }
         None => vec![format!("{file} embeds no manifest: it asks for nothing by itself and may use whatever it is granted")],
     };
@@ -103,13 +102,13 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     lines.extend([
         format!("  file      {file}, {}", kib(component.bytes.len())),
         format!("  digest    {}", facts.component),
-        format!("  contract  {}", contract.as_deref().map_or_else(|| "none of ours".to_owned(), visible)),
+        format!("  contract  {}", contract.as_deref().map_or_else(|| "none of ours".to_owned(), visible_line)),
         format!("  native    {native}, {took}"),
         format!("  config    {config}"),
     ]);
     let license = facts.manifest.as_ref().and_then(|manifest| manifest.license.as_ref());
-    lines.extend(license.map(|license| format!("  licence   {}", visible(license))));
-    if sandbox::embedded_tools(&component.bytes)?.is_none() {
+    lines.extend(license.map(|license| format!("  licence   {}", visible_line(license))));
+    if !component.embeds_tools()? {
         lines.push("  tools     not embedded; it was asked for them".to_owned());
     }
     Ok(lines)
@@ -130,7 +129,7 @@ fn wishes(component: &Component) -> Vec<String> {
 fn tool(tool: &ToolDefinition) -> Vec<String> {
     let hints = hints(tool.annotations);
     let result = if tool.output_schema.is_some() { " → structured" } else { "" };
-    let mut lines = vec![format!("  {}{}{result}{hints}", visible(&tool.name), visible(&example::signature(tool)))];
+    let mut lines = vec![format!("  {}{}{result}{hints}", visible_line(&tool.name), visible_line(&example::signature(tool)))];
     lines.extend(visible(&tool.description).lines().map(|line| format!("      {line}")));
     lines
 }

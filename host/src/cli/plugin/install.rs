@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, path::PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -11,14 +11,13 @@ use super::{
     edit::{self, Document},
     example,
     grant::{self, Grant},
-    pins::Pins,
+    pins::{self, Pins},
     wish::Wish,
 };
 use crate::{
     catalog::{ClientName, ToolName},
     config::{Config, Source, Wasm, environment},
-    plugin::{Refusal, settle, visible},
-    sandbox,
+    plugin::{Drift, Refusal, settle, visible, visible_line},
     secret::Secret,
 };
 
@@ -26,11 +25,12 @@ use crate::{
 ///
 /// Shows what the plugin asks for and why. If everything that it needs is granted, the component is copied to `plugins/` beside
 /// the configuration, the configuration gets an entry for it, and `airlock.lock` takes down what was accepted. Otherwise
-/// nothing is changed, and the command that would do is printed.
+/// nothing is changed, and the command that would do is printed. A name that another component has is not given away unasked,
+/// since what is granted goes with it: a changed build of the same plugin takes `--replace`, another plugin another name.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin install text.wasm\n  airlock plugin install weather.wasm --grant http.api --grant \
-                  secret.token=env:WEATHER_TOKEN"
+                  secret.token=env:WEATHER_TOKEN\n  airlock plugin install weather.wasm --replace"
 )]
 pub(super) struct Args {
     /// The component.
@@ -53,17 +53,21 @@ pub(super) struct Args {
     /// Set a value of the plugin's own configuration; text, or JSON.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Take the place of the build that is installed, with all that is granted to it. What has changed is shown.
+    #[arg(long)]
+    replace: bool,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut component = Component::read(&args.file).await?;
     // Now rather than at the first call: what does not load is not installed.
     let compiled = component.compile().await?;
-    if sandbox::embedded_tools(&component.bytes)?.is_none() {
-        component.learn(compiled.plugin.describe().await?);
-    }
+    component.learn(&compiled).await?;
     let name = client_name(args, &component)?;
+    // Both files are read before anything is written: one that cannot be leaves everything as it was.
     let mut document = Document::open(&args.config.path)?;
+    let mut pins = Pins::of(&document.config()?.clients, &args.config.path)?;
+    check_place(args, &component, &name, &pins).await?;
     let grants = write_entry(args, &component, &name, document.plugin(&name)?)?;
     let config = document.config()?;
     show_wishes(&component, &name)?;
@@ -73,7 +77,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     };
     let file = args.config.path.with_file_name("plugins").join(format!("{name}.wasm"));
     edit::write(&file, &component.bytes)?;
-    let pinned = pin(args, &config, &component, &name).await?;
+    let pinned = pin(&mut pins, &component, &name).await?;
     document.save()?;
     output::line(&format!("installed {} as {name} in {}", file.display(), args.config.path.display()))?;
     for note in notes.iter().chain(&pinned) {
@@ -93,6 +97,41 @@ fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName>
     let own = || component.facts.manifest.as_ref().map_or_else(stem, |manifest| manifest.id.clone()).replace(['-', '.'], "_");
     let name = args.name.clone().unwrap_or_else(own);
     ClientName::parse(&name).context("no name for the plugin; choose one with --name")
+}
+
+/// Refuses a component that would take the place of another unseen. Its name is its own choice, and what the other was granted
+/// would be granted to it.
+async fn check_place(args: &Args, component: &Component, name: &ClientName, pins: &Pins) -> anyhow::Result<()> {
+    let Some(holder) = pins.holder(name).await else { return Ok(()) };
+    let (pin, found) = (holder.pin(name), component.facts.manifest.as_ref().map(|manifest| manifest.id.as_str()));
+    if pin.is_some_and(|pin| pin.component == component.facts.component) {
+        return Ok(());
+    }
+    let unchanged = format!("{name} is not installed, and nothing was changed");
+    if let Some(pin) = pin.filter(|pin| pin.id.as_deref() != found) {
+        let (config, lock) = (args.config.path.display(), pins.path.display());
+        bail!(
+            "{unchanged}: {} has that name, and this is {}, which would be given all that is granted to it\n\n\
+             this would install it beside the other:\n  {}\n\n\
+             to give it the name, take {name} out of {config} and {lock} first",
+            who(pin.id.as_deref()),
+            who(found),
+            command(args, &More { name: Some("OTHER"), ..More::default() }),
+        );
+    }
+    let drift = Drift::between(&holder, name, &component.facts);
+    output::line(&pins::lines(name, component, drift.as_ref()).join("\n"))?;
+    ensure!(
+        args.replace,
+        "{unchanged}: another component has that name, and this one would be given all that is granted to it\n\n\
+         if that is what you want, having seen what differs:\n  {}",
+        command(args, &More { replace: true, ..More::default() })
+    );
+    Ok(())
+}
+
+fn who(id: Option<&str>) -> String {
+    id.map_or_else(|| "a component without a manifest".to_owned(), |id| format!("the plugin {}", visible_line(id)))
 }
 
 /// Puts what the operator says into `wasm_config`; answers the grants that stand there then.
@@ -154,12 +193,12 @@ fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
         }))
     };
     let settled = settle(component.facts.manifest.as_ref(), &wasm.answer, &read)?;
-    Ok(settled.notes.into_iter().chain(absent.into_inner()).map(|note| visible(&note)).collect())
+    Ok(settled.notes.into_iter().chain(absent.into_inner()).map(|note| visible_line(&note)).collect())
 }
 
 /// Why it is not installed, and what would install it.
 fn refused(args: &Args, component: &Component, name: &ClientName, grants: &Map<String, Value>, refusal: &Refusal) -> String {
-    let reasons: Vec<_> = refusal.reasons.iter().map(|reason| format!("\n  {}", visible(reason))).collect();
+    let reasons: Vec<_> = refusal.reasons.iter().map(|reason| format!("\n  {}", visible_line(reason))).collect();
     let mut message = format!("{name} is not installed, and nothing was changed:{}", reasons.concat());
     let Some(request) = component.facts.manifest.as_ref().map(|manifest| &manifest.request) else { return message };
     let missing: Vec<_> = request
@@ -169,38 +208,47 @@ fn refused(args: &Args, component: &Component, name: &ClientName, grants: &Map<S
         .collect();
     if !missing.is_empty() {
         message.push_str("\n\nthis would install it:\n  ");
-        message.push_str(&command(args, &missing));
+        message.push_str(&command(args, &More { grants: &missing, ..More::default() }));
     }
     message
 }
 
-/// The command as it was typed, with more grants.
-fn command(args: &Args, more: &[String]) -> String {
+/// What a command is typed with beside what it was.
+#[derive(Default)]
+struct More<'a> {
+    name: Option<&'a str>,
+    grants: &'a [String],
+    replace: bool,
+}
+
+/// The command as it was typed, with more.
+fn command(args: &Args, more: &More<'_>) -> String {
     let mut words = vec!["airlock plugin install".to_owned(), quoted(&args.file.display().to_string())];
     let mut option = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
     if !args.config.is_default() {
         option("--config", &args.config.path.display().to_string());
     }
-    for (name, value) in [("--name", &args.name), ("--profile", &args.profile)] {
+    for (name, value) in [("--name", more.name.or(args.name.as_deref())), ("--profile", args.profile.as_deref())] {
         if let Some(value) = value {
             option(name, value);
         }
     }
     args.set.iter().for_each(|setting| option("--set", setting));
     args.grants.iter().for_each(|grant| option("--grant", &grant.to_string()));
-    for grant in more {
+    for grant in more.grants {
         option("--grant", grant);
     }
-    if args.grant_all {
-        words.push("--grant-all".to_owned());
+    // With another name there is nothing to replace.
+    let replace = more.replace || (args.replace && more.name.is_none());
+    for (word, is_said) in [("--grant-all", args.grant_all), ("--replace", replace)] {
+        words.extend(is_said.then(|| word.to_owned()));
     }
     words.join(" ")
 }
 
 /// Takes down what is accepted. With the first lock, plugins that were loaded without one are taken as they are: it would lock
 /// them out.
-async fn pin(args: &Args, config: &Config, component: &Component, name: &ClientName) -> anyhow::Result<Vec<String>> {
-    let mut pins = Pins::of(&config.clients, &args.config.path)?;
+async fn pin(pins: &mut Pins, component: &Component, name: &ClientName) -> anyhow::Result<Vec<String>> {
     pins.lock.accept(name, &component.facts);
     let mut notes = Vec::new();
     let others: Vec<_> = pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();

@@ -8,7 +8,7 @@ use super::component::Component;
 use crate::{
     catalog::ClientName,
     config::{Client, Config, Source, Wasm},
-    plugin::{Change, Drift, LOCK_FILE, Lock, visible},
+    plugin::{Change, Drift, LOCK_FILE, Lock, visible, visible_line},
 };
 
 /// A configuration's plugins and its lock.
@@ -49,6 +49,20 @@ impl Pins {
             found.cloned().with_context(|| format!("no plugin is named {name:?}; there is {}", self.known()))
         };
         names.iter().map(find).collect()
+    }
+
+    /// What has a name so far, as a lock: what was accepted under it or else, where nothing was, the component that is
+    /// configured. One that cannot be read leaves the lock empty. Nothing where the name is free.
+    pub(super) async fn holder(&self, client: &ClientName) -> Option<Lock> {
+        if self.lock.pin(client).is_some() {
+            return Some(self.lock.clone());
+        }
+        let (_, wasm) = self.plugins.iter().find(|(name, _)| name == client)?;
+        let mut lock = Lock::default();
+        if let Ok(component) = Component::read_with_tools(&wasm.component).await {
+            lock.accept(client, &component.facts);
+        }
+        Some(lock)
     }
 
     fn known(&self) -> String {
@@ -95,9 +109,9 @@ pub(super) fn lines(client: &ClientName, component: &Component, drift: Option<&D
 fn whole(component: &Component) -> Vec<String> {
     let facts = &component.facts;
     let mut lines = vec![format!("    +{}", facts.component)];
-    lines.extend(facts.requests().iter().map(|request| format!("    +it asks for {}", visible(request))));
+    lines.extend(facts.requests().iter().map(|request| format!("    +it asks for {}", visible_line(request))));
     for tool in &facts.tools {
-        lines.push(format!("    +tool {}", visible(&tool.name)));
+        lines.push(format!("    +tool {}", visible_line(&tool.name)));
         lines.extend(visible(&tool.description).lines().map(|line| format!("    +  {line}")));
     }
     lines

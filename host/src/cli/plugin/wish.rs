@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plugin::{Facts, visible};
+use crate::plugin::{Facts, visible, visible_line};
 
 /// One thing that a plugin asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,7 +24,7 @@ impl Wish {
         let Some(manifest) = &facts.manifest else { return Vec::new() };
         let wish = |(place, reason, optional): (String, &str, bool)| {
             let details = lines.iter().filter_map(|line| line.strip_prefix(&place)?.strip_prefix(' '));
-            Self { what: details.map(visible).collect(), reason: visible(reason), place: visible(&place), optional }
+            Self { what: details.map(visible_line).collect(), reason: visible(reason), place: visible_line(&place), optional }
         };
         manifest.request.asked().map(wish).collect()
     }
@@ -40,7 +40,7 @@ impl Wish {
 
 /// What one call says that it needs to spend; no reason is asked for these.
 pub(super) fn limits(facts: &Facts) -> Vec<String> {
-    facts.requests().iter().filter_map(|line| line.strip_prefix("limits.")).map(visible).collect()
+    facts.requests().iter().filter_map(|line| line.strip_prefix("limits.")).map(visible_line).collect()
 }
 
 fn one_line(text: &str) -> String {

@@ -1,7 +1,7 @@
 use super::*;
 
 const VALUE: &str = "s3cret/value&more";
-const BOTH: [&str; 2] = ["http://a.example.com:PORT GET,POST /** private", "http://b.example.com:PORT GET /** private"];
+const BOTH: [&str; 2] = ["http://a.example.com:PORT GET,POST /** private", "http://b.example.com:PORT GET,POST /** private"];
 
 /// A session with the credentials `header` and `query`, both for `a.example.com` below `/for/`.
 fn with_credentials(server: &Server) -> Session {
@@ -69,6 +69,77 @@ async fn a_guest_sets_nothing_in_the_place_of_a_credential() {
     assert_eq!(kind_of(session.send(both).await), (ErrorKind::InvalidRequest, false));
     assert_eq!(kind_of(session.send(using("query", &format!("{url}?api%5Fkey=mine"))).await), (ErrorKind::InvalidRequest, false));
     session.send(Request { headers, ..using("query", &url) }).await.expect("the header is free");
+}
+
+#[tokio::test]
+async fn another_spelling_of_a_header_is_the_same_header() {
+    let server = Server::start(|_| ok("")).await;
+    let audience = rules(&server, &["http://a.example.com:PORT GET /for/**"]);
+    let key = Credential::new("key", Secret::new(VALUE), Injection::header("X-Api-Key", "").unwrap(), audience).unwrap();
+    let names = Names::new(&[("a.example.com", LOCAL)]);
+    let session = session(&names, &server, None, &BOTH, vec![key], Bounds::PLUGIN, LONG);
+    let with = |name: &str| {
+        let headers = vec![(name.to_owned(), b"mine".to_vec())];
+        session.send(Request { headers, ..using("key", &server.url("a.example.com", "/for/x")) })
+    };
+    for name in ["x-api-key", "X_Api_Key", "X_API-KEY", "X_HTTP_Method_Override", "X_Original_URL", "Content_Length"] {
+        assert_eq!(kind_of(with(name).await), (ErrorKind::InvalidRequest, false), "{name}");
+    }
+    assert_eq!(server.connections(), 0);
+    with("x_api_keys").await.expect("this is another one");
+}
+
+#[tokio::test]
+async fn nobody_authenticates_the_whole_connection() {
+    let server = Server::start(|_| ok("")).await;
+    let session = with_credentials(&server);
+    for value in ["NTLM x", " NTLM x", "\tnegotiate\tx"] {
+        let headers = vec![("Authorization".to_owned(), value.as_bytes().to_vec())];
+        let request = Request { headers, ..get(&server.url("a.example.com", "/")) };
+        assert_eq!(kind_of(session.send(request).await), (ErrorKind::InvalidRequest, false), "{value:?}");
+        assert!(Injection::header("Authorization", value).is_err(), "{value:?}");
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_value_comes_back_in_none_of_its_spellings() {
+    let spellings = "s3cret/value&more s3cret%2fvalue%26more s3cret%2Fvalue%26more s3cret/value%26more";
+    let server = Server::start(move |_| says("200 OK", &format!("x-echo: {spellings}\r\n"), spellings)).await;
+    let session = with_credentials(&server);
+    let response = session.send(using("header", &server.url("a.example.com", "/for/x"))).await.unwrap();
+    for shown in response.headers.iter().map(|(_, value)| value).chain([&response.body]) {
+        let shown = String::from_utf8_lossy(shown);
+        assert!(!shown.contains("s3cret") && !shown.contains("more"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_guest_writes_of_a_credential_is_redirected_to_no_other_origin() {
+    let port = Arc::new(std::sync::OnceLock::new());
+    let known = port.clone();
+    let server = Server::start(move |path| match path {
+        "/stay" => redirect(307, "/end"),
+        "/leave" => redirect(307, &format!("http://b.example.com:{}/end", known.get().unwrap())),
+        _ => ok(""),
+    })
+    .await;
+    port.set(server.address.port()).unwrap();
+    let session = with_credentials(&server);
+    for (body, leaves) in [("body", true), (VALUE, false), ("key=s3cret%2fvalue%26more", false)] {
+        session.send(post(&server.url("a.example.com", "/stay"), body)).await.expect("it stays with its origin");
+        let result = session.send(post(&server.url("a.example.com", "/leave"), body)).await;
+        let expected = if leaves { Ok(()) } else { Err(ErrorKind::Denied) };
+        assert_eq!(result.map(drop).map_err(|error| error.kind), expected, "{body}");
+    }
+    for (header, leaves) in [("accept-language", false), ("x-other", true)] {
+        let headers = vec![(header.to_owned(), VALUE.as_bytes().to_vec())];
+        let sent = server.requests().len();
+        let result = session.send(Request { headers, ..get(&server.url("a.example.com", "/leave")) }).await;
+        let expected = if leaves { Ok(()) } else { Err(ErrorKind::Denied) };
+        assert_eq!(result.map(drop).map_err(|error| error.kind), expected, "{header}");
+        assert!(server.requests()[sent + 1..].iter().all(|request| !request.contains(VALUE)), "{header}");
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,13 @@
 //! From a file to a plugin that can be called: nothing of what is in place changes meanwhile.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
+use rustix::fs::{Mode, OFlags};
 use tracing::{info, warn};
 
 use super::{super::progress::compiling, Inner, PluginError, Plugins};
@@ -9,7 +15,7 @@ use crate::{
     catalog::{ClientName, ToolDefinition},
     config::{Wasm, environment},
     egress::Egress,
-    plugin::{Answer, Drift, Facts, Lock, Manifest, Settled, settle},
+    plugin::{Answer, Drift, Facts, Lock, LockError, Manifest, Settled, settle},
     sandbox::{Grants, Lender, LoadError, MAX_COMPONENT_BYTES, Plugin},
     store::{self, Database},
 };
@@ -70,11 +76,19 @@ impl Plugins {
         })
     }
 
-    /// Refuses a plugin that is not what was accepted. Without a lock, anything is.
-    fn check_lock(&self, client: &ClientName, facts: &Facts) -> Result<(), PluginError> {
+    /// Refuses a plugin that is not what was accepted. Without a lock anything is, as long as there has been none.
+    pub(super) fn check_lock(&self, client: &ClientName, facts: &Facts) -> Result<(), PluginError> {
         let Some(path) = &self.0.lock else { return Ok(()) };
-        let Some(lock) = Lock::load(path)? else {
-            info!(%client, "plugins are not pinned; `airlock plugin accept` pins what they are now");
+        let found = Lock::load(path);
+        if !matches!(found, Ok(None)) {
+            self.0.had_lock.store(true, Ordering::Relaxed);
+        }
+        let Some(lock) = found? else {
+            // Whoever can remove a file beside the configuration would else open the gateway to any component.
+            if self.0.had_lock.load(Ordering::Relaxed) {
+                return Err(LockError::Gone { path: path.clone() }.into());
+            }
+            self.tell_unpinned(client);
             return Ok(());
         };
         match lock.pin(client) {
@@ -84,6 +98,14 @@ impl Plugins {
                 Some(drift) => Err(drift.into()),
                 None => Ok(()),
             },
+        }
+    }
+
+    /// Once a plugin, and not each time that its file changes.
+    fn tell_unpinned(&self, client: &ClientName) {
+        let Some(entry) = self.0.entries.get(client) else { return };
+        if !std::mem::replace(&mut entry.seen().is_told_unpinned, true) {
+            warn!(%client, "the plugin is not pinned: whatever takes its place is loaded; `airlock plugin accept` pins it");
         }
     }
 
@@ -112,13 +134,34 @@ fn reword(definitions: &mut [ToolDefinition], answer: &Answer) {
     }
 }
 
-/// Reads a component's file, if it is not too large.
+/// Reads a component's file, if it is one and not too large.
 pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    let failed = |source| LoadError::Read { path: path.to_owned(), source };
-    let found = tokio::fs::metadata(path).await.map_err(failed)?.len();
-    // Refused before it is read.
-    if found > MAX_COMPONENT_BYTES as u64 {
-        return Err(LoadError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) });
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || read_bounded(&path)).await;
+    read.map_err(|panic| LoadError::Compile(panic.into()))?
+}
+
+/// A pipe keeps nobody waiting, and a device has no end: neither is read.
+fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let failed = |source: io::Error| LoadError::Read { path: path.to_owned(), source };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file: File = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?.into();
+    // Of what was opened, since the path may lead elsewhere by now.
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
     }
-    tokio::fs::read(path).await.map_err(failed)
+    let check = |found: u64| {
+        if found > MAX_COMPONENT_BYTES as u64 {
+            Err(LoadError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) })
+        } else {
+            Ok(())
+        }
+    };
+    // Refused before it is read.
+    check(metadata.len())?;
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    check(read as u64)?;
+    Ok(bytes)
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Entry, Plugins};
 
 /// How often files are looked at. A file must look the same twice before it is read, so that none is read half-written.
-const PERIOD: Duration = Duration::from_secs(1);
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 /// What tells one state of the files that a plugin depends on from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,22 +35,31 @@ impl Plugins {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = Vec::new();
         loop {
+            let look = async {
+                ticks.tick().await;
+                before = self.look(&before).await;
+            };
+            // A plugin that takes long to load delays no stop.
             tokio::select! {
                 () = stop.cancelled() => return,
-                _ = ticks.tick() => {}
+                () = look => {}
             }
-            let mut now = Vec::new();
-            for (client, entry) in &self.0.entries {
-                now.push(self.mark(entry).await);
-                let is_settled = before.get(now.len() - 1) == now.last();
-                let is_new = entry.seen().mark != *now.last().expect("it was pushed three lines above");
-                if is_settled && is_new {
-                    // It says itself what came of it.
-                    let _ = self.reload(client.as_str()).await;
-                }
-            }
-            before = now;
         }
+    }
+
+    /// Loads again what has changed since it was loaded and looks as it did `before`. Answers how everything looks now.
+    async fn look(&self, before: &[Option<Mark>]) -> Vec<Option<Mark>> {
+        let mut now = Vec::new();
+        for (client, entry) in &self.0.entries {
+            now.push(self.mark(entry).await);
+            let is_settled = before.get(now.len() - 1) == now.last();
+            let is_new = entry.seen().mark != *now.last().expect("it was pushed three lines above");
+            if is_settled && is_new {
+                // It says itself what came of it.
+                let _ = self.reload(client.as_str()).await;
+            }
+        }
+        now
     }
 
     /// How the files are right now. What was accepted counts too: a component may have been refused until it was.

@@ -168,6 +168,38 @@ fn an_operator_says_where_a_secret_may_go_and_must_where_nobody_else_does() {
 }
 
 #[test]
+fn a_secret_goes_nowhere_that_the_plugin_did_not_ask_to_send_it() {
+    let answer = |audience: &[&str]| {
+        let audience = audience.iter().map(|text| HttpAnswer::Rule(rule(text))).collect();
+        let secret = SecretAnswer { audience: Some(audience), ..from("TOKEN") };
+        let places = ["https://api.example.com GET,POST /**", "https://other.example.org GET /**"];
+        Answer { secrets: [("token".to_owned(), secret)].into(), ..http(&places.map(|text| HttpAnswer::Rule(rule(text)))) }
+    };
+    let asked = token(&injected());
+    let wide = granted(&asked, &answer(&["https://*.example.com GET,POST /v1/**"]));
+    let credentials = format!("{:?}", wide.grants.credentials);
+    assert!(!credentials.contains("Below") && credentials.contains("v1") && !credentials.contains("POST"), "{credentials}");
+    insta::assert_snapshot!(
+        refused(&asked, &answer(&["https://api.example.com GET /**", "https://other.example.org GET /**"])),
+        @"grants.secrets.token.audience[1]: found https://other.example.org GET /**, the plugin asks to send it to https://api.example.com GET,HEAD /**"
+    );
+    let mut open = token(&injected());
+    open["http"]["api"]["url"] = json!("*");
+    let chosen = granted(&open, &answer(&["https://other.example.org GET /**"]));
+    assert!(format!("{:?}", chosen.grants.credentials).contains("other.example.org"), "the hosts are the operator's choice");
+}
+
+#[test]
+fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
+    let asked = |private: bool| json!({"http": {"web": {"url": "*", "private": private, "reason": "reads"}}});
+    let private = rule("http://intranet.example GET /** private");
+    for is_asked in [false, true] {
+        let policy = granted(&asked(is_asked), &trusted(http(&[HttpAnswer::Rule(private.clone())]))).grants.http;
+        assert_eq!(*policy.expect("a policy"), Policy::new(None, vec![private.clone()], Bounds::PLUGIN).expect("a policy"));
+    }
+}
+
+#[test]
 fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
     let asked = token(&json!({"reveal": true}));
     let answer = || secret(SecretAnswer { reveal: true, ..from("TOKEN") });
@@ -238,6 +270,40 @@ fn scratch_space_is_asked_for_and_granted_or_not_there() {
         @r#"the plugin needs scratch (unpacks), which is not granted; grant it with "scratch": {}"#
     );
     assert_eq!(granted(&json!({}), &answer(None)).grants.scratch, None);
+}
+
+#[test]
+fn what_an_author_asks_for_opens_no_more_than_is_usual_unless_the_operator_says_a_number() {
+    let asked = json!({
+        "kv": {"notes": {"max_bytes": "10240GiB", "reason": "remembers"}},
+        "files": {"data": {"access": "read-write", "max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "writes"}},
+        "scratch": {"max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "unpacks"},
+    });
+    let answer = |bytes: Option<u64>, files: Option<u64>| {
+        let quota = QuotaAnswer { bytes, files };
+        let directory = DirectoryAnswer { name: "data".to_owned(), path: "/d".into(), access: Access::ReadWrite, quota };
+        Answer {
+            stores: vec![StoreAnswer { name: "notes".to_owned(), max_bytes: bytes }],
+            directories: vec![directory],
+            scratch: Some(quota),
+            ..Answer::default()
+        }
+    };
+    let usual = granted(&asked, &answer(None, None));
+    assert_eq!(usual.grants.stores[0].max_bytes, DEFAULT_STORE_BYTES);
+    assert_eq!((usual.grants.directories[0].quota, usual.grants.scratch), (DEFAULT_DIRECTORY, Some(DEFAULT_SCRATCH)));
+    insta::assert_snapshot!(usual.notes.join("\n"), @r"
+    files.data holds 1GiB, the plugin asks for 10240GiB
+    files.data holds 10000 files, the plugin asks for 1000000000 files
+    scratch holds 64MiB, the plugin asks for 10240GiB
+    scratch holds 1000 files, the plugin asks for 1000000000 files
+    kv.notes holds 4MiB, the plugin asks for 10240GiB
+    ");
+    let (bytes, files) = (10_240_u64 << 30, 1_000_000_000);
+    let said = granted(&asked, &answer(Some(bytes), Some(files)));
+    assert_eq!((said.grants.stores[0].max_bytes, said.grants.scratch), (bytes, Some(Quota { bytes, files })));
+    assert_eq!(said.grants.directories[0].quota, Quota { bytes, files });
+    assert!(said.notes.is_empty(), "{:?}", said.notes);
 }
 
 #[test]

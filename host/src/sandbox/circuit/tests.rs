@@ -103,7 +103,7 @@ fn the_operator_sees_how_it_is() {
 fn circuit() -> (Circuit, ToolName) {
     let plugin = ClientName::parse("p").expect("a good name");
     let tool = ToolName::new(&plugin, "t");
-    (Circuit::new(plugin, 30 * SECOND), tool)
+    (Circuit::new(plugin, &Limits::PLUGIN), tool)
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn only_crashes_and_stops_of_its_own_count() {
     let tool = || tool.clone();
     let trap = || -> crate::catalog::Cause { "unreachable".into() };
     for failure in [
-        CallError::Fuel { tool: tool(), limit: 1 },
+        CallError::Fuel { tool: tool(), limit: Limits::PLUGIN.fuel },
         CallError::Cpu { tool: tool(), limit: SECOND },
         CallError::Deadline { tool: tool(), limit: 30 * SECOND },
         CallError::Memory { tool: tool(), limit_bytes: 1 },
@@ -134,6 +134,7 @@ fn only_crashes_and_stops_of_its_own_count() {
         CallError::Cancelled,
         CallError::NotFound { name: "x".into() },
         CallError::Deadline { tool: tool(), limit: 29 * SECOND },
+        CallError::Fuel { tool: tool(), limit: Limits::PLUGIN.fuel - 1 },
         CallError::Budget { what: "nested tool calls", limit: 1 },
     ] {
         assert_eq!(verdict(unrelated), Verdict::None);

@@ -61,7 +61,11 @@ impl Job {
 }
 
 /// A running child. Dropping it kills it.
-struct Child(Box<dyn ChildWrapper>);
+struct Child {
+    process: Box<dyn ChildWrapper>,
+    /// Its id may be another's by now.
+    is_reaped: bool,
+}
 
 impl Child {
     fn spawn(program: &Path, arguments: &[String]) -> io::Result<Self> {
@@ -70,12 +74,12 @@ impl Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut wrapped = CommandWrap::from(command);
         wrapped.wrap(ProcessGroup::leader());
-        wrapped.spawn().map(Self)
+        wrapped.spawn().map(|process| Self { process, is_reaped: false })
     }
 
     /// Hands the component over and takes what comes back, all at the same time: neither side waits for a full pipe.
     async fn converse(&mut self, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
-        let (stdin, stdout, stderr) = (self.0.stdin().take(), self.0.stdout().take(), self.0.stderr().take());
+        let (stdin, stdout, stderr) = (self.process.stdin().take(), self.process.stdout().take(), self.process.stderr().take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(CompileError::Run(io::Error::other("it has no pipes")));
         };
@@ -88,19 +92,22 @@ impl Child {
         if code.len() > MAX_CODE_BYTES {
             return Err(CompileError::TooMuchCode(MAX_CODE_BYTES));
         }
-        let status = self.0.wait().await.map_err(CompileError::Run)?;
+        let status = self.process.wait().await.map_err(CompileError::Run)?;
+        self.is_reaped = true;
         if status.success() { Ok(code) } else { Err(failure(status, &words)) }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It fails if there is nobody left, which is what is wanted. The runtime reaps what it still has to.
-        let _ = self.0.start_kill();
+        if !self.is_reaped {
+            // It fails if there is nobody left, which is what is wanted. The runtime reaps what it still has to.
+            let _ = self.process.start_kill();
+        }
     }
 }
 
-/// Reads to the end, or one byte more than `limit`, and then no further: the child waits for its pipe until it is killed.
+/// Reads to the end, or one byte more than `limit` and then no further, which ends a child that goes on writing.
 async fn read(stream: impl AsyncRead + Unpin, limit: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(limit as u64 + 1).read_to_end(&mut bytes).await?;

@@ -50,8 +50,9 @@ fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
     if found > limit { Err(LoadError::TooMuch { what, found, limit }) } else { Ok(()) }
 }
 
-/// Counts everything, and refuses a component at the first thing that there is too much of. What a section says of itself is
-/// taken as it is: it is all that the compiler would go by, too.
+/// Counts the entries of each section, and refuses a component at the first thing that there is too much of. What a section says
+/// of itself is taken as it is: it is all that the compiler would go by, too. What is inside an entry, such as the fields of a
+/// type, is bounded by the validator and by the limits of the child.
 pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
     let mut counts = Counts::default();
     let mut level = 0_u64;

@@ -19,7 +19,10 @@ pub(in crate::sandbox) use self::{
 use super::ToolGuest;
 use crate::{
     catalog::{ToolDefinition, ToolError, ToolOutput},
-    sandbox::instance::{CallHandle, State},
+    sandbox::{
+        instance::{CallHandle, State},
+        section,
+    },
 };
 
 /// A plugin of this version.
@@ -40,6 +43,11 @@ impl ToolGuest for Guest {
             let described = plugin.airlock_plugin_tools().call_describe(store).await?;
             match described {
                 Ok(tools) => {
+                    // Before they are parsed, as with those that a build embedded.
+                    let bytes = convert::schema_bytes(&tools);
+                    if bytes > section::MAX_BYTES {
+                        return Ok(Err(format!("{bytes} bytes of schemas, the limit is {}", section::MAX_BYTES)));
+                    }
                     let tools: Result<Vec<_>, _> = tools.into_iter().map(convert::definition_from_guest).collect();
                     Ok(Ok(tools?))
                 }
@@ -66,7 +74,7 @@ impl ToolGuest for Guest {
                     store.data_mut().check_result_bytes(convert::json_bytes(&output))?;
                     Ok(Ok(convert::output_from_guest(output)?))
                 }
-                Err(error) => Ok(Err(convert::error_from_guest(error))),
+                Err(error) => Ok(Err(convert::error_from_guest(error, &store.data().grants.scrubber))),
             }
         })
     }

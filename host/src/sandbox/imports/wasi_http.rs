@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Bytes of one set of headers that a guest builds, as they are held in memory.
-const MAX_FIELD_BYTES: usize = 128 << 10;
+const MAX_FIELD_BYTES: usize = 32 << 10;
 /// Bytes that a guest may write to a body at once, and that wait there until they are collected.
 const CHUNK_BYTES: usize = 64 << 10;
 

@@ -15,6 +15,8 @@ use wasmtime::component::{
 pub(super) const MAX_DEPTH: usize = 64;
 /// Types, fields and cases of all functions of a component together. Beyond it the component is refused.
 pub(super) const MAX_PARTS: usize = 20_000;
+/// Bytes of all their names, as often as they are used. Beyond it the component is refused as well.
+const MAX_NAME_BYTES: usize = 1 << 20;
 /// Cases of one enum or variant. The engine counts through them for each value that it takes out of a guest.
 pub(super) const MAX_CASES: usize = 1_000;
 
@@ -174,18 +176,19 @@ impl Shape {
 pub(super) enum Unusable {
     /// This function is no tool; what its parameters or results cannot be.
     Function(String),
-    /// [`MAX_PARTS`].
+    /// [`MAX_PARTS`], or more bytes of names than can be meant.
     TooManyParts,
 }
 
 /// Unfolds the types of one component.
 pub(super) struct Unfolder {
     parts_left: usize,
+    name_bytes_left: usize,
 }
 
 impl Unfolder {
     pub(super) fn new() -> Self {
-        Self { parts_left: MAX_PARTS }
+        Self { parts_left: MAX_PARTS, name_bytes_left: MAX_NAME_BYTES }
     }
 
     /// The parameters of a function.
@@ -204,6 +207,7 @@ impl Unfolder {
     }
 
     fn field(&mut self, name: &str, ty: &Type, depth: usize) -> Result<Field, Unusable> {
+        self.name(name)?;
         match ty {
             Type::Option(option) => Ok(Field::new(name, self.shape(&option.ty(), depth + 1)?, true)),
             _ => Ok(Field::new(name, self.shape(ty, depth)?, false)),
@@ -248,17 +252,17 @@ impl Unfolder {
             Type::Variant(variant) => {
                 self.cases(variant.cases().len())?;
                 let case = |case: wasmtime::component::types::Case<'_>| {
-                    Ok((case.name.to_owned(), case.ty.map(|ty| self.shape(&ty, depth)).transpose()?))
+                    Ok((self.name(case.name)?, case.ty.map(|ty| self.shape(&ty, depth)).transpose()?))
                 };
                 Shape::Variant(variant.cases().map(case).collect::<Result<_, _>>()?)
             }
             Type::Enum(names) => {
                 self.cases(names.names().len())?;
-                Shape::Enum(names.names().map(|name| (name.to_owned(), ())).collect())
+                Shape::Enum(names.names().map(|name| Ok((self.name(name)?, ()))).collect::<Result<_, _>>()?)
             }
             Type::Flags(flags) => {
                 self.cases(flags.names().len())?;
-                Shape::Flags(flags.names().map(str::to_owned).collect())
+                Shape::Flags(flags.names().map(|name| self.name(name)).collect::<Result<_, _>>()?)
             }
             Type::Option(option) => match self.shape(&option.ty(), depth)? {
                 // Without the outer one: `null` could mean either.
@@ -285,6 +289,12 @@ impl Unfolder {
             return Err(unusable(&format!("it has a type of {cases} cases, the limit is {MAX_CASES}")));
         }
         self.count(cases)
+    }
+
+    /// A name, counted: one that is used often is kept as often.
+    fn name(&mut self, name: &str) -> Result<String, Unusable> {
+        self.name_bytes_left = self.name_bytes_left.checked_sub(name.len()).ok_or(Unusable::TooManyParts)?;
+        Ok(name.to_owned())
     }
 
     fn count(&mut self, parts: usize) -> Result<(), Unusable> {

@@ -5,7 +5,14 @@
 //! wherever the guest wished, with rights that no guest has. A hard link makes one file of two, of which a quota sees both and
 //! whoever removes one sees neither.
 
-use std::{collections::HashMap, sync::Arc, vec};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    vec,
+};
 
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
 use wasmtime_wasi::{
@@ -25,15 +32,16 @@ use wasmtime_wasi::{
 };
 
 use super::{
-    Wasi, directory,
+    Wasi,
+    descriptors::Place,
+    directory,
     mount::{Held, Mount, OverQuota},
     scratch::Base,
     streams::{Reader, Writer},
 };
 use crate::sandbox::{Quota, instance::State};
 
-/// Files, directories and streams of files that one call may have open: each takes a descriptor of the process, of which
-/// there may be no more than a thousand, or buffers.
+/// Files, directories and streams of files that one call may have open: each takes a descriptor of the process, or buffers.
 pub(super) const MAX_OPEN: usize = 128;
 /// Host memory for the listings that one call has open.
 pub(super) const MAX_LISTED_BYTES: usize = 16 << 20;
@@ -41,10 +49,10 @@ pub(super) const MAX_LISTED_BYTES: usize = 16 << 20;
 const ENTRY_BYTES: usize = 64;
 /// What a call to a file system costs beside the exit to the host, in fuel: it takes a trip to another thread, about ten times
 /// as long as the exit.
-const FUEL: u64 = 9_000;
+pub(super) const FUEL: u64 = 9_000;
 
-/// Counts what is open by being alive.
-pub(super) type Token = Arc<()>;
+/// Counts what is open by being alive: among the call's own, and among what all guests hold of the process.
+pub(super) type Token = Arc<(Arc<()>, Place)>;
 
 /// What one call has of files.
 #[derive(Default)]
@@ -55,8 +63,10 @@ pub(super) struct Files {
     scratch: Scratch,
     /// By the number of the resource.
     open: HashMap<u32, Opened>,
-    tokens: Token,
+    tokens: Arc<()>,
     listed_bytes: usize,
+    /// What streams cost, which are used where no store is at hand.
+    late_debt: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -73,7 +83,8 @@ enum Scratch {
 struct Opened {
     mount: Option<Arc<Mount>>,
     held: Option<Arc<Held>>,
-    _token: Token,
+    /// None for a directory that was granted: it is not the guest that opened it.
+    _token: Option<Token>,
 }
 
 /// A listing that the guest has open.
@@ -103,7 +114,13 @@ impl Files {
         if Arc::strong_count(&self.tokens) > MAX_OPEN {
             return Err(ErrorCode::InsufficientMemory.into());
         }
-        Ok(self.tokens.clone())
+        let place = Place::take().ok_or(ErrorCode::InsufficientMemory)?;
+        Ok(Arc::new((self.tokens.clone(), place)))
+    }
+
+    pub(super) fn take_fuel_debt(&self) -> u64 {
+        // Asked at every exit of every guest, and nearly always nothing.
+        if self.late_debt.load(Ordering::Relaxed) == 0 { 0 } else { self.late_debt.swap(0, Ordering::Relaxed) }
     }
 
     /// The scratch directory, if there is to be one.
@@ -190,7 +207,7 @@ impl<'a> View<'a> {
 
     fn writer(&mut self, descriptor: &Resource<Descriptor>, position: Option<u64>) -> FsResult<Resource<DynOutputStream>> {
         let (file, mount, held) = self.writable_file(descriptor)?;
-        let writer = Writer::open(mount, &file, position, held, self.files.token()?)?;
+        let writer = Writer::open(mount, &file, position, held, self.files.token()?, self.files.late_debt.clone())?;
         Ok(self.wasi.table.push(writer)?)
     }
 }
@@ -199,11 +216,11 @@ impl preopens::Host for View<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let mut directories = self.wasi.get_directories()?;
         for ((descriptor, _), mount) in directories.iter().zip(&self.files.mounts) {
-            let opened = Opened { mount: mount.clone(), held: None, _token: Token::default() };
+            let opened = Opened { mount: mount.clone(), held: None, _token: None };
             self.files.open.insert(descriptor.rep(), opened);
         }
         if let Some((directory, mount)) = self.files.scratch()? {
-            let opened = Opened { mount: Some(mount), held: None, _token: Token::default() };
+            let opened = Opened { mount: Some(mount), held: None, _token: None };
             directories.push((self.push(Descriptor::Dir(directory), opened)?, "/tmp".to_owned()));
         }
         Ok(directories)
@@ -277,7 +294,7 @@ impl HostDescriptor for View<'_> {
         let (token, held) = (self.files.token()?, self.opened(&descriptor)?.held.clone());
         let stream = self.wasi.read_via_stream(descriptor, offset)?;
         let stream = self.wasi.table.delete(stream)?;
-        Ok(self.wasi.table.push(Reader::open(stream, held, token))?)
+        Ok(self.wasi.table.push(Reader::open(stream, held, token, self.files.late_debt.clone()))?)
     }
 
     fn write_via_stream(&mut self, descriptor: Resource<Descriptor>, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
@@ -307,7 +324,7 @@ impl HostDescriptor for View<'_> {
             }
             None => (spawn_blocking(move || directory::open(&directory, follow, &path, open, flags)).await?, None),
         };
-        self.push(opened, Opened { mount, held: held.map(Arc::new), _token: token })
+        self.push(opened, Opened { mount, held: held.map(Arc::new), _token: Some(token) })
     }
 
     async fn read_directory(&mut self, descriptor: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {

@@ -37,9 +37,10 @@ impl Output {
     /// Keeps what there is room for. A guest is never told that the rest is gone: its `println!` would panic.
     fn take(&self, bytes: &[u8]) {
         let left = self.left.load(Ordering::Relaxed);
-        let kept = &bytes[..bytes.len().min(left)];
-        self.left.store(left - kept.len(), Ordering::Relaxed);
-        for line in self.scrubber.text(&String::from_utf8_lossy(kept)).lines().filter(|line| !line.trim().is_empty()) {
+        self.left.store(left.saturating_sub(bytes.len()), Ordering::Relaxed);
+        // Cut when no secret is left in it: half of one is not found any more.
+        let text = self.scrubber.cut(&String::from_utf8_lossy(bytes), left);
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let line: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
             debug!(plugin = %self.plugin, line, "plugin output");
         }

@@ -1,7 +1,10 @@
 //! Streams of files. wasmtime-wasi's do the reading and writing; these keep the file counted, and ask its mount before they
 //! write.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use bytes::Bytes;
 use wasmtime_wasi::{
@@ -12,7 +15,7 @@ use wasmtime_wasi::{
 };
 
 use super::{
-    files::Token,
+    files::{FUEL, Token},
     inside::{self, at_once},
     mount::{Held, Mount},
 };
@@ -23,13 +26,20 @@ const PERMIT: usize = 64 << 10;
 /// Reads a file.
 pub(super) struct Reader {
     inner: DynInputStream,
+    debt: Arc<AtomicU64>,
     _held: Option<Arc<Held>>,
     _token: Token,
 }
 
 impl Reader {
-    pub(super) fn open(inner: DynInputStream, held: Option<Arc<Held>>, token: Token) -> DynInputStream {
-        Box::new(Self { inner, _held: held, _token: token })
+    pub(super) fn open(inner: DynInputStream, held: Option<Arc<Held>>, token: Token, debt: Arc<AtomicU64>) -> DynInputStream {
+        Box::new(Self { inner, debt, _held: held, _token: token })
+    }
+
+    /// A trip to another thread, and each byte that it brought.
+    fn charge(&self, read: StreamResult<Bytes>) -> StreamResult<Bytes> {
+        self.debt.fetch_add(FUEL + read.as_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
+        read
     }
 }
 
@@ -43,11 +53,13 @@ impl Pollable for Reader {
 #[async_trait]
 impl InputStream for Reader {
     fn read(&mut self, size: usize) -> StreamResult<Bytes> {
-        self.inner.read(size)
+        let read = self.inner.read(size);
+        self.charge(read)
     }
 
     async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
-        self.inner.blocking_read(size).await
+        let read = self.inner.blocking_read(size).await;
+        self.charge(read)
     }
 
     async fn cancel(&mut self) {
@@ -62,6 +74,7 @@ pub(super) struct Writer {
     /// Where the next bytes go; none for the end of the file.
     position: Option<u64>,
     state: State,
+    debt: Arc<AtomicU64>,
     held: Option<Arc<Held>>,
     _token: Token,
 }
@@ -83,9 +96,10 @@ impl Writer {
         position: Option<u64>,
         held: Option<Arc<Held>>,
         token: Token,
+        debt: Arc<AtomicU64>,
     ) -> FsResult<DynOutputStream> {
         let state = State::Ready(inside::output(file, position)?);
-        Ok(Box::new(Self { mount, file: file.clone(), position, state, held, _token: token }))
+        Ok(Box::new(Self { mount, file: file.clone(), position, state, debt, held, _token: token }))
     }
 
     /// Fails with what the last operation did, once; afterwards the stream is closed.
@@ -122,6 +136,7 @@ impl OutputStream for Writer {
             _ => return Err(StreamError::trap("more is written than check-write permitted")),
         };
         let length = bytes.len() as u64;
+        self.debt.fetch_add(FUEL + length, Ordering::Relaxed);
         let position = self.position;
         if let Some(position) = &mut self.position {
             *position = position.saturating_add(length);

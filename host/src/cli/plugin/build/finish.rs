@@ -34,9 +34,13 @@ pub(super) async fn finish(project: &Project, compiled: Vec<u8>, file: PathBuf) 
     let asked = async { component::compile(&file, &compiled).await?.plugin.describe().await };
     let tools = asked.await.context("the plugin cannot be asked for its tools")?;
     check(project, &tools)?;
-    let component = sandbox::embed_tools(&compiled, &tools)?;
-    let component = sandbox::embed(&component, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
-    let facts = Facts::of(&component).context("what was embedded cannot be read back")?;
+    let mut component = sandbox::embed(&compiled, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
+    // Those of a component without the contract follow from its functions, and nobody would believe a section.
+    if sandbox::contract_version(&compiled)?.is_some() {
+        component = sandbox::embed_tools(&component, &tools)?;
+    }
+    let Facts { manifest, imports, .. } = Facts::of(&component).context("what was embedded cannot be read back")?;
+    let facts = Facts::new(&component, tools, manifest, imports);
     write(&file, &component).with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(Finished { file, bytes: component.len(), facts })
 }

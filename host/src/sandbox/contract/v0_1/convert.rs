@@ -4,10 +4,15 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 
 use super::bindings::types as wit;
-use crate::catalog::{Annotations, CallError, Content, ErrorKind, Resource, Tool, ToolDefinition, ToolError, ToolOutput, cut};
+use crate::{
+    catalog::{Annotations, CallError, Content, ErrorKind, Resource, Tool, ToolDefinition, ToolError, ToolOutput},
+    secret::Scrubber,
+};
 
 /// A guest's error text beyond this is cut: it is meant for a model.
 const MAX_ERROR_BYTES: usize = 4 << 10;
+/// An error's code beyond this is cut.
+const MAX_CODE_BYTES: usize = 128;
 /// A media type beyond this is none.
 const MAX_MIME_BYTES: usize = 255;
 /// Details of an error beyond this are left out.
@@ -31,6 +36,18 @@ pub(super) fn json_bytes(output: &wit::ToolOutput) -> usize {
     [&output.structured, &output.meta].into_iter().flatten().map(String::len).sum()
 }
 
+/// Text of JSON in descriptors.
+pub(super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
+    let bytes = |tool: &wit::ToolDescriptor| {
+        [Some(&tool.input_schema), tool.output_schema.as_ref(), tool.meta.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum::<usize>()
+    };
+    tools.iter().map(bytes).sum()
+}
+
 pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, NotJson> {
     Ok(ToolOutput {
         content: output.content.into_iter().map(content_from_guest).collect(),
@@ -42,12 +59,8 @@ pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, N
 pub(super) fn content_from_guest(part: wit::Content) -> Content {
     match part {
         wit::Content::Text(part) => Content::Text { text: part.text },
-        wit::Content::Image(part) => {
-            Content::Image { data: BASE64.encode(part.data), mime_type: cut(part.mime_type, MAX_MIME_BYTES) }
-        }
-        wit::Content::Audio(part) => {
-            Content::Audio { data: BASE64.encode(part.data), mime_type: cut(part.mime_type, MAX_MIME_BYTES) }
-        }
+        wit::Content::Image(part) => Content::Image { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) },
+        wit::Content::Audio(part) => Content::Audio { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) },
         wit::Content::ResourceLink(part) => Content::ResourceLink {
             name: part.name.unwrap_or_else(|| part.uri.clone()),
             uri: part.uri,
@@ -64,11 +77,16 @@ pub(super) fn content_from_guest(part: wit::Content) -> Content {
     }
 }
 
-pub(super) fn error_from_guest(error: wit::ToolError) -> ToolError {
+fn media_type(text: String) -> String {
+    if text.len() > MAX_MIME_BYTES { "application/octet-stream".to_owned() } else { text }
+}
+
+/// Texts lose their secrets before they are cut: half a secret is not found any more.
+pub(super) fn error_from_guest(error: wit::ToolError, scrubber: &Scrubber) -> ToolError {
     ToolError {
         kind: kind_from_guest(error.kind),
-        code: error.code.map(|code| cut(code, 128)),
-        message: cut(error.message, MAX_ERROR_BYTES),
+        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)),
+        message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
         retry_after_ms: error.retry_after_ms,
         // Details are for machines; what does not parse is of no use to them, and what is huge is no detail.
         details: error.details.filter(|text| text.len() <= MAX_DETAILS_BYTES).and_then(|text| serde_json::from_str(&text).ok()),

@@ -47,7 +47,23 @@ fn types_that_unfold_to_too_many_parts_cost_the_whole_component() {
     };
     // Once as parameter and once as result: 2 × (2^(levels + 1) − 1).
     assert!(load(&doubled(11)).is_ok());
-    assert_eq!(refused(&doubled(14)), format!("the types of its functions have more than {MAX_PARTS} parts"));
+    assert_eq!(
+        refused(&doubled(14)),
+        format!("the types of its functions have more than {MAX_PARTS} parts, or more than 1 MiB of names")
+    );
+}
+
+#[test]
+fn names_that_are_used_again_and_again_cost_the_whole_component() {
+    let record = |fields: usize| {
+        let long = "a".repeat(10_000);
+        let record = named("r", &format!(r#"(record (field "{long}" u8))"#));
+        let fields: Vec<_> = (0..fields).map(|number| format!(r#"(field "f{number}" $r)"#)).collect();
+        echo(&format!("{record} {}", named("many", &format!("(record {})", fields.join(" ")))), "$many")
+    };
+    // Once as parameter and once as result.
+    assert!(load(&record(50)).is_ok());
+    assert!(refused(&record(60)).contains("1 MiB of names"));
 }
 
 #[test]
@@ -179,7 +195,7 @@ async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
     // What cannot even be taken out of the guest is refused before it is a value.
     let roomy = Limits { result_bytes: 1 << 30, ..Limits::PLUGIN };
     assert!(called(830_000, roomy).await.is_ok());
-    assert!(matches!(called(840_000, roomy).await, Err(CallError::ResultTooLarge { limit_bytes: 0x80_0000, .. })));
+    assert!(matches!(called(840_000, roomy).await, Err(CallError::ResultTooLarge { limit_bytes: 0x200_0000, .. })));
 }
 
 #[tokio::test]
