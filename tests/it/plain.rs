@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use airlock_tests::{Client, Gateway, Setup, component, guests};
+use airlock_tests::{Airlock, Client, Gateway, Setup, component, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -93,4 +93,21 @@ async fn an_err_is_the_tools_failure_and_a_wrong_argument_the_callers() {
     assert_eq!(asleep["content"], "asleep");
     let wrong = gateway.execute("station-api_get_reading", &json!({"city": "Oslo", "scale": "fahrenheit"})).await;
     assert!(wrong.text.contains("scale") && wrong.text.contains("celsius"), "{}", wrong.text);
+}
+
+#[tokio::test]
+async fn its_operator_installs_it_with_the_descriptions_that_it_lacks() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let install = async |more: &[&str]| {
+        let install = Airlock::new().current_dir(directory.path()).arg("plugin").arg("install").arg(guests::PLAIN);
+        more.iter().fold(install.arg("--name").arg("station"), Airlock::arg).run().await
+    };
+    let refused = install(&[]).await.failed();
+    assert!(refused.stderr.contains("--describe 'api_checksum=WHAT IT DOES'"), "{refused}");
+    assert!(!directory.path().join("airlock.json").exists(), "nothing was changed");
+    let installed = install(&["--describe", "greet=Greets whoever asks."]).await.ok();
+    assert!(installed.stderr.contains("api_checksum, api_count, api_get_reading"), "{installed}");
+    assert!(installed.stdout.contains("airlock call station-greet"), "{installed}");
+    let call = Airlock::new().current_dir(directory.path()).arg("call").arg("station-greet").arg(r#"{"name": "Ada"}"#);
+    assert_eq!(call.run().await.ok().stdout.trim(), "hello, Ada");
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Work, in fuel: one unit an operator, one a byte in bulk operations; host calls are charged by size.
     pub fuel: u64,
-    /// CPU time. Waiting for host calls is free.
+    /// CPU time: how long the call was being worked on. Waiting for host calls is free; being interrupted by other programs,
+    /// on a machine that is short of cores, is not.
     pub cpu: Duration,
     /// Wall-clock time, host calls included. The call's own deadline applies where it is sooner.
     pub deadline: Duration,

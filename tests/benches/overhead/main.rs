@@ -167,13 +167,17 @@ async fn inside(gateway: &Gateway, times: usize) {
         drop(black_box(caller.admit("hostile-ok", "{}")));
     });
     line("the door's decision", admit, "");
-    let flood = |calls: u32| json!({"tool": "nested-ok", "times": calls}).to_string();
-    let (mut none, mut fifty) = (Vec::new(), Vec::new());
-    for _ in 0..times.div_ceil(10) {
-        none.push(one(&view, "nested-flood_calls", &flood(0)).await.0);
-        fifty.push(one(&view, "nested-flood_calls", &flood(50)).await.0);
-    }
-    let nested = Times::of(fifty).at(50).saturating_sub(Times::of(none).at(50)) / 50;
+    // On a worker, where requests are answered too: elsewhere each of them would have to wake one.
+    let nested = tokio::spawn(async move {
+        let flood = |calls: u32| json!({"tool": "nested-ok", "times": calls}).to_string();
+        let (mut none, mut fifty) = (Vec::new(), Vec::new());
+        for _ in 0..times.div_ceil(10) {
+            none.push(one(&view, "nested-flood_calls", &flood(0)).await.0);
+            fifty.push(one(&view, "nested-flood_calls", &flood(50)).await.0);
+        }
+        Times::of(fifty).at(50).saturating_sub(Times::of(none).at(50)) / 50
+    });
+    let nested = nested.await.expect("no panic in it");
     line("a call from plugin to plugin", nested, "5 µs beyond the tool itself, from a script");
 }
 

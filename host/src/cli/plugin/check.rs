@@ -160,7 +160,11 @@ async fn describe(compiled: &Compiled, facts: &Facts, wasm: &[u8]) -> anyhow::Re
         Ok(tools) => Facts::new(wasm, tools, None, Vec::new()),
         Err(error) => return Ok((vec![Check::fail(DESCRIBE, chain(&error))], facts.tools.clone())),
     };
-    let compared = if !has_embedded {
+    let is_plain = sandbox::contract_version(wasm)?.is_none();
+    let compared = if is_plain && !has_embedded {
+        // They follow from its types, and it is not run for them.
+        Check::pass(EMBEDDED)
+    } else if !has_embedded {
         Check::warn(EMBEDDED, "none are embedded: the plugin is run whenever its tools are listed")
     } else if described.descriptors() == facts.descriptors() {
         Check::pass(EMBEDDED)

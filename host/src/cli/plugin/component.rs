@@ -53,6 +53,11 @@ impl Component {
         Ok(sandbox::embedded_tools(&self.bytes)?.is_some())
     }
 
+    /// Whether it exports no contract of ours, so that its functions are the tools.
+    pub(super) fn is_plain(&self) -> Result<bool, LoadError> {
+        Ok(sandbox::contract_version(&self.bytes)?.is_none())
+    }
+
     /// Takes down the tools as the gateway will offer them: those that are embedded, or else what the component says when it is
     /// asked, or the functions of a plain one.
     pub(super) async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {

@@ -108,7 +108,9 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     ]);
     let license = facts.manifest.as_ref().and_then(|manifest| manifest.license.as_ref());
     lines.extend(license.map(|license| format!("  licence   {}", visible_line(license))));
-    if !component.embeds_tools()? {
+    if component.is_plain()? {
+        lines.push("  tools     the functions that it exports".to_owned());
+    } else if !component.embeds_tools()? {
         lines.push("  tools     not embedded; it was asked for them".to_owned());
     }
     Ok(lines)

@@ -15,7 +15,7 @@ use super::{
     wish::Wish,
 };
 use crate::{
-    catalog::{ClientName, ToolName},
+    catalog::{ClientName, ToolDefinition, ToolName},
     config::{Config, Source, Wasm, environment},
     plugin::{Drift, Refusal, settle, visible, visible_line},
     secret::Secret,
@@ -53,6 +53,9 @@ pub(super) struct Args {
     /// Set a value of the plugin's own configuration; text, or JSON.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Say what a tool does that has no description of its own, or say it otherwise.
+    #[arg(long = "describe", value_name = "TOOL=TEXT")]
+    describe: Vec<String>,
     /// Take the place of the build that is installed, with all that is granted to it. What has changed is shown.
     #[arg(long)]
     replace: bool,
@@ -75,6 +78,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Ok(notes) => notes,
         Err(refusal) => bail!("{}", refused(args, &component, &name, &grants, &refusal)),
     };
+    let nameless = nameless(&component, plugin_of(&config, &name)?);
+    ensure!(nameless.len() < component.facts.tools.len(), "{}", undescribed(args, &name, &nameless));
     let file = args.config.path.with_file_name("plugins").join(format!("{name}.wasm"));
     edit::write(&file, &component.bytes)?;
     let pinned = pin(&mut pins, &component, &name).await?;
@@ -83,12 +88,38 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     for note in notes.iter().chain(&pinned) {
         output::hint(note);
     }
-    if let Some(tool) = component.facts.tools.first() {
+    if !nameless.is_empty() {
+        output::hint(&format!("no model sees these before they have a description (--describe): {}", nameless.join(", ")));
+    }
+    if let Some(tool) = component.facts.tools.iter().find(|tool| !nameless.contains(&visible_line(&tool.name))) {
         let arguments = quoted(&visible(&example::arguments(tool).to_string()));
         let option = if args.config.is_default() { String::new() } else { config_option(args) };
         output::line(&format!("\ntry it:\n  airlock call{option} {} {arguments}", ToolName::new(&name, &tool.name)))?;
     }
     Ok(Done::Yes)
+}
+
+/// The tools that nobody has described, neither their author nor the operator.
+fn nameless(component: &Component, wasm: &Wasm) -> Vec<String> {
+    let has_none = |tool: &&ToolDefinition| {
+        let text = wasm.answer.descriptions.get(&tool.name).unwrap_or(&tool.description);
+        text.trim().is_empty()
+    };
+    component.facts.tools.iter().filter(has_none).map(|tool| visible_line(&tool.name)).collect()
+}
+
+/// Why a component is of no use as it is, and what would make it so.
+fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
+    let Some(first) = nameless.first() else {
+        return format!("{name} is not installed, and nothing was changed: it has no tools");
+    };
+    format!(
+        "{name} is not installed, and nothing was changed: none of its tools has a description, and a model chooses by it\n\n\
+         say what they do ({}):\n  {} --describe {}",
+        nameless.join(", "),
+        command(args, &More::default()),
+        quoted(&format!("{first}=WHAT IT DOES")),
+    )
 }
 
 /// What the operator calls it, or what it calls itself, or what its file is called.
@@ -149,6 +180,11 @@ fn write_entry(
         let (key, value) = setting.split_once('=').with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         object(entry, "config")?.insert(key.to_owned(), value);
+    }
+    for description in &args.describe {
+        let (tool, text) =
+            description.split_once('=').with_context(|| format!("--describe {description}: expected TOOL=TEXT"))?;
+        object(entry, "descriptions")?.insert(tool.to_owned(), json!(text));
     }
     let request = component.facts.manifest.as_ref().map(|manifest| &manifest.request);
     let all = request.filter(|_| args.grant_all).map(Grant::all).unwrap_or_default();
