@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use airlock_tests::{Client, Gateway, Setup, guests};
+use airlock_tests::{Client, Embedded, Gateway, Setup, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -288,4 +288,20 @@ async fn a_scratch_directory_is_new_in_every_call_and_has_a_quota() {
         let beyond = escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_001})).await;
         assert!(beyond.starts_with("5000, "), "{beyond}");
     }
+}
+
+#[tokio::test]
+async fn what_is_written_to_a_stream_is_charged() {
+    let grants = json!({"scratch": {"max_bytes": "1MiB", "max_files": 10}});
+    let guest = Client::wasm("guest", guests::HOSTILE).set("/wasm_config/grants", grants);
+    let gateway = Embedded::start(Setup::new().client(guest)).await;
+    let fuel = async |times: u32| {
+        let ended = gateway.call("guest-drip", &json!({"times": times}).to_string()).await;
+        assert_eq!(ended.text(), "done", "{ended:?}");
+        ended.fuel.expect("it ran")
+    };
+    let (none, hundred) = (fuel(0).await, fuel(100).await);
+    // Far more than the exits to the host cost alone.
+    assert!(hundred - none > 100 * 10_000, "{none} and {hundred}");
+    gateway.stop().await;
 }

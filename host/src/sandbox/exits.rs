@@ -111,25 +111,34 @@ mod tests {
         door::Origin,
     };
 
-    /// Looks at the clock, drops a handle or grows its memory so many times.
+    /// Looks at the clock, calls a host function that is slow, or grows its memory so many times.
     const GUEST: &str = r#"
         (component
           (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock
             (export "now" (func (result u64)))))
+          (import "slow" (func $slow))
           (core func $now (canon lower (func $clock "now")))
+          (core func $slow_core (canon lower (func $slow)))
           (core module $module
             (import "" "now" (func $now (result i64)))
+            (import "" "slow" (func $slow))
             (memory 1 2)
             (func (export "clock") (param $times i32)
               (loop $again
                 (drop (call $now))
                 (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
+            (func (export "slow") (param $times i32)
+              (loop $again
+                (call $slow)
+                (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1))))))
             (func (export "grow") (param $times i32)
               (loop $again
                 (drop (memory.grow (i32.const 0)))
                 (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1)))))))
-          (core instance $instance (instantiate $module (with "" (instance (export "now" (func $now))))))
+          (core instance $instance (instantiate $module (with "" (instance
+            (export "now" (func $now)) (export "slow" (func $slow_core))))))
           (func (export "clock") (param "times" u32) (canon lift (core func $instance "clock")))
+          (func (export "slow") (param "times" u32) (canon lift (core func $instance "slow")))
           (func (export "grow") (param "times" u32) (canon lift (core func $instance "grow"))))"#;
 
     /// Runs the guest; answers with how it ended, and how often it gave way before.
@@ -137,6 +146,14 @@ mod tests {
         let component = Component::new(engine, wat::parse_str(GUEST).expect("a component")).expect("it compiles");
         let mut linker = Linker::new(engine);
         wasi::link(&mut linker).expect("it links");
+        let slow = |_: StoreContextMut<'_, State>, (): ()| {
+            let began = Instant::now();
+            while began.elapsed() < 2 * SLICE {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        };
+        linker.root().func_wrap("slow", slow).expect("it links");
         let name = ToolName::new(&ClientName::parse("test").expect("a name"), what);
         let start = Start {
             chain: None,
@@ -186,5 +203,12 @@ mod tests {
             // More often where the machine is busy and a slice takes longer.
             assert!(gave_way >= 100, "{what} gave way {gave_way} times in 100,000 exits");
         }
+    }
+
+    #[tokio::test]
+    async fn a_guest_whose_calls_keep_the_host_busy_gives_way_after_each() {
+        let (ended, gave_way) = run(&engine(1).expect("an engine"), "slow", 20, 1_000_000).await;
+        ended.expect("it has the fuel");
+        assert!(gave_way >= 19, "gave way {gave_way} times in 20 calls that are longer than a slice");
     }
 }

@@ -32,6 +32,7 @@ pub(super) const ALL: &[Misdeed] = &[
     misdeed("hoard", "takes memory until there is no more", "hoard", "{}", &["memory"]),
     misdeed("recurse", "recurses without an end", "recurse", "{}", &["stack_overflow"]),
     misdeed("panic", "panics", "trap", "{}", &["trap"]),
+    misdeed("leave", "ends the program instead of answering", "leave", "{}", &["trap"]),
     misdeed("huge_result", "answers with 2 MiB", "huge_result", r#"{"bytes":2097152}"#, &["result_too_large"]),
     misdeed("flood_host", "asks the host without an end", "flood_host", r#"{"times":4000000}"#, &["budget"]),
     misdeed("scribble", "fills its scratch directory and goes on writing", "scribble", "{}", &["out_of_fuel"])

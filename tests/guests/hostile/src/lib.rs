@@ -2,6 +2,7 @@
 
 use std::{
     hint::black_box,
+    io::Write as _,
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -25,6 +26,8 @@ plugin!(
     read,
     write,
     scribble,
+    drip,
+    leave,
     fetch,
     flood_http
 );
@@ -189,6 +192,22 @@ fn scribble() -> String {
         name += 1;
         let _ = black_box(std::fs::write(format!("/tmp/{name}"), &text));
     }
+}
+
+/// Writes one byte to a file in the scratch directory, `times` times.
+#[tool]
+fn drip(times: u32) -> Result<&'static str, Error> {
+    let mut file = std::fs::File::create("/tmp/drip")?;
+    for _ in 0..times {
+        file.write_all(b"x")?;
+    }
+    Ok("done")
+}
+
+/// Ends the program instead of answering.
+#[tool]
+fn leave() -> String {
+    std::process::exit(3)
 }
 
 /// Fetches a page.
