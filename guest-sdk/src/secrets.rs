@@ -36,7 +36,7 @@ pub fn exists(name: &str) -> bool {
 ///
 /// ```no_run
 /// # use airlock_guest::{Error, secrets};
-/// # fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] { unimplemented!() }
+/// # fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] { [0; 32] }
 /// fn sign(message: &[u8]) -> Result<[u8; 32], Error> {
 ///     let key = secrets::reveal("signing_key")?;
 ///     Ok(hmac(key.expose(), message))

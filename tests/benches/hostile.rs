@@ -29,7 +29,7 @@ use airlock_tests::{
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::{sync::Notify, task::JoinHandle};
 
 /// Hostile calls at once in the last row.
 const CROWD: usize = 200;
@@ -271,6 +271,9 @@ struct Neighbour {
 struct Shared {
     over: AtomicBool,
     seen: AtomicUsize,
+    /// How many answers somebody waits for, who is told when there are as many, and not before.
+    awaited: AtomicUsize,
+    reached: Notify,
     failed: AtomicUsize,
     took: Mutex<Vec<Duration>>,
 }
@@ -288,7 +291,9 @@ impl Neighbour {
                     let (code, _) = ended(caller.admit("good-word_count", r#"{"text":"good morning"}"#)).await;
                     shared.took.lock().unwrap_or_else(PoisonError::into_inner).push(began.elapsed());
                     shared.failed.fetch_add(usize::from(code != "ok"), Ordering::Relaxed);
-                    shared.seen.fetch_add(1, Ordering::Relaxed);
+                    if shared.seen.fetch_add(1, Ordering::Relaxed) + 1 == shared.awaited.load(Ordering::Relaxed) {
+                        shared.reached.notify_one();
+                    }
                 }
             }
         });
@@ -301,11 +306,14 @@ impl Neighbour {
 
     /// Waits until it was answered so often, at most so long.
     async fn answers(&self, count: usize, at_most: Duration) {
-        let end = Instant::now() + at_most;
-        while self.seen() < count && Instant::now() < end {
-            // Not a core of its own: it would be measured too.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.shared.awaited.store(count, Ordering::Relaxed);
+        let answered = async {
+            while self.seen() < count {
+                self.shared.reached.notified().await;
+            }
+        };
+        // However few there were by then.
+        let _ = tokio::time::timeout(at_most, answered).await;
     }
 
     /// How it fared since this was asked last.

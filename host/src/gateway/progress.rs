@@ -1,22 +1,17 @@
 //! Shows on a terminal that something is compiled, which happens once and takes seconds.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::sandbox::Sandbox;
+/// What is loaded by then was in the cache, and nobody needs to be told.
+const SOON: Duration = Duration::from_millis(200);
 
-/// Awaits `load`, which compiles `wasm`, and says so meanwhile unless the cache has it. Nothing is shown where there is no
-/// terminal.
-pub(crate) async fn compiling<T>(
-    progress: &MultiProgress,
-    sandbox: &Sandbox,
-    what: &str,
-    wasm: &[u8],
-    load: impl Future<Output = T>,
-) -> T {
-    if sandbox.is_compiled(wasm) {
-        return load.await;
+/// Awaits `load`, which compiles `wasm`, and says so once it takes a while. Nothing is shown where there is no terminal.
+pub(crate) async fn compiling<T>(progress: &MultiProgress, what: &str, wasm: &[u8], load: impl Future<Output = T>) -> T {
+    let mut load = pin!(load);
+    if let Ok(loaded) = tokio::time::timeout(SOON, load.as_mut()).await {
+        return loaded;
     }
     let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("a template that parses");
     let spinner = progress.add(ProgressBar::new_spinner().with_style(style));

@@ -41,8 +41,9 @@ impl Admission {
     /// Room for one of those who share this room: three quarters of it, so that whoever takes all that it can get, by sleeping
     /// in every call for example, leaves some to the others.
     pub(super) fn share(&self) -> Self {
-        let levels = self.levels.iter().map(|level| Level::new(self.slots - self.slots / 4, level.queue)).collect();
-        Self { levels, slots: self.slots - self.slots / 4, wait: self.wait }
+        let slots = self.slots - self.slots / 4;
+        let levels = self.levels.iter().map(|level| Level::new(slots, level.queue)).collect();
+        Self { levels, slots, wait: self.wait }
     }
 
     /// Takes a slot for a call at `depth` (from 1), waiting in a bounded queue for a bounded time, at most until `deadline`.

@@ -43,7 +43,9 @@ pub(super) fn code(wasm: &[u8]) -> Cow<'_, [u8]> {
         return Cow::Borrowed(wasm);
     }
     let kept = sections.iter().filter(|section| !is_ours(section)).map(|section| section.bytes);
-    Cow::Owned(std::iter::once(HEADER).chain(kept).flatten().copied().collect())
+    // Copied part by part: byte by byte it was a sixth of the time that a start takes.
+    let parts: Vec<&[u8]> = std::iter::once(HEADER).chain(kept).collect();
+    Cow::Owned(parts.concat())
 }
 
 /// The outermost sections.

@@ -82,6 +82,6 @@ pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, 
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let started = Instant::now();
     let load = sandbox.plugin(&client, bytes.clone(), Grants::default(), Limits::PLUGIN, Lender::default());
-    let plugin = compiling(&indicatif::MultiProgress::new(), &sandbox, &name, bytes, load).await?;
+    let plugin = compiling(&indicatif::MultiProgress::new(), &name, bytes, load).await?;
     Ok(Compiled { plugin, took: (!is_compiled).then(|| started.elapsed()) })
 }

@@ -111,7 +111,7 @@ impl Plugins {
 
     /// Shows on a terminal that something is compiled, which happens once and takes seconds.
     pub(in crate::gateway) async fn with_progress<T>(&self, what: &str, wasm: &[u8], load: impl Future<Output = T>) -> T {
-        compiling(&self.0.progress, &self.0.sandbox, what, wasm, load).await
+        compiling(&self.0.progress, what, wasm, load).await
     }
 }
 
