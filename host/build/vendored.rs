@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The members of the SDK's workspace: what there is in each beside its manifest.
-const MEMBERS: [&str; 2] = ["guest-sdk", "guest-sdk/macros"];
-const HEAD: &str = "# Airlock's SDK for plugins in Rust, as the `airlock` that wrote this plugin carries it. Not to be edited.
-[workspace]
-resolver = \"3\"
-members = [\"guest-sdk\", \"guest-sdk/macros\"]
-";
+use toml::{Table, Value};
+
+/// The members of the SDK's workspace, each with a manifest and `src`.
+const MEMBERS: [&str; 3] = ["guest-sdk", "guest-sdk/macros", "guest-sdk/manifest"];
+/// Tables of a manifest that name dependencies.
+const DEPENDENCIES: [&str; 2] = ["dependencies", "dev-dependencies"];
+const HEAD: &str = "# Airlock's SDK for plugins in Rust, as the `airlock` that wrote this plugin carries it. Not to be edited.\n";
 
 /// Writes the constants. `root` is the repository.
 pub(crate) fn write(root: &Path) -> Result<(), String> {
@@ -58,32 +58,27 @@ fn files(root: &Path, directory: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The manifest of the SDK's workspace: of ours, what its members refer to.
+/// The manifest of the SDK's workspace: what its members refer to in ours.
 fn workspace(root: &Path, manifests: &[String]) -> Result<String, String> {
-    let read = |file: &str| fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"));
     let mut wanted = BTreeSet::new();
-    for manifest in manifests {
-        wanted.extend(read(manifest)?.lines().filter_map(|line| line.strip_suffix(".workspace = true")).map(str::to_owned));
+    for file in manifests {
+        let manifest = parse(root, file)?;
+        let dependencies = DEPENDENCIES.iter().filter_map(|table| manifest.get(*table)?.as_table()).flatten();
+        let shared = |value: &Value| value.get("workspace").and_then(Value::as_bool) == Some(true);
+        wanted.extend(dependencies.filter(|(_, value)| shared(value)).map(|(name, _)| name.clone()));
     }
-    let mut text = HEAD.to_owned();
-    let mut section = "";
-    let ours = read("Cargo.toml")?;
-    for line in ours.lines() {
-        if line.starts_with('[') {
-            section = line;
-        }
-        let is_kept = match section {
-            "[workspace.package]" | "[workspace.lints.rust]" | "[workspace.lints.clippy]" => true,
-            "[workspace.dependencies]" => {
-                line == section || line.split_once(" = ").is_some_and(|(name, _)| wanted.contains(name))
-            }
-            _ => false,
-        };
-        if is_kept && !line.is_empty() && !line.starts_with('#') {
-            text.push_str(if line == section { "\n" } else { "" });
-            text.push_str(line);
-            text.push('\n');
-        }
+    let mut ours = parse(root, "Cargo.toml")?;
+    let workspace = ours.get_mut("workspace").and_then(Value::as_table_mut).ok_or("Cargo.toml has no [workspace]")?;
+    workspace.retain(|key, _| ["dependencies", "lints", "package", "resolver"].contains(&key));
+    workspace.insert("members".to_owned(), MEMBERS.map(Value::from).to_vec().into());
+    if let Some(dependencies) = workspace.get_mut("dependencies").and_then(Value::as_table_mut) {
+        dependencies.retain(|name, _| wanted.contains(name));
     }
-    Ok(text)
+    ours.retain(|key, _| key == "workspace");
+    Ok(format!("{HEAD}{ours}"))
+}
+
+fn parse(root: &Path, file: &str) -> Result<Table, String> {
+    let text = fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"))?;
+    text.parse().map_err(|error| format!("{file}: {error}"))
 }

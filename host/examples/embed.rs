@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
         .await?;
     let running = tokio::spawn(gateway.run());
     let call = json!({"function": {"name": "internal-greet", "arguments": r#"{"name": "Ada"}"#}});
-    println!("{}", reqwest::Client::new().post(url).json(&call).send().await?.text().await?);
+    println!("{}", airlock::tls::client().build()?.post(url).json(&call).send().await?.text().await?);
     drop(stop);
     running.await?
 }

@@ -18,6 +18,7 @@
 //! | [`plugin`] | what a plugin asks for, what it is granted, what was accepted of it |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | [`egress`] | the one way out to the network |
+//! | [`tls`] | the cryptography of outbound connections |
 //! | [`store`] | what outlives a restart |
 //! | [`secret`] | credentials: where they come from, and where they must not appear |
 //! | [`demo`] | all of it at work in four scenes |
@@ -42,6 +43,7 @@ pub mod secret;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod tls;
 pub mod units;
 pub mod upstream;
 

@@ -32,7 +32,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use tracing::warn;
 use wasmtime::{Engine, Store, component::Linker};
 
-pub(crate) use self::compile::{COMPILE_COMMAND, Job as CompileJob, compile_component};
+pub(crate) use self::compile::{COMPILE_COMMAND, Form as CompileForm, Job as CompileJob, compile_component};
 use self::{
     admission::Admission,
     cache::CodeCache,
@@ -294,9 +294,10 @@ impl Sandbox {
         tokio::task::spawn_blocking(open).await.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
     }
 
-    /// Compiles and links a script executor.
+    /// Prepares, compiles and links a script executor. Preparing runs the guest's `prepare` once, with every import denied, and
+    /// is done again only when the component or the compiler has changed.
     pub async fn executor(&self, wasm: Arc<[u8]>, limits: Limits) -> Result<Executor, LoadError> {
-        let component = self.0.compiler.component(wasm).await?;
+        let component = self.0.compiler.executor(wasm).await?;
         Executor::new(self.clone(), &component, limits)
     }
 

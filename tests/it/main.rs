@@ -5,6 +5,7 @@ mod code_mode;
 mod contract;
 mod door;
 mod embed;
+mod executor;
 mod files;
 mod hostile;
 mod languages;

@@ -14,14 +14,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What it scrubs are answers of tools.
     ("secret", &["catalog"]),
     ("store", &[]),
-    ("egress", &["secret"]),
+    ("egress", &["secret", "tls"]),
     // The one arrow back: a provider runs only what the door admitted.
     ("catalog", &["door"]),
     ("door", &["catalog"]),
-    ("model", &["catalog", "secret"]),
+    ("model", &["catalog", "secret", "tls"]),
     ("sandbox", &["catalog", "door", "egress", "secret", "store"]),
     ("plugin", &["catalog", "egress", "sandbox", "secret", "units"]),
-    ("upstream", &["catalog", "door", "secret"]),
+    ("upstream", &["catalog", "door", "secret", "tls"]),
     ("native", &["catalog", "door"]),
     ("guests", &[]),
     ("code_mode", &["catalog", "door", "sandbox"]),
@@ -48,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("telemetry", &[]),
+    ("tls", &[]),
 ];
 
 /// Modules that may use anything: they are at the top.
@@ -62,7 +63,8 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wasmtime_wasi_http", &["sandbox"]),
     ("rusqlite", &["store"]),
     ("rmcp", &["upstream", "mcp", "demo"]),
-    ("reqwest", &["demo", "egress", "model", "upstream"]),
+    ("reqwest", &["demo", "egress", "model", "tls", "upstream"]),
+    ("rustls", &["tls"]),
     ("clap", &["cli", "telemetry"]),
 ];
 
@@ -216,4 +218,30 @@ fn the_reader_of_sources_sees_what_it_looks_for() {
             && !names_crate("my_hyper::x", "hyper")
             && !names_crate("a::hyper::x", "hyper")
     );
+}
+
+/// The settings of a table of a manifest, without comments.
+fn table(manifest: &str, header: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
+    let lines = text.lines().skip_while(|line| *line != header).skip(1).take_while(|line| !line.starts_with('['));
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_executor_has_the_lints_of_the_workspace() {
+    // It is a workspace of its own, and cargo has no lints across workspaces.
+    for kind in ["rust", "clippy"] {
+        let ours = table("Cargo.toml", &format!("[workspace.lints.{kind}]"));
+        assert!(!ours.is_empty());
+        assert_eq!(table("plugins/starlark/Cargo.toml", &format!("[lints.{kind}]")), ours);
+    }
+}
+
+#[test]
+fn profiles_stand_in_one_table() {
+    // Except for the example, which is copied out of the repository.
+    for manifest in ["Cargo.toml", "plugins/starlark/Cargo.toml", "tests/benches/native_script/Cargo.toml"] {
+        let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
+        assert!(!text.contains("[profile."), "{manifest} has a profile; they are in .cargo/config.toml");
+    }
 }

@@ -177,7 +177,7 @@ fn tool_call(name: &str, arguments: &Value) -> Value {
 
 pub(crate) fn http_client() -> reqwest::Client {
     // No proxy of this machine's may come between a test and the loopback interface.
-    reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().expect("a client")
+    airlock::tls::client().no_proxy().timeout(Duration::from_mins(1)).build().expect("a client")
 }
 
 fn collect(mut stream: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {

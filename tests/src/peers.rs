@@ -63,7 +63,7 @@ impl EverythingOverHttp {
                 .spawn()
                 .expect("node can be started");
             let url = format!("http://127.0.0.1:{port}/mcp");
-            let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().expect("a client");
+            let http = airlock::tls::client().no_proxy().timeout(Duration::from_secs(5)).build().expect("a client");
             let is_up = wait::until("server-everything to answer over HTTP", async || match server.try_wait() {
                 Ok(None) => http.get(&url).send().await.is_ok().then_some(true),
                 _ => Some(false),

@@ -1,7 +1,6 @@
 //! The macros of `airlock-guest`, which re-exports and documents them. Everything here works on syntax alone; what a type
 //! can do is left for the traits of `airlock-guest` to say.
 
-mod manifest;
 mod plugin;
 mod tool;
 

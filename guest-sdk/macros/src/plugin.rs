@@ -11,8 +11,6 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Path, Token};
 
-use crate::manifest;
-
 pub(crate) fn expand(tools: TokenStream) -> TokenStream {
     let tools = parse(tools).map_or_else(Error::into_compile_error, |tools| render(&tools));
     let manifest = embedded().map_err(|message| Error::new(Span::call_site(), message));
@@ -70,8 +68,8 @@ fn render(tools: &[Path]) -> TokenStream {
 /// The crate's `plugin.toml`, if it has one, as a custom section of the module.
 fn embedded() -> Result<TokenStream, String> {
     let Some(directory) = env::var_os("CARGO_MANIFEST_DIR") else { return Ok(TokenStream::new()) };
-    let Some(manifest) = manifest::read(FilePath::new(&directory))? else { return Ok(TokenStream::new()) };
-    let (section, length) = (manifest::SECTION, manifest.json.len());
+    let Some(manifest) = airlock_manifest::read(FilePath::new(&directory))? else { return Ok(TokenStream::new()) };
+    let (section, length) = (airlock_manifest::SECTION, manifest.json.len());
     let json = Literal::byte_string(manifest.json.as_bytes());
     // The compiler then knows that the crate depends on these files.
     let files = manifest.files.iter().map(|file| file.display().to_string());

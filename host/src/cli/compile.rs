@@ -1,11 +1,12 @@
 //! The hidden command that compiles one component in a process of its own.
 
 use super::Done;
-use crate::sandbox::{CompileJob, compile_component};
+use crate::sandbox::{CompileForm, CompileJob, compile_component};
 
 /// What the gateway tells it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    form: CompileForm,
     settings: String,
     cpu_seconds: u64,
     memory_bytes: u64,
@@ -13,7 +14,7 @@ pub(super) struct Args {
 
 /// Reads a component from standard input and writes native code to standard output.
 pub(super) fn run(args: &Args) -> Done {
-    let Args { settings, cpu_seconds, memory_bytes } = args;
-    let job = CompileJob { settings: settings.clone(), cpu_seconds: *cpu_seconds, memory_bytes: *memory_bytes };
+    let Args { form, settings, cpu_seconds, memory_bytes } = args;
+    let job = CompileJob { form: *form, settings: settings.clone(), cpu_seconds: *cpu_seconds, memory_bytes: *memory_bytes };
     compile_component(&job).into()
 }

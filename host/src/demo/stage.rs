@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use super::script;
-use crate::{catalog::State, config::Config, gateway::Gateway, guests};
+use crate::{catalog::State, config::Config, gateway::Gateway, guests, tls};
 
 /// Notes that the script of the second scene reads.
 pub(super) const NOTES: usize = 40;
@@ -54,7 +54,7 @@ impl Stage {
             let reason = client.state.reason().unwrap_or("it did not connect in time");
             ensure!(client.state == State::Connected, "the source {} is not there: {reason}", client.name);
         }
-        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build()?;
+        let client = tls::client().no_proxy().timeout(Duration::from_mins(1)).build()?;
         Ok(Self { url, directory, client, stop, running: tokio::spawn(gateway.run()) })
     }
 

@@ -12,6 +12,7 @@ use super::{
     error::{Error, ErrorKind},
     resolve::{Checked, Resolver, Unresolved},
 };
+use crate::tls;
 
 /// Time to a connection: resolving, all addresses of a name, and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +41,7 @@ impl Clients {
 /// Nothing happens here that the policy has not seen: no proxy from the environment, no redirect, no second try, no
 /// decompression that makes much of little, no cookies (they are not compiled in).
 fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Client> {
-    Client::builder()
+    tls::client()
         .dns_resolver(Checked { resolver: resolver.clone(), farthest })
         .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
         .no_proxy()

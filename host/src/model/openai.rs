@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::{BadProvider, ModelError, Object, Refusal, causes, object};
-use crate::secret::Secret;
+use crate::{secret::Secret, tls};
 
 /// How far a provider is trusted with the gateway's time and memory.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ impl Client {
         }
         // A redirect would carry the conversation to an address that no operator wrote down, and so would a proxy taken
         // from the environment.
-        let http = reqwest::Client::builder()
+        let http = tls::client()
             .default_headers(headers)
             .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())

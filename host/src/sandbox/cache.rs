@@ -31,6 +31,7 @@ use tracing::{debug, warn};
 use wasmtime::{Engine, component::Component};
 
 use self::key::Key;
+use super::compile::Form;
 
 /// Raised when what is written below the name changes its meaning.
 const GENERATION: &[u8] = b"airlock code cache 2";
@@ -67,8 +68,9 @@ enum Distrust {
 }
 
 impl CodeName {
-    pub(super) fn new(engine: &Engine, wasm: &[u8]) -> Self {
+    pub(super) fn new(engine: &Engine, form: Form, wasm: &[u8]) -> Self {
         let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
+        form.hash(&mut key);
         key.write(&Sha256::digest(wasm));
         engine.precompile_compatibility_hash().hash(&mut key);
         Self(hex(&key.0.finalize()))

@@ -7,12 +7,15 @@
 //! and survives its crash, and is no second sandbox.
 
 mod child;
+mod prepare;
 mod structure;
 
 use std::{
     borrow::Cow,
     collections::HashMap,
+    fmt,
     path::PathBuf,
+    str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -99,11 +102,48 @@ struct Inner {
 
 type Flight = BoxFuture<'static, Result<Component, Arc<CompileError>>>;
 
+/// What is compiled of a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    /// The component as it is.
+    Plain,
+    /// The component as its function `prepare` leaves it.
+    Prepared,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Prepared => "prepared",
+        })
+    }
+}
+
+impl FromStr for Form {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "prepared" => Ok(Self::Prepared),
+            _ => Err("expected plain or prepared"),
+        }
+    }
+}
+
+/// Something to compile.
+struct Source {
+    /// What the compiled code will be called.
+    name: CodeName,
+    form: Form,
+    wasm: Arc<[u8]>,
+}
+
 /// A component that has been looked at.
 enum Found {
     Compiled(Component),
-    /// What there is to compile, and what it will be called.
-    Checked(CodeName, Arc<[u8]>),
+    Checked(Source),
 }
 
 impl Compiler {
@@ -118,11 +158,20 @@ impl Compiler {
 
     /// Whether `wasm` was compiled before, so that loading it takes no time.
     pub(super) fn is_compiled(&self, wasm: &[u8]) -> bool {
-        self.cache().is_some_and(|cache| cache.holds(&CodeName::new(&self.0.engine, &embed::code(wasm))))
+        self.cache().is_some_and(|cache| cache.holds(&CodeName::new(&self.0.engine, Form::Plain, &embed::code(wasm))))
     }
 
-    /// Loads or compiles a component. A child process is killed when nobody waits for what it compiles any more.
+    /// Loads or compiles a component. A child process is killed once no caller waits for what it compiles.
     pub(super) async fn component(&self, wasm: Arc<[u8]>) -> Result<Component, LoadError> {
+        self.load(Form::Plain, wasm).await
+    }
+
+    /// Loads an executor, or prepares and compiles it. A child process is killed once no caller waits for what it compiles.
+    pub(super) async fn executor(&self, wasm: Arc<[u8]>) -> Result<Component, LoadError> {
+        self.load(Form::Prepared, wasm).await
+    }
+
+    async fn load(&self, form: Form, wasm: Arc<[u8]>) -> Result<Component, LoadError> {
         if wasm.len() > MAX_COMPONENT_BYTES {
             return Err(LoadError::TooLarge { found: wasm.len() });
         }
@@ -130,55 +179,57 @@ impl Compiler {
             return Err(LoadError::NotAComponent("it holds native code, which is never loaded from outside".into()));
         }
         let compiler = self.clone();
-        let found = spawn_blocking(move || compiler.find(wasm)).await;
+        let found = spawn_blocking(move || compiler.find(form, wasm)).await;
         match found.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))? {
             Found::Compiled(component) => Ok(component),
-            Found::Checked(name, code) => self.flight(name, code).await.map_err(|error| LoadError::Compile(Box::new(error))),
+            Found::Checked(source) => self.flight(source).await.map_err(|error| LoadError::Compile(Box::new(error))),
         }
     }
 
     /// Looks in the cache, and at what is not there. It blocks.
-    fn find(&self, wasm: Arc<[u8]>) -> Result<Found, LoadError> {
+    fn find(&self, form: Form, wasm: Arc<[u8]>) -> Result<Found, LoadError> {
         let code = match embed::code(&wasm) {
             Cow::Borrowed(_) => None,
             Cow::Owned(code) => Some(code.into()),
         };
-        let code: Arc<[u8]> = code.unwrap_or(wasm);
-        let name = CodeName::new(&self.0.engine, &code);
+        let wasm: Arc<[u8]> = code.unwrap_or(wasm);
+        let name = CodeName::new(&self.0.engine, form, &wasm);
         if let Some(component) = self.cache().and_then(|cache| cache.load(&self.0.engine, &name)) {
             return Ok(Found::Compiled(component));
         }
-        structure::check(&code)?;
-        Ok(Found::Checked(name, code))
+        structure::check(&wasm)?;
+        Ok(Found::Checked(Source { name, form, wasm }))
     }
 
-    fn flight(&self, name: CodeName, wasm: Arc<[u8]>) -> Shared<Flight> {
+    fn flight(&self, source: Source) -> Shared<Flight> {
         // The map is whole after every statement.
         let mut flights = self.0.flights.lock().unwrap_or_else(PoisonError::into_inner);
         flights.retain(|_, flight| flight.upgrade().is_some());
-        if let Some(flight) = flights.get(&name).and_then(WeakShared::upgrade) {
+        if let Some(flight) = flights.get(&source.name).and_then(WeakShared::upgrade) {
             return flight;
         }
-        let compiled = self.clone().compile(name.clone(), wasm);
+        let name = source.name.clone();
+        let compiled = self.clone().compile(source);
         let flight = compiled.map(|result| result.map_err(Arc::new)).boxed().shared();
         flights.extend(flight.downgrade().map(|weak| (name, weak)));
         flight
     }
 
-    async fn compile(self, name: CodeName, wasm: Arc<[u8]>) -> Result<Component, CompileError> {
+    async fn compile(self, source: Source) -> Result<Component, CompileError> {
+        let Source { name, form, wasm } = source;
         let turn = self.0.turn.clone().lock_owned().await;
         let started = Instant::now();
         let wasm_bytes = wasm.len();
         let settings = &self.0.settings;
         let native = if let Some(program) = &settings.program {
             let _turn = turn;
-            child::run(program, settings, &self.0.engine, &wasm).await?
+            child::run(program, settings, &self.0.engine, form, &wasm).await?
         } else {
             let engine = self.0.engine.clone();
             // The turn goes along: compiling goes on when nobody waits for it any more.
             let compile = move || {
                 let _turn = turn;
-                precompile(&engine, &wasm)
+                precompile(&engine, form, &wasm)
             };
             joined(spawn_blocking(compile).await)?
         };
@@ -211,8 +262,12 @@ impl Compiler {
 }
 
 /// Compiles in this process.
-fn precompile(engine: &Engine, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
-    engine.precompile_component(wasm).map_err(|error| CompileError::Refused(format!("{error:#}")))
+fn precompile(engine: &Engine, form: Form, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
+    let compiled = match form {
+        Form::Plain => engine.precompile_component(wasm),
+        Form::Prepared => prepare::prepare(wasm).and_then(|prepared| engine.precompile_component(&prepared)),
+    };
+    compiled.map_err(|error| CompileError::Refused(format!("{error:#}")))
 }
 
 fn joined<T>(result: Result<Result<T, CompileError>, tokio::task::JoinError>) -> Result<T, CompileError> {

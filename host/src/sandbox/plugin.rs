@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
-use tracing::warn;
+use tracing::{debug, warn};
 use wasmtime::component::{Component, Linker};
 
 use super::{
@@ -120,7 +120,7 @@ impl Plugin {
         if let Some(section) = section::find(wasm)? {
             return section::parse(section);
         }
-        warn!(plugin = %self.client, "no tool descriptors are embedded; asking the plugin");
+        debug!(plugin = %self.client, "no tool descriptors are embedded; asking the plugin");
         self.describe().await
     }
 

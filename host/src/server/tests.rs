@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{agent::fake, catalog::Whitelist};
+use crate::{agent::fake, catalog::Whitelist, tls};
 
 /// Long enough for anything that should happen at once.
 const SOON: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ impl Gateway {
     }
 
     async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> reqwest::Response {
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let client = tls::client().no_proxy().build().expect("a client");
         let mut request = client.request(method, format!("http://{}{path}", self.address)).body(body.to_owned());
         for (name, value) in headers {
             request = request.header(*name, *value);

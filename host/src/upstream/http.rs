@@ -16,7 +16,7 @@ use rmcp::{
 };
 
 use super::{bounded::SendError, process::MAX_MESSAGE_BYTES, trouble::Trouble};
-use crate::{catalog::Cause, secret::Secret};
+use crate::{catalog::Cause, secret::Secret, tls};
 
 /// Time for reaching the host; what comes after it has deadlines of its own.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ pub(super) fn transport(url: &str, headers: &BTreeMap<String, Secret>) -> Result
 
 /// A client for one server: connections and credentials are shared with nobody.
 fn client() -> Result<reqwest::Client, Trouble> {
-    reqwest::Client::builder()
+    tls::client()
         .no_proxy()
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)

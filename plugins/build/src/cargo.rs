@@ -1,65 +1,57 @@
-//! Runs cargo for a guest, as if nobody had called us from inside another cargo.
+//! Runs cargo for a guest, as if no other cargo had called.
 
-use std::env;
-use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
-use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
-
-use crate::guest::{Guest, Kind};
-use crate::options;
-
-/// Compiles a guest's library below `target`/guests; answers the WebAssembly.
-pub(crate) fn compile(guest: &Guest, target: &Path) -> Result<Vec<u8>> {
-    let (triple, flags) = match guest.kind {
-        // What `getrandom` wants to hear before it compiles for a target without an entropy source.
-        Kind::Executor => ("wasm32-unknown-unknown", "\x1f--cfg\x1fgetrandom_backend=\"custom\""),
-        Kind::Plugin { .. } | Kind::Text => ("wasm32-wasip2", ""),
-    };
-    let directory = target.join("guests");
-    let mut command = cargo(toolchain()?);
-    command
-        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time optimisation.
-        .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", "guest", "--target", triple])
-        // For guests outside our workspace, which do not know the profile.
-        .args(["--config", "profile.guest.inherits=\"release\"", "--package", &guest.package, "--manifest-path"])
-        .arg(&guest.path)
-        .arg("--target-dir")
-        .arg(&directory)
-        .env("CARGO_ENCODED_RUSTFLAGS", format!("{}{flags}", remapped()))
-        .stdin(Stdio::null());
-    let status = command.status().context("cannot start cargo")?;
-    if !status.success() {
-        bail!("cargo could not compile it; the errors are above");
-    }
-    let file = directory.join(triple).join("guest").join(format!("{}.wasm", guest.library.replace('-', "_")));
-    fs::read(&file).with_context(|| format!("cargo left no {}", file.display()))
+/// A guest's crate.
+pub(crate) struct Crate<'a> {
+    pub(crate) package: String,
+    pub(crate) directory: &'a Path,
 }
 
-/// What cargo knows of the workspace of a manifest.
-pub(crate) fn metadata(manifest: &Path) -> Result<Value> {
-    let output = cargo(None)
-        .args(["metadata", "--quiet", "--no-deps", "--format-version", "1", "--manifest-path"])
-        .arg(manifest)
-        .stderr(Stdio::inherit())
+/// Compiles the library of a crate below `target`, and returns the WebAssembly. `root` is the repository.
+pub(crate) fn compile(
+    root: &Path,
+    guest: &Crate<'_>,
+    triple: &str,
+    profile: &str,
+    flags: &[&str],
+    target: &Path,
+) -> Result<Vec<u8>, String> {
+    let rustflags: Vec<String> = remapped().into_iter().chain(flags.iter().map(ToString::to_string)).collect();
+    let output = cargo(toolchain(root)?)
+        // Profiles of every workspace are in the repository's `.cargo/config.toml`, which cargo finds from where it runs.
+        .current_dir(root)
+        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time optimisation.
+        .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", profile, "--target", triple])
+        .args(["--package", &guest.package, "--manifest-path"])
+        .arg(guest.directory.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\x1f"))
+        .stdin(Stdio::null())
         .output()
-        .context("cannot start cargo")?;
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
     if !output.status.success() {
-        bail!("cargo cannot read {}; its error is above", manifest.display());
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        return Err(format!("cargo could not compile the guest {}; run with -vv for its errors", guest.package));
     }
-    serde_json::from_slice(&output.stdout).context("cargo metadata is no JSON")
+    let file = target.join(triple).join(profile).join(guest.package.replace('-', "_")).with_extension("wasm");
+    crate::read(&file)
 }
 
 /// A flag that keeps this machine's paths out of panic messages, so that the same source is the same component anywhere.
-fn remapped() -> String {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
-    home.map(|home| format!("--remap-path-prefix={}=cargo", home.display())).unwrap_or_default()
+fn remapped() -> Option<String> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")))?;
+    Some(format!("--remap-path-prefix={}=cargo", home.display()))
 }
 
-/// Cargo without what an outer cargo, clippy or build script set for its own compilation.
+/// Cargo without what an outer cargo or clippy set for its own compilation, which would compile the guest anew each time, or
+/// lint it. The outer cargo's job server stays, so that both together start no more compilers than there are cores.
 fn cargo(toolchain: Option<String>) -> Command {
     let mut command = Command::new("cargo");
     if let Some(toolchain) = toolchain {
@@ -72,22 +64,22 @@ fn cargo(toolchain: Option<String>) -> Command {
 }
 
 fn is_foreign(name: &OsString) -> bool {
-    const KEPT: [&str; 6] = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_TERM_"];
+    const KEPT: [&str; 7] =
+        ["CARGO_HOME", "CARGO_HTTP_", "CARGO_MAKEFLAGS", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_TERM_"];
     const OTHERS: [&str; 8] =
         ["CLIPPY_ARGS", "MAKEFLAGS", "MFLAGS", "RUSTC", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "RUSTDOCFLAGS", "RUSTFLAGS"];
     let name = name.to_string_lossy();
     OTHERS.contains(&&*name) || (name.starts_with("CARGO") && !KEPT.iter().any(|kept| name.starts_with(kept)))
 }
 
-/// The argument that selects a toolchain with the WebAssembly targets; none if the default one has them.
-fn toolchain() -> Result<Option<String>> {
-    let script = options::here().join("../wasm-toolchain.sh");
-    // Without bash there is only the default toolchain, and its own words if it lacks the target.
-    let Ok(output) = Command::new("bash").arg(script).arg("--check").output() else {
-        return Ok(None);
-    };
+/// The argument that selects a toolchain with the WebAssembly targets; `None` if the default one has them.
+fn toolchain(root: &Path) -> Result<Option<String>, String> {
+    let script = root.join("plugins/wasm-toolchain.sh");
+    println!("cargo::rerun-if-changed={}", script.display());
+    // Without bash there is only the default toolchain, and its own error if it lacks the target.
+    let Ok(output) = Command::new("bash").arg(script).arg("--check").output() else { return Ok(None) };
     if !output.status.success() {
-        bail!("no Rust toolchain here compiles to WebAssembly: run `make wasm`");
+        return Err("no Rust toolchain here compiles to WebAssembly: run `make wasm`".to_owned());
     }
     let name = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok(Some(name).filter(|name| !name.is_empty()))

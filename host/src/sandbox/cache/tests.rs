@@ -16,7 +16,7 @@ fn kept() -> Kept {
     let cache = CodeCache::open(&home.path().join("code")).expect("a cache");
     let names = ["(component)", "(component (core module))"].map(|text| {
         let wasm = wat::parse_str(text).expect("a component");
-        let name = CodeName::new(&engine, &wasm);
+        let name = CodeName::new(&engine, Form::Plain, &wasm);
         assert!(cache.load(&engine, &name).is_none());
         cache.store(&name, &engine.precompile_component(&wasm).expect("it compiles")).expect("stored");
         name
@@ -186,7 +186,7 @@ fn caches_that_are_opened_together_agree_on_the_key() {
     let open = || CodeCache::open(home.path()).expect("a cache");
     let engine = super::super::engine::compiler().expect("an engine");
     let wasm = wat::parse_str("(component)").expect("a component");
-    let name = CodeName::new(&engine, &wasm);
+    let name = CodeName::new(&engine, Form::Plain, &wasm);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
         let caches: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();

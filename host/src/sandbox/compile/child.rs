@@ -17,7 +17,7 @@ use tokio::{
 };
 use wasmtime::Engine;
 
-use super::{CompileError, Compiling, precompile};
+use super::{CompileError, Compiling, Form, precompile};
 use crate::sandbox::{MAX_COMPONENT_BYTES, cache::settings_digest, engine};
 
 /// The command that the program is started with.
@@ -30,6 +30,8 @@ const MAX_WORDS_BYTES: usize = 2 << 10;
 /// What a child is told on its command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
+    /// What to compile of the component.
+    pub(crate) form: Form,
     /// Digest of the engine's settings; the child's must be the same.
     pub(crate) settings: String,
     /// CPU time of all its threads together.
@@ -39,9 +41,16 @@ pub(crate) struct Job {
 }
 
 /// Compiles in a child. Dropping the future kills it, with all that it may have started.
-pub(super) async fn run(program: &Path, settings: &Compiling, engine: &Engine, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
-    let job = Job::new(settings, engine);
-    let arguments = [COMMAND.to_owned(), job.settings, job.cpu_seconds.to_string(), job.memory_bytes.to_string()];
+pub(super) async fn run(
+    program: &Path,
+    settings: &Compiling,
+    engine: &Engine,
+    form: Form,
+    wasm: &[u8],
+) -> Result<Vec<u8>, CompileError> {
+    let job = Job::new(settings, engine, form);
+    let arguments =
+        [COMMAND.to_owned(), job.form.to_string(), job.settings, job.cpu_seconds.to_string(), job.memory_bytes.to_string()];
     let mut child = Child::spawn(program, &arguments).map_err(CompileError::Run)?;
     match tokio::time::timeout(settings.wall, child.converse(wasm)).await {
         Ok(answered) => answered,
@@ -50,9 +59,10 @@ pub(super) async fn run(program: &Path, settings: &Compiling, engine: &Engine, w
 }
 
 impl Job {
-    fn new(settings: &Compiling, engine: &Engine) -> Self {
+    fn new(settings: &Compiling, engine: &Engine, form: Form) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         Self {
+            form,
             settings: settings_digest(engine),
             cpu_seconds: settings.wall.as_secs().max(1).saturating_mul(cores),
             memory_bytes: settings.memory_bytes,
@@ -151,7 +161,7 @@ fn compile(job: &Job) -> Result<(), CompileError> {
     if wasm.len() > MAX_COMPONENT_BYTES {
         return Err(CompileError::Refused(format!("more than {MAX_COMPONENT_BYTES} bytes")));
     }
-    let native = precompile(&engine, &wasm)?;
+    let native = precompile(&engine, job.form, &wasm)?;
     io::stdout().write_all(&native).map_err(CompileError::Run)
 }
 

@@ -159,7 +159,7 @@ async fn a_child_gets_the_component_its_limits_and_an_empty_environment() {
     assert_eq!(inherited.collect::<Vec<_>>(), Vec::<&str>::new());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let digest = crate::sandbox::cache::settings_digest(&engine::compiler().expect("an engine"));
-    let expected = format!("compile-component {digest} {} {}\n", 10 * cores, 8_u64 << 30);
+    let expected = format!("compile-component plain {digest} {} {}\n", 10 * cores, 8_u64 << 30);
     assert_eq!(String::from_utf8(written("arguments")).expect("UTF-8"), expected);
 }
 

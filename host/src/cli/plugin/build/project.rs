@@ -6,10 +6,6 @@ use anyhow::{Context as _, anyhow, bail};
 
 use crate::{cli::plugin::language::Language, plugin::Manifest};
 
-#[path = "../../../../../guest-sdk/macros/src/manifest.rs"]
-#[allow(dead_code, reason = "the macros of the SDK need more of it")]
-mod file;
-
 /// A directory with a plugin in it.
 pub(super) struct Project {
     /// The directory, absolute.
@@ -26,7 +22,7 @@ impl Project {
         let shown = directory.display();
         let directory = directory.canonicalize().with_context(|| format!("{shown} cannot be opened"))?;
         let language = language(&directory).with_context(|| format!("{shown} holds no plugin that can be built"))?;
-        let Some(manifest) = file::read(&directory).map_err(|problem| anyhow!(problem))? else {
+        let Some(manifest) = airlock_manifest::read(&directory).map_err(|problem| anyhow!(problem))? else {
             bail!("{shown} has no plugin.toml; `airlock plugin new` writes one");
         };
         let manifest_json = manifest.json;

@@ -1,7 +1,8 @@
-//! `plugin.toml` as it is embedded: JSON, with the schema of the configuration in the place of the name of its file.
+//! Reads `plugin.toml` into the form in which a component carries it: JSON, with the schema of the configuration in place of
+//! the name of its file.
 //!
-//! What is in it is for the host to judge. This file needs `toml` and `serde_json` alone; whatever else embeds a manifest, the
-//! tool that builds the first-party guests and `airlock plugin build`, compiles it too.
+//! The macros of the SDK embed it for plugins in Rust, `airlock plugin build` for those in other languages. Whether its
+//! content is valid is for the host to decide.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,21 +11,21 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// The custom section that the manifest is embedded in.
-pub(crate) const SECTION: &str = "airlock:manifest";
+pub const SECTION: &str = "airlock:manifest";
 /// The file beside a plugin's sources.
 const FILE: &str = "plugin.toml";
 
 /// A manifest in its embedded form.
 #[derive(Debug)]
-pub(crate) struct Manifest {
+pub struct Manifest {
     /// The JSON.
-    pub(crate) json: String,
+    pub json: String,
     /// The files that it was made from.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 }
 
 /// Reads `plugin.toml` in a directory; none where there is no such file. The error names file and reason in one sentence.
-pub(crate) fn read(directory: &Path) -> Result<Option<Manifest>, String> {
+pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
     let file = directory.join(FILE);
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
