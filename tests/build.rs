@@ -40,5 +40,5 @@ fn build() -> Result<(), String> {
 /// `pub const TEXT: &str = "…/text.wasm";`
 fn constant(component: &PathBuf) -> String {
     let stem = component.file_stem().unwrap_or_default().to_string_lossy();
-    format!("/// The component `{stem}`.\npub const {}: &str = {component:?};\n", stem.to_uppercase())
+    format!("/// The component `{stem}`.\npub const {}: &str = {:?};\n", stem.to_uppercase(), component.to_string_lossy())
 }
