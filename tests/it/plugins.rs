@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use airlock_tests::{Client, Setup, guests};
+use airlock_tests::{Client, Setup, component, guests};
 use serde_json::Value;
 
 /// A component's tools, as the administrative list shows them.
@@ -14,23 +14,20 @@ fn tools_of<'a>(clients: &'a Value, name: &str) -> Vec<&'a str> {
 
 #[tokio::test]
 async fn a_plugin_without_embedded_descriptors_is_asked_and_has_the_same_tools() {
-    let mut stripped = fs::read(guests::TEXT).expect("the component");
-    let name = b"airlock:tools";
-    let at: Vec<_> = stripped.windows(name.len()).enumerate().filter(|(_, bytes)| bytes == name).map(|(at, _)| at).collect();
-    assert!(!at.is_empty(), "the build embeds the section");
-    for start in at {
-        stripped[start..start + name.len()].copy_from_slice(b"airlock:other");
-    }
+    let described = component::with_own_tools(guests::TEXT).await;
+    let plain = fs::read(guests::TEXT).expect("the component");
+    let tells = |wasm: &[u8]| airlock::sandbox::embedded_tools(wasm).expect("a component").is_some();
+    assert_eq!((tells(&plain), tells(&described)), (false, true));
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let file = directory.path().join("stripped.wasm");
-    fs::write(&file, stripped).expect("a file");
+    let file = directory.path().join("described.wasm");
+    fs::write(&file, described).expect("a file");
     let gateway = Setup::new()
         .client(Client::wasm("text", guests::TEXT))
-        .client(Client::wasm("stripped", file.to_str().expect("a path in UTF-8")))
+        .client(Client::wasm("described", file.to_str().expect("a path in UTF-8")))
         .serve_connected()
         .await;
     let clients = gateway.get("/api/mcp/clients").await.ok();
-    assert_eq!(tools_of(&clients, "stripped"), tools_of(&clients, "text"));
+    assert_eq!(tools_of(&clients, "described"), tools_of(&clients, "text"));
     assert!(!tools_of(&clients, "text").is_empty());
 }
 

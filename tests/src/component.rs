@@ -1,15 +1,32 @@
 //! Components that say something else than their build did.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
+use airlock::{
+    catalog::ClientName,
+    config::{Config, environment},
+    sandbox::{Grants, Lender, Limits, Sandbox, embed_tools},
+};
 use serde_json::{Value, json};
 
 /// Bytes that a component begins with.
 const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
 
+/// A component with its descriptors embedded, as `airlock plugin build` leaves it.
+pub async fn with_own_tools(component: impl AsRef<Path>) -> Vec<u8> {
+    let wasm: Arc<[u8]> = fs::read(component).expect("the component").into();
+    // An empty configuration says where compiled code is kept, and nothing else of it matters here.
+    let settings = Config::parse("{}", "", &environment).expect("a configuration").sandbox;
+    let sandbox = Sandbox::new(&settings).expect("an engine");
+    let client = ClientName::parse("plugin").expect("a constant that fits");
+    let plugin = sandbox.plugin(&client, wasm.clone(), Grants::default(), Limits::PLUGIN, Lender::default());
+    let tools = plugin.await.expect("it loads").describe().await.expect("it tells its tools");
+    embed_tools(&wasm, &tools).expect("a component")
+}
+
 /// A component whose embedded descriptors were edited; its code is as it was.
-pub fn with_tools(component: impl AsRef<Path>, edit: impl FnOnce(&mut Vec<Value>)) -> Vec<u8> {
-    let wasm = fs::read(component).expect("the component");
+pub async fn with_tools(component: impl AsRef<Path>, edit: impl FnOnce(&mut Vec<Value>)) -> Vec<u8> {
+    let wasm = with_own_tools(component).await;
     let section = section(&wasm, "airlock:tools").expect("the build embeds the section");
     let mut embedded: Value = serde_json::from_slice(section).expect("the section is JSON");
     edit(embedded["tools"].as_array_mut().expect("a list of tools"));

@@ -147,7 +147,8 @@ pub(super) const ALL: &[Misdeed] = &[
     )
     .within(&[LITTLE_FUEL]),
     Misdeed::written("sleep", "sleeps for an hour", SLEEPS, &["deadline"]).within(&[("deadline", Limit::Text("50ms"))]),
-    Misdeed::written("random", "asks for randomness without an end", RANDOM, &["out_of_fuel"]).within(&[LITTLE_FUEL]),
+    Misdeed::written("random", "asks for randomness without an end", RANDOM, &["out_of_fuel"])
+        .within(&[("fuel", Count(5_000_000))]),
     Misdeed::written(
         "little",
         "starts with less fuel than it takes to answer",
