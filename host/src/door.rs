@@ -32,7 +32,10 @@ pub use self::{
     view::{Entry, Placement, View},
 };
 use self::{budget::Shared, ledger::Report};
-use crate::catalog::{CallError, Content, Provider, Tool, ToolOutput};
+use crate::{
+    catalog::{CallError, Content, Provider, Tool, ToolOutput},
+    tenant::Tenant,
+};
 
 /// Arguments beyond this are refused before they are parsed.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
@@ -306,6 +309,11 @@ impl Chain {
     /// What the caller who started the chain may see.
     pub fn view(&self) -> &View {
         &self.caller.0.view
+    }
+
+    /// Who the running call, and all that it calls in turn, is accounted to.
+    pub fn tenant(&self) -> &Tenant {
+        self.view().tenant()
     }
 
     /// Every call of the request so far.

@@ -21,6 +21,7 @@
 //! | [`tls`] | the cryptography of outbound connections |
 //! | [`store`] | what outlives a restart |
 //! | [`secret`] | credentials: where they come from, and where they must not appear |
+//! | [`tenant`] | who calls are accounted to, and how resources are divided between them |
 //! | [`demo`] | all of it at work in four scenes |
 //!
 //! A gateway in another program: [`Gateway::builder`], and `examples/embed.rs`.
@@ -43,6 +44,7 @@ pub mod secret;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod tenant;
 pub mod tls;
 pub mod units;
 pub mod upstream;

@@ -11,15 +11,16 @@ use airlock_tests::root;
 /// What each module may use of the others. `gateway` wires everything and nothing below it sees it.
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &["catalog"]),
+    ("tenant", &[]),
     // What it scrubs are answers of tools.
     ("secret", &["catalog"]),
     ("store", &[]),
-    ("egress", &["secret", "tls"]),
+    ("egress", &["secret", "tenant", "tls"]),
     // The one arrow back: a provider runs only what the door admitted.
     ("catalog", &["door"]),
-    ("door", &["catalog"]),
+    ("door", &["catalog", "tenant"]),
     ("model", &["catalog", "secret", "tls"]),
-    ("sandbox", &["catalog", "door", "egress", "secret", "store"]),
+    ("sandbox", &["catalog", "door", "egress", "secret", "store", "tenant"]),
     ("plugin", &["catalog", "egress", "sandbox", "secret", "units"]),
     ("upstream", &["catalog", "door", "secret", "tls"]),
     ("native", &["catalog", "door"]),

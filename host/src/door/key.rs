@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
-use crate::catalog::{ClientName, Policy, Tool, Whitelist};
+use crate::{
+    catalog::{ClientName, Policy, Tool, Whitelist},
+    tenant::Tenant,
+};
 
 /// One virtual key.
 #[derive(Clone, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub struct VirtualKey {
     pub name: String,
     /// The credential's SHA-256. The credential itself is not kept.
     digest: [u8; 32],
+    /// Who its calls are accounted to.
+    tenant: Tenant,
     /// What it opens. A client without a row is closed, unless it is open to all keys.
     pub rows: BTreeMap<ClientName, Whitelist>,
 }
@@ -20,7 +25,13 @@ pub struct VirtualKey {
 impl VirtualKey {
     /// A key with its credential as configured.
     pub fn new(name: impl Into<String>, credential: &str, rows: BTreeMap<ClientName, Whitelist>) -> Self {
-        Self { name: name.into(), digest: digest(credential), rows }
+        let (name, digest) = (name.into(), digest(credential));
+        Self { tenant: Tenant::of_key(digest, name.clone()), name, digest, rows }
+    }
+
+    /// Who its calls are accounted to.
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 
     /// Whether the key opens `tool` of `client`. A row replaces the client's openness to all keys, even an empty row.

@@ -3,13 +3,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Filter, Origin, VirtualKey};
-use crate::catalog::{Client, ClientName, Provider, Snapshot, Tool, ToolName};
+use crate::{
+    catalog::{Client, ClientName, Provider, Snapshot, Tool, ToolName},
+    tenant::Tenant,
+};
 
 /// The tools that one caller may see. Listing and calling use the same view, so they cannot disagree. Cheap to clone; it
 /// stays as it is while the catalog changes.
 #[derive(Clone)]
 pub struct View {
     entries: Arc<BTreeMap<ToolName, Entry>>,
+    tenant: Tenant,
 }
 
 /// A visible tool.
@@ -51,7 +55,12 @@ impl View {
                 entries.insert(tool.name.clone(), Entry::meta(tool, &own.provider));
             }
         }
-        Self { entries: Arc::new(entries) }
+        Self { entries: Arc::new(entries), tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()) }
+    }
+
+    /// Who the calls of the request are accounted to.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 
     /// What `origin` is offered, sorted by name. The same rule decides what it may call.

@@ -1,0 +1,177 @@
+//! How much each tenant holds of a bounded resource, and which tenant may take more. Pure counting.
+
+use std::collections::HashMap;
+
+use super::Tenant;
+
+/// A bounded resource, and how much of it each tenant holds.
+///
+/// A tenant may take more while it holds less than `weight` times what is free: the dynamic threshold of shared-memory
+/// switches (Choudhury and Hahne, 1998). One tenant alone gets at most `weight / (weight + 1)` of the whole. Tenants that all want
+/// more than there is end up with equal parts, and a rest stays free, so the next tenant need not wait until one of them gives
+/// something back.
+#[derive(Debug)]
+pub struct Shares {
+    capacity: usize,
+    weight: usize,
+    taken: usize,
+    /// Tenants that hold something.
+    held: HashMap<Tenant, usize>,
+}
+
+impl Shares {
+    /// A resource of `capacity` units, nothing of it taken.
+    pub fn new(capacity: usize, weight: usize) -> Self {
+        Self { capacity, weight, taken: 0, held: HashMap::new() }
+    }
+
+    /// Units that all tenants hold together.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Units that `tenant` holds.
+    pub fn of(&self, tenant: &Tenant) -> usize {
+        self.held.get(tenant).copied().unwrap_or(0)
+    }
+
+    /// Whether `tenant` may take `amount` right now, as if it took one unit after the other. It may always take nothing.
+    pub fn admits(&self, tenant: &Tenant, amount: usize) -> bool {
+        let free = self.capacity - self.taken;
+        let Some(before_last) = amount.checked_sub(1) else { return true };
+        amount <= free && self.of(tenant).saturating_add(before_last) < self.weight.saturating_mul(free - before_last)
+    }
+
+    /// Takes `amount` for `tenant`; false, and nothing is taken, if it may not have that much.
+    pub fn take(&mut self, tenant: &Tenant, amount: usize) -> bool {
+        if !self.admits(tenant, amount) {
+            return false;
+        }
+        if amount > 0 {
+            self.taken += amount;
+            match self.held.get_mut(tenant) {
+                Some(held) => *held += amount,
+                None => drop(self.held.insert(tenant.clone(), amount)),
+            }
+        }
+        true
+    }
+
+    /// Takes back `amount` of what `tenant` holds.
+    pub fn give_back(&mut self, tenant: &Tenant, amount: usize) {
+        let Some(held) = self.held.get_mut(tenant) else { return };
+        let amount = amount.min(*held);
+        *held -= amount;
+        self.taken -= amount;
+        if *held == 0 {
+            self.held.remove(tenant);
+        }
+    }
+
+    /// Whether `tenant` holds less than its part while another holds more than that. The parts are equal: one for each tenant
+    /// that holds something, and one for this tenant.
+    pub fn is_unfair_to(&self, tenant: &Tenant) -> bool {
+        let tenants = self.held.len() + usize::from(!self.held.contains_key(tenant));
+        let part = self.capacity.div_ceil(tenants);
+        self.of(tenant) < part && self.held.iter().any(|(other, held)| other != tenant && *held > part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tenant(number: u8) -> Tenant {
+        Tenant::of_key([number; 32], number.to_string())
+    }
+
+    /// Takes one unit after the other until it may not; the number that it got.
+    fn take_all(shares: &mut Shares, number: u8) -> usize {
+        std::iter::from_fn(|| shares.take(&tenant(number), 1).then_some(())).count()
+    }
+
+    #[test]
+    fn a_tenant_alone_leaves_a_rest_and_those_that_come_later_get_parts_of_it() {
+        let mut shares = Shares::new(64, 3);
+        assert_eq!([1, 2, 3, 4].map(|number| take_all(&mut shares, number)), [48, 12, 3, 1]);
+        for (capacity, most) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (8, 6)] {
+            assert_eq!(take_all(&mut Shares::new(capacity, 3), 1), most, "of {capacity}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_equal_for_all_and_rounded_up() {
+        let mut shares = Shares::new(4, 3);
+        assert!(!shares.is_unfair_to(&tenant(1)), "none holds anything");
+        assert!(shares.take(&tenant(1), 3));
+        assert!(shares.is_unfair_to(&tenant(2)) && !shares.is_unfair_to(&tenant(1)));
+        shares.give_back(&tenant(1), 1);
+        assert!(!shares.is_unfair_to(&tenant(2)), "two of four are a part");
+        assert!(shares.take(&tenant(2), 2));
+        assert!(!shares.is_unfair_to(&tenant(3)), "a third part is 1.3, rounded up");
+    }
+
+    #[test]
+    fn taking_many_at_once_is_taking_one_after_the_other() {
+        for most in [(64, 3, 48), (64, 7, 56), (7, 3, 6), (1, 7, 1)] {
+            let (capacity, weight, most) = most;
+            let mut shares = Shares::new(capacity, weight);
+            assert!(!shares.take(&tenant(1), most + 1) && shares.taken() == 0, "of {capacity}");
+            assert!(shares.take(&tenant(1), most) && !shares.take(&tenant(1), 1), "of {capacity}");
+            assert!(shares.take(&tenant(1), 0), "nothing, always");
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Take(u8, usize),
+        GiveBack(u8, usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = (any::<bool>(), 0..5_u8, 0..9_usize)
+            .prop_map(|(takes, number, amount)| if takes { Step::Take(number, amount) } else { Step::GiveBack(number, amount) });
+        proptest::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        #[test]
+        fn counts_add_up_and_never_exceed_the_capacity(capacity in 0..40_usize, weight in 1..8_usize, steps in steps()) {
+            let mut shares = Shares::new(capacity, weight);
+            for step in steps {
+                match step {
+                    Step::Take(number, amount) => {
+                        let (before, admitted) = (shares.of(&tenant(number)), shares.admits(&tenant(number), amount));
+                        prop_assert_eq!(shares.take(&tenant(number), amount), admitted);
+                        prop_assert_eq!(shares.of(&tenant(number)), before + if admitted { amount } else { 0 });
+                    }
+                    Step::GiveBack(number, amount) => shares.give_back(&tenant(number), amount),
+                }
+                prop_assert_eq!(shares.taken(), shares.held.values().sum::<usize>());
+                prop_assert!(shares.taken() <= capacity && shares.held.values().all(|held| *held > 0));
+                // Whatever the others hold, a newcomer is refused only where nothing is free.
+                prop_assert_eq!(shares.admits(&Tenant::ANONYMOUS, 1), shares.taken() < capacity);
+            }
+        }
+
+        /// Everybody takes all that it may get whenever one gives a unit back, the first being the most greedy to begin with.
+        #[test]
+        fn tenants_that_want_everything_end_up_with_equal_parts(capacity in 8..60_usize, weight in 1..8_usize, tenants in 2..6_u8) {
+            let mut shares = Shares::new(capacity, weight);
+            for round in 0..capacity * 3 {
+                for number in 0..tenants {
+                    take_all(&mut shares, number);
+                }
+                let largest = (0..tenants).max_by_key(|number| shares.of(&tenant(*number))).expect("some");
+                if round + 1 < capacity * 3 {
+                    shares.give_back(&tenant(largest), 1);
+                }
+            }
+            let held: Vec<_> = (0..tenants).map(|number| shares.of(&tenant(number))).collect();
+            let (least, most) = (held.iter().min().expect("some"), held.iter().max().expect("some"));
+            prop_assert!(most - least <= weight + 1, "{:?} of {}", held, capacity);
+        }
+    }
+}
