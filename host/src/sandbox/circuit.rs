@@ -1,106 +1,83 @@
-//! The circuit breaker of one plugin: one that keeps crashing is left alone for a while, so that it costs its callers an
-//! answer and not the time and memory of another crash.
+//! The circuit breakers of one plugin: calls that keep failing fail fast for a while, which costs their callers an answer and
+//! not the time and memory of another failure.
 //!
-//! Five failures within a minute open it. While it is open calls are answered at once. After the wait one call goes through
-//! to try; if it works the circuit closes, otherwise the wait doubles.
+//! What arguments can bring about is held against the tenant that sent them: a limit that was overrun against its calls of that
+//! tool, a crash against all its calls of the plugin. Only crashes of several tenants stop the plugin for all. So no caller can
+//! switch a plugin off for another.
+
+mod breaker;
+mod breakers;
+mod widespread;
 
 use std::{
-    collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tracing::{info, warn};
 
+use self::breakers::{Breakers, Change, Outcome, Tries};
 use super::Limits;
-use crate::catalog::{CallError, ClientName, ToolName};
+use crate::{
+    catalog::{CallError, ClientName, ToolName},
+    tenant::Tenant,
+};
 
-/// So many failures open the circuit, if all of them are within [`WINDOW`].
-const FAILURES: usize = 5;
-const WINDOW: Duration = Duration::from_mins(1);
-/// The first wait, doubled with each try that fails.
-const FIRST_WAIT: Duration = Duration::from_secs(30);
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
-/// What callers are told to wait for while another call tries: nobody knows how long that takes.
-const WHILE_TRYING: Duration = Duration::from_secs(1);
-
-/// The breaker.
+/// The breakers of one plugin.
 pub(super) struct Circuit {
     plugin: ClientName,
-    /// What a call of the plugin gets of wall-clock time when nobody has shortened it.
+    /// What a call of the plugin gets of wall-clock time unless its caller has shortened it.
     deadline: Duration,
     /// And of fuel, when its chain has as much left.
     fuel: u64,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, PartialEq)]
-enum State {
-    /// The times of the last failures, oldest first.
-    Closed(VecDeque<Instant>),
-    Open(Open),
-    /// One call is trying.
-    Trying(Open),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Open {
-    until: Instant,
-    wait: Duration,
-    failures: usize,
+    breakers: Mutex<Breakers>,
 }
 
 /// A call on its way. What came of it is told with [`Pass::end`]; a try that is dropped without leaves the next call to try.
 #[must_use = "a call that passed has to tell how it ended"]
 pub(super) struct Pass<'c> {
     circuit: &'c Circuit,
-    is_try: bool,
-}
-
-/// What a result says of the plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// It ran to its end, with whatever result.
-    Works,
-    /// It crashed, or had to be stopped.
-    Fails,
-    /// Nothing: it was not reached, or ended for a reason of someone else.
-    None,
+    tenant: Tenant,
+    tool: ToolName,
+    tries: Tries,
 }
 
 impl Circuit {
     pub(super) fn new(plugin: ClientName, limits: &Limits) -> Self {
-        Self { plugin, deadline: limits.deadline, fuel: limits.fuel, state: Mutex::new(State::Closed(VecDeque::new())) }
+        Self { plugin, deadline: limits.deadline, fuel: limits.fuel, breakers: Mutex::default() }
     }
 
-    /// Lets a call pass, or says that the plugin is left alone.
-    pub(super) fn enter(&self, tool: &ToolName) -> Result<Pass<'_>, CallError> {
-        let passed = self.lock().enter(Instant::now());
+    /// Lets a tenant's call pass; fails while a breaker that concerns it is open.
+    pub(super) fn enter(&self, tenant: &Tenant, tool: &ToolName) -> Result<Pass<'_>, CallError> {
+        let passed = self.lock().enter(Instant::now(), tenant, tool);
         match passed {
-            Ok(is_try) => Ok(Pass { circuit: self, is_try }),
+            Ok(tries) => Ok(Pass { circuit: self, tenant: tenant.clone(), tool: tool.clone(), tries }),
             Err(retry_after) => Err(CallError::CircuitOpen { tool: tool.clone(), retry_after }),
         }
     }
 
-    /// How it is, for the operator.
+    /// The breaker that refuses the most, for the operator.
     pub(super) fn describe(&self) -> Map<String, Value> {
-        let Value::Object(described) = self.lock().describe(Instant::now()) else { return Map::new() };
-        described
+        self.lock().describe(Instant::now())
     }
 
-    fn settle(&self, is_try: bool, verdict: Verdict) {
-        let changed = self.lock().settle(Instant::now(), is_try, verdict);
-        match changed {
-            Some(Change::Opened(Open { wait, failures, .. })) => {
-                warn!(plugin = %self.plugin, failures, ?wait, "the plugin keeps failing; its calls are refused for a while");
+    fn settle(&self, pass: &mut Pass<'_>, outcome: Outcome) {
+        let tries = std::mem::take(&mut pass.tries);
+        let changes = self.lock().settle(Instant::now(), &pass.tenant, &pass.tool, tries, outcome);
+        for change in changes {
+            let plugin = &self.plugin;
+            match change {
+                Change::Opened { scope, open } => {
+                    let (failures, wait) = (open.failures, open.wait);
+                    warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the wait ends");
+                }
+                Change::Closed { scope } => info!(%plugin, %scope, "the plugin works again; its calls are let through"),
             }
-            Some(Change::Closed) => info!(plugin = %self.plugin, "the plugin works again; its calls are let through"),
-            None => {}
         }
     }
 
-    fn verdict<T>(&self, result: &Result<T, CallError>) -> Verdict {
+    fn outcome<T>(&self, result: &Result<T, CallError>) -> Outcome {
         match result {
             Ok(_)
             | Err(
@@ -108,109 +85,42 @@ impl Circuit {
                 | CallError::ResultTooLarge { .. }
                 | CallError::BadResult { .. }
                 | CallError::InvalidResult { .. },
-            ) => Verdict::Works,
+            ) => Outcome::Worked,
             // A caller in a hurry, or one that has burnt what the chain had, is not the plugin's fault.
-            Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Verdict::None,
-            Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Verdict::None,
+            Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Outcome::Unknown,
+            Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Outcome::Unknown,
             Err(
                 CallError::Deadline { .. }
                 | CallError::Cpu { .. }
                 | CallError::Fuel { .. }
                 | CallError::Memory { .. }
-                | CallError::Stack { .. }
-                | CallError::Trap { .. },
-            ) => Verdict::Fails,
-            Err(_) => Verdict::None,
+                | CallError::Stack { .. },
+            ) => Outcome::Overran,
+            Err(CallError::Trap { .. }) => Outcome::Crashed,
+            Err(_) => Outcome::Unknown,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Breakers> {
         // The state is whole after every statement.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Pass<'_> {
     /// Tells how the call ended.
     pub(super) fn end<T>(mut self, result: &Result<T, CallError>) {
-        let is_try = std::mem::take(&mut self.is_try);
-        self.circuit.settle(is_try, self.circuit.verdict(result));
+        let circuit = self.circuit;
+        circuit.settle(&mut self, circuit.outcome(result));
     }
 }
 
 impl Drop for Pass<'_> {
     /// A call that was cancelled.
     fn drop(&mut self) {
-        if self.is_try {
-            self.circuit.settle(true, Verdict::None);
-        }
-    }
-}
-
-/// What the log hears of.
-#[derive(Debug, PartialEq)]
-enum Change {
-    Opened(Open),
-    Closed,
-}
-
-impl State {
-    /// Whether the call that may pass is a try; or how long to wait.
-    fn enter(&mut self, now: Instant) -> Result<bool, Duration> {
-        match *self {
-            Self::Closed(_) => Ok(false),
-            Self::Open(open) if now >= open.until => {
-                *self = Self::Trying(open);
-                Ok(true)
-            }
-            Self::Open(open) => Err(open.until.saturating_duration_since(now)),
-            Self::Trying(_) => Err(WHILE_TRYING),
-        }
-    }
-
-    fn settle(&mut self, now: Instant, is_try: bool, verdict: Verdict) -> Option<Change> {
-        match self {
-            Self::Closed(times) if verdict == Verdict::Fails => {
-                times.push_back(now);
-                times.retain(|time| now.saturating_duration_since(*time) <= WINDOW);
-                (times.len() >= FAILURES).then(|| self.open(now, FIRST_WAIT, FAILURES))
-            }
-            // A call from before it opened says nothing new.
-            Self::Closed(_) | Self::Open(_) => None,
-            Self::Trying(_) if !is_try => None,
-            &mut Self::Trying(open) => match verdict {
-                Verdict::Works => {
-                    *self = Self::Closed(VecDeque::new());
-                    Some(Change::Closed)
-                }
-                Verdict::Fails => Some(self.open(now, (open.wait * 2).min(LONGEST_WAIT), open.failures + 1)),
-                Verdict::None => {
-                    *self = Self::Open(open);
-                    None
-                }
-            },
-        }
-    }
-
-    fn open(&mut self, now: Instant, wait: Duration, failures: usize) -> Change {
-        let open = Open { until: now + wait, wait, failures };
-        *self = Self::Open(open);
-        Change::Opened(open)
-    }
-
-    fn describe(&self, now: Instant) -> Value {
-        let milliseconds = |open: &Open| u64::try_from(open.until.saturating_duration_since(now).as_millis()).unwrap_or(u64::MAX);
-        match self {
-            Self::Closed(times) => {
-                let recent = times.iter().filter(|time| now.saturating_duration_since(**time) <= WINDOW).count();
-                json!({"state": "closed", "failures": recent, "retry_after_ms": null})
-            }
-            Self::Open(open) if now < open.until => {
-                json!({"state": "open", "failures": open.failures, "retry_after_ms": milliseconds(open)})
-            }
-            Self::Open(open) | Self::Trying(open) => {
-                json!({"state": "half_open", "failures": open.failures, "retry_after_ms": 0})
-            }
+        if self.tries.any() {
+            let circuit = self.circuit;
+            circuit.settle(self, Outcome::Unknown);
         }
     }
 }

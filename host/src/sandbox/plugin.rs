@@ -156,7 +156,7 @@ impl Plugin {
     async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool();
         self.schemas.check_arguments(&tool.original, &tool.name, call.arguments().as_str())?;
-        let pass = self.circuit.enter(&tool.name)?;
+        let pass = self.circuit.enter(call.chain().tenant(), &tool.name)?;
         let result = self.run(call).await;
         pass.end(&result);
         result
