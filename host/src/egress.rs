@@ -25,8 +25,6 @@ mod target;
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
 use self::{client::Clients, resolve::SystemResolver, session::Shared};
 pub use self::{
     credential::{BadCredential, Credential, Credentials, Injection},
@@ -69,7 +67,7 @@ impl Egress {
 
     fn assemble(resolver: &Arc<dyn Resolver>, max_in_flight: usize) -> Result<Self, Unusable> {
         let clients = Clients::new(resolver).map_err(Unusable)?;
-        Ok(Self(Arc::new(Shared { clients, in_flight: Semaphore::new(max_in_flight) })))
+        Ok(Self(Arc::new(Shared::new(clients, max_in_flight))))
     }
 
     /// Joins what one caller may send. `caller` is its name in the operator's log.

@@ -34,11 +34,10 @@ use wasmtime::{Engine, Store, component::Linker};
 
 pub(crate) use self::compile::{COMPILE_COMMAND, Form as CompileForm, Job as CompileJob, compile_component};
 use self::{
-    admission::Admission,
+    admission::{Admission, Share, Slot},
     cache::CodeCache,
     compile::Compiler,
     instance::{Start, State},
-    memory::MemoryBudget,
 };
 pub use self::{
     compile::Compiling,
@@ -52,7 +51,7 @@ pub use self::{
 };
 use crate::{
     catalog::{CallError, Cause, ClientName, ToolDefinition, ToolName},
-    door::Chain,
+    tenant::Pool,
 };
 
 /// The largest component that is compiled. Compiling takes time and memory in proportion.
@@ -61,15 +60,20 @@ pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 /// How the sandbox is set up. It has no defaults that an operator could not see: [`Settings::new`] names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Instances at each depth of call chains.
+    /// Instances at each depth of call chains. One plugin, and likewise the executor, gets three quarters of them; one tenant
+    /// gets three quarters of such a share, and seven eighths of all.
     pub instances_per_depth: u32,
     /// Depths that have instances of their own; deeper calls share the last.
     pub depths: u32,
-    /// Callers that may wait for an instance, at each depth.
+    /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill three quarters of the queue; in
+    /// a full one, the tenant with the most calls makes room for others.
     pub queue: usize,
-    /// How long one may wait.
+    /// How long one may wait. A tenant with less than its part of the instances waits on, until the call's deadline, while
+    /// another has more.
     pub queue_wait: Duration,
-    /// Linear memory of all guests together, in bytes.
+    /// Memory of all guests together, in bytes: linear memory, and what they have not read yet of responses over HTTP and of
+    /// listings. One tenant gets
+    /// seven eighths.
     pub process_memory_bytes: usize,
     /// Where compiled code is kept; nowhere without it.
     pub cache: Option<PathBuf>,
@@ -243,7 +247,8 @@ struct Inner {
     plugin_linker: Linker<State>,
     executor_linker: Linker<State>,
     admission: Admission,
-    memory: Arc<MemoryBudget>,
+    /// Memory that guests may hold.
+    memory: Pool,
     compiler: Compiler,
     off_limits: OffLimits,
 }
@@ -265,7 +270,7 @@ impl Sandbox {
             plugin_linker: link(plugin::linker(&engine))?,
             executor_linker: link(executor::linker(&engine))?,
             admission: Admission::new(settings.depths.max(1), settings.instances_per_depth, settings.queue, settings.queue_wait),
-            memory: MemoryBudget::new(settings.process_memory_bytes),
+            memory: memory::budget(settings.process_memory_bytes),
             compiler: Compiler::new(engine.clone(), cache, settings.compiling.clone()),
             off_limits,
             engine,
@@ -312,9 +317,14 @@ impl Sandbox {
         })
     }
 
-    /// Room for one plugin.
-    fn share(&self) -> Admission {
+    /// One guest's way to slots.
+    fn share(&self) -> Share {
         self.0.admission.share()
+    }
+
+    /// Memory that guests may hold, and what the host holds for them.
+    fn memory(&self) -> &Pool {
+        &self.0.memory
     }
 
     fn off_limits(&self) -> &OffLimits {
@@ -329,16 +339,16 @@ impl Sandbox {
         &self.0.executor_linker
     }
 
-    /// Runs `body` in a fresh store, once there is room at this depth. The room is given back after the store is gone.
+    /// Runs `body` in a fresh store. The `slot` is given back after the store is gone.
     async fn run<T>(
         &self,
-        depth: u32,
+        slot: Slot,
         tool: &ToolName,
         start: Start,
         body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T, CallError> {
-        let deadline = start.chain.as_ref().map(Chain::deadline);
-        let _slot = self.0.admission.enter(depth, deadline).await.map_err(|_| CallError::Busy)?;
-        instance::run(&self.0.engine, &self.0.memory, tool, start, body).await
+        let ended = instance::run(&self.0.engine, &self.0.memory, tool, start, body).await;
+        drop(slot);
+        ended
     }
 }

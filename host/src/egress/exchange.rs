@@ -19,6 +19,10 @@ use super::{
     session::{Inner, Outlet},
     target::Host,
 };
+use crate::tenant::Held;
+
+/// Room that is made for a body before any of it has arrived: what a server announces is not yet there.
+const FIRST_BYTES: usize = 64 << 10;
 
 /// One request with its redirects.
 pub(super) struct Exchange<'a> {
@@ -130,7 +134,9 @@ impl<'a> Exchange<'a> {
             return Err(Error::new(ErrorKind::TooLarge, format!("the response's headers have more than {limit} bytes")));
         }
         let wanted = wanted.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        let mut body = read(&mut response, wanted.min(bounds.response_bytes), caller, credentials).await?;
+        let mut memory = self.session.memory();
+        let limit = wanted.min(bounds.response_bytes);
+        let mut body = read(&mut response, limit, &mut memory, caller, credentials).await?;
         credentials.blot(&mut body);
         let headers = response.headers().iter().map(|(name, value)| {
             let mut value = value.as_bytes().to_vec();
@@ -144,21 +150,38 @@ impl<'a> Exchange<'a> {
             headers: headers.collect(),
             body,
             final_url: String::from_utf8_lossy(&final_url).into_owned(),
+            memory,
         })
     }
 }
 
-/// Reads a body of at most `limit` bytes.
-async fn read(response: &mut reqwest::Response, limit: usize, caller: &str, credentials: &Credentials) -> Result<Vec<u8>, Error> {
+/// Reads a body of at most `limit` bytes, for which there has to be `memory` before it is read.
+async fn read(
+    response: &mut reqwest::Response,
+    limit: usize,
+    memory: &mut Held,
+    caller: &str,
+    credentials: &Credentials,
+) -> Result<Vec<u8>, Error> {
     let too_large = || Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"));
     let announced = response.content_length().unwrap_or(0);
     let announced = usize::try_from(announced).ok().filter(|bytes| *bytes <= limit).ok_or_else(too_large)?;
-    let mut body = Vec::with_capacity(announced);
+    let mut body = Vec::with_capacity(announced.min(FIRST_BYTES));
     while let Some(chunk) = response.chunk().await.map_err(|error| client::explain(error, caller, credentials))? {
         if chunk.len() > limit - body.len() {
             return Err(too_large());
         }
+        hold(memory, body.len() + chunk.len(), caller)?;
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+/// Makes `memory` hold `bytes` where it holds less.
+fn hold(memory: &mut Held, bytes: usize, caller: &str) -> Result<(), Error> {
+    if memory.grow(bytes.saturating_sub(memory.amount())) {
+        return Ok(());
+    }
+    warn!(caller, bytes, "outbound response dropped: its tenant has no memory left for it");
+    Err(Error::new(ErrorKind::Unavailable, "there is no memory for the response").having_sent(true))
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::tenant::Held;
+
 /// A request as its caller wants it.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
@@ -37,7 +39,7 @@ pub enum Redirects {
 }
 
 /// A response, whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Response {
     /// Status code.
     pub status: u16,
@@ -47,4 +49,6 @@ pub struct Response {
     pub body: Vec<u8>,
     /// Where it came from, without any credential.
     pub final_url: String,
+    /// The memory that the body counts as. It goes wherever the body goes.
+    pub memory: Held,
 }

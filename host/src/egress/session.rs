@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout_at,
 };
 use tracing::warn;
@@ -24,14 +24,25 @@ use super::{
     message::{Request, Response},
     policy::{Bounds, Policy},
 };
+use crate::tenant::{Held, Pool, Tenant};
 
 /// Requests of one caller that are on their way at the same time, all its calls together: no caller can take all places.
 pub(super) const MAX_OF_CALLER: usize = 64;
+/// Divides the places of a caller among the tenants of its calls: one alone gets three quarters.
+const CALLER_WEIGHT: usize = 3;
+/// Divides the places of the process: one tenant alone gets seven eighths, whatever callers it uses.
+const PROCESS_WEIGHT: usize = 7;
 
 /// What the sessions of a process share.
 pub(super) struct Shared {
     pub(super) clients: Clients,
-    pub(super) in_flight: Semaphore,
+    in_flight: Pool,
+}
+
+impl Shared {
+    pub(super) fn new(clients: Clients, max_in_flight: usize) -> Self {
+        Self { clients, in_flight: Pool::new(max_in_flight, PROCESS_WEIGHT) }
+    }
 }
 
 /// What one caller may send, call by call. Cheap to clone.
@@ -41,7 +52,7 @@ pub struct Outlet {
     pub(super) caller: Arc<str>,
     pub(super) policy: Arc<Policy>,
     pub(super) credentials: Arc<Credentials>,
-    in_flight: Arc<Semaphore>,
+    in_flight: Pool,
 }
 
 /// What one call sends. Cheap to clone; clones count together.
@@ -57,6 +68,9 @@ pub struct Place {
 /// What the clones of a session share.
 pub(super) struct Inner {
     pub(super) outlet: Outlet,
+    tenant: Tenant,
+    /// What responses may take up.
+    memory: Pool,
     deadline: Instant,
     requests_left: AtomicU32,
     in_flight: Arc<Semaphore>,
@@ -64,14 +78,17 @@ pub(super) struct Inner {
 
 impl Outlet {
     pub(super) fn new(shared: &Arc<Shared>, caller: &str, policy: Arc<Policy>, credentials: Arc<Credentials>) -> Self {
-        let in_flight = Arc::new(Semaphore::new(MAX_OF_CALLER));
+        let in_flight = Pool::new(MAX_OF_CALLER, CALLER_WEIGHT);
         Self { shared: shared.clone(), caller: caller.into(), policy, credentials, in_flight }
     }
 
-    /// Opens what one call may send until `deadline`.
-    pub fn session(&self, deadline: Instant) -> Session {
+    /// Opens what one call of `tenant` may send until `deadline`. The bodies of its responses count against `memory`, in bytes, from
+    /// when they arrive until they are dropped.
+    pub fn session(&self, tenant: &Tenant, memory: &Pool, deadline: Instant) -> Session {
         let bounds = self.policy.bounds();
         Session(Arc::new(Inner {
+            tenant: tenant.clone(),
+            memory: memory.clone(),
             deadline,
             requests_left: AtomicU32::new(bounds.requests),
             in_flight: Arc::new(Semaphore::new(bounds.in_flight.min(Semaphore::MAX_PERMITS))),
@@ -80,12 +97,12 @@ impl Outlet {
     }
 
     /// Takes a place among the requests of the caller, and one among those of the process.
-    fn enter(&self) -> Result<[SemaphorePermit<'_>; 2], Error> {
-        let full = |_| {
-            warn!(caller = %self.caller, "outbound request refused: too many are on their way");
+    fn enter(&self, tenant: &Tenant) -> Result<[Held; 2], Error> {
+        let full = || {
+            warn!(caller = %self.caller, %tenant, "outbound request refused: too many are on their way");
             Error::new(ErrorKind::Unavailable, "too many requests are on their way")
         };
-        Ok([self.in_flight.try_acquire().map_err(full)?, self.shared.in_flight.try_acquire().map_err(full)?])
+        Ok([self.in_flight.take(tenant, 1).ok_or_else(full)?, self.shared.in_flight.take(tenant, 1).ok_or_else(full)?])
     }
 }
 
@@ -119,7 +136,7 @@ impl Place {
 
 impl Inner {
     async fn send(&self, request: Request) -> Result<Response, Error> {
-        let _places = self.outlet.enter()?;
+        let _places = self.outlet.enter(&self.tenant)?;
         let bounds = self.outlet.policy.bounds();
         let now = Instant::now();
         let time = request.timeout.map_or(bounds.timeout, |asked| asked.min(bounds.timeout));
@@ -130,6 +147,11 @@ impl Inner {
         let exchange = Exchange::new(self);
         let result = timeout_at(until.into(), exchange.run(request)).await.unwrap_or_else(|_| Err(Error::timeout()));
         result.map_err(|error| error.having_sent(exchange.has_sent()))
+    }
+
+    /// Opens an account for the body of one response.
+    pub(super) fn memory(&self) -> Held {
+        self.memory.account(self.tenant.clone())
     }
 
     /// Counts a request that is about to be decided on.

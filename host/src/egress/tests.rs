@@ -9,7 +9,10 @@ use bytes::Bytes;
 
 use self::server::{Answer, Names, Server, ok, redirect, says};
 use super::*;
-use crate::secret::Secret;
+use crate::{
+    secret::Secret,
+    tenant::{Pool, Tenant},
+};
 
 const LOCAL: &[&[&str]] = &[&["127.0.0.1"]];
 const LONG: Duration = Duration::from_secs(20);
@@ -30,7 +33,16 @@ fn session(
 ) -> Session {
     let policy = Policy::new(requested.map(|texts| rules(server, texts)), rules(server, granted), bounds).unwrap();
     let egress = Egress::with_resolver(names.clone()).unwrap();
-    egress.outlet("plugin", policy, Credentials::new(credentials).unwrap()).session(Instant::now() + time)
+    egress.outlet("plugin", policy, Credentials::new(credentials).unwrap()).session(
+        &Tenant::ANONYMOUS,
+        &memory(),
+        Instant::now() + time,
+    )
+}
+
+/// More than any response needs.
+fn memory() -> Pool {
+    Pool::new(1 << 30, 3)
 }
 
 fn rules(server: &Server, texts: &[&str]) -> Vec<Rule> {

@@ -1,124 +1,166 @@
-//! How many guests run at once, and who waits.
+//! How many guests run at once, and which calls wait. The [`Schedule`] decides which is next; here are the tasks and the time.
+
+mod queue;
+mod schedule;
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{sync::oneshot, time::timeout_at};
 
-/// Room for guests. Calls at different depths of a chain have rooms of their own, so a guest that waits for a tool never
-/// waits for itself: those at the deepest level wait for nobody, and so on upwards.
-pub(super) struct Admission {
-    levels: Vec<Level>,
-    slots: u32,
+use self::{
+    queue::Ticket,
+    schedule::{Flow, GuestId, Schedule},
+};
+use crate::tenant::Tenant;
+
+/// How soon, at the earliest, a call that was passed over looks again whether that is still so.
+const LEAST_EXTENSION: Duration = Duration::from_millis(250);
+
+/// Slots for guests. Calls at different depths of a chain have slots of their own, so a guest that waits for a tool never
+/// waits for itself: those at the deepest level wait for no slot, and so on upwards.
+pub(super) struct Admission(Arc<Inner>);
+
+struct Inner {
+    levels: Vec<Mutex<Level>>,
+    /// How long a call may wait.
     wait: Duration,
+    next_guest: AtomicU64,
 }
 
-struct Level {
-    slots: Arc<Semaphore>,
-    waiting: AtomicUsize,
-    queue: usize,
+/// The slots of one depth. A waiting call gets its slot through a channel: one that is not received comes back by itself.
+type Level = Schedule<oneshot::Sender<Slot>>;
+
+/// One guest's way to slots, its share of each depth.
+pub(super) struct Share {
+    admission: Arc<Inner>,
+    guest: GuestId,
 }
 
 /// The right to hold one instance. Dropped after the store is.
-pub(super) struct Slot {
-    _permit: OwnedSemaphorePermit,
+pub(super) struct Slot(Option<Place>);
+
+/// What a slot is given back to.
+struct Place {
+    admission: Arc<Inner>,
+    level: usize,
+    flow: Flow,
 }
 
-/// There is no room, and no room to wait either.
+/// There is no slot, and none became free in time.
 #[derive(Debug)]
 pub(super) struct Full;
 
 impl Admission {
+    /// `slots` for each of the `levels`, and room for `queue` waiting calls at each, which wait at most for `wait`.
     pub(super) fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
-        Self { levels: (0..levels).map(|_| Level::new(slots, queue)).collect(), slots, wait }
+        let levels = (0..levels.max(1)).map(|_| Mutex::new(Schedule::new(slots as usize, queue))).collect();
+        Self(Arc::new(Inner { levels, wait, next_guest: AtomicU64::new(0) }))
     }
 
-    /// Room for one of those who share this room: three quarters of it, so that whoever takes all that it can get, by sleeping
-    /// in every call for example, leaves some to the others.
-    pub(super) fn share(&self) -> Self {
-        let slots = self.slots - self.slots / 4;
-        let levels = self.levels.iter().map(|level| Level::new(slots, level.queue)).collect();
-        Self { levels, slots, wait: self.wait }
-    }
-
-    /// Takes a slot for a call at `depth` (from 1), waiting in a bounded queue for a bounded time, at most until `deadline`.
-    pub(super) async fn enter(&self, depth: u32, deadline: Option<Instant>) -> Result<Slot, Full> {
-        let last = self.levels.len() - 1;
-        let level = &self.levels[last.min(depth.saturating_sub(1) as usize)];
-        if let Ok(permit) = level.slots.clone().try_acquire_owned() {
-            return Ok(Slot { _permit: permit });
-        }
-        let _place = Place::take(level)?;
-        let wait = deadline.map_or(self.wait, |deadline| self.wait.min(deadline.saturating_duration_since(Instant::now())));
-        match tokio::time::timeout(wait, level.slots.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Slot { _permit: permit }),
-            _ => Err(Full),
-        }
+    /// Opens a share for one more guest.
+    pub(super) fn share(&self) -> Share {
+        Share { admission: self.0.clone(), guest: GuestId(self.0.next_guest.fetch_add(1, Ordering::Relaxed)) }
     }
 }
 
-impl Level {
-    fn new(slots: u32, queue: usize) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots as usize)), waiting: AtomicUsize::new(0), queue }
-    }
-}
-
-/// A place in the queue, given back when dropped.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(level: &'a Level) -> Result<Self, Full> {
-        let take = |waiting: usize| (waiting < level.queue).then_some(waiting + 1);
-        match level.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(_) => Ok(Self(&level.waiting)),
-            Err(_) => Err(Full),
+impl Share {
+    /// Takes a slot for a call at `depth` (from 1), if need be after waiting in a bounded queue.
+    ///
+    /// A call waits for the configured time. It waits on, at most until its `deadline`, while its tenant has less than its part
+    /// of the slots and another has more. It fails if the queue has no place for it or its time is up; dropping the future
+    /// gives up the place.
+    pub(super) async fn enter(&self, tenant: &Tenant, depth: u32, deadline: Option<Instant>) -> Result<Slot, Full> {
+        let level = (self.admission.levels.len() - 1).min(depth.saturating_sub(1) as usize);
+        let place =
+            || Place { admission: self.admission.clone(), level, flow: Flow { tenant: tenant.clone(), guest: self.guest } };
+        let (mut slot, waiting) = {
+            let place = place();
+            let mut schedule = self.admission.level(level);
+            if schedule.enter(&place.flow) {
+                drop(schedule);
+                return Ok(Slot(Some(place)));
+            }
+            let (sender, slot) = oneshot::channel();
+            let (ticket, pushed_out) = schedule.wait(&place.flow, sender).ok_or(Full)?;
+            drop(schedule);
+            // Its call is told that the queue is full.
+            drop(pushed_out);
+            (slot, Waiting { place, ticket })
+        };
+        let mut end = until(deadline, self.admission.wait);
+        loop {
+            match timeout_at(end.into(), &mut slot).await {
+                Ok(slot) => return slot.map_err(|_| Full),
+                Err(_) => end = waiting.extended(deadline).ok_or(Full)?,
+            }
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Inner {
+    fn level(&self, level: usize) -> MutexGuard<'_, Level> {
+        // A schedule is whole whenever its lock is free: nothing in it panics half-way.
+        self.levels[level].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time as the runtime's timers have it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The end of a wait.
+fn until(deadline: Option<Instant>, wait: Duration) -> Instant {
+    let until = now() + wait;
+    deadline.map_or(until, |deadline| until.min(deadline))
+}
+
+/// A call in the queue; dropping it takes the call out.
+struct Waiting {
+    place: Place,
+    ticket: Ticket,
+}
+
+impl Waiting {
+    /// How long to wait on, if the call is passed over and still has time.
+    fn extended(&self, deadline: Option<Instant>) -> Option<Instant> {
+        let Place { admission, level, flow } = &self.place;
+        let has_time = deadline.is_some_and(|deadline| now() < deadline);
+        let is_passed_over = has_time && admission.level(*level).is_unfair_to(flow);
+        is_passed_over.then(|| until(deadline, admission.wait.max(LEAST_EXTENSION)))
+    }
+}
+
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let Place { admission, level, flow } = &self.place;
+        let waiter = admission.level(*level).abandon(flow, self.ticket);
+        // Not under the lock.
+        drop(waiter);
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // A loop and no recursion: a slot that is handed to a call which has just gone comes back here.
+        let (mut freed, mut refused) = (self.0.take(), Vec::new());
+        while let Some(Place { admission, level, flow }) = freed.take().or_else(|| refused.pop()) {
+            let next = admission.level(level).leave(&flow);
+            for (flow, waiter) in next {
+                let slot = Slot(Some(Place { admission: admission.clone(), level, flow }));
+                if let Err(mut slot) = waiter.send(slot) {
+                    refused.extend(slot.0.take());
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn past_the_slots_callers_queue_and_past_the_queue_they_are_turned_away() {
-        let admission = Admission::new(2, 1, 1, Duration::from_secs(5));
-        let first = admission.enter(1, None).await.expect("room");
-        let mut second = Box::pin(admission.enter(1, None));
-        assert!((&mut second).now_or_never().is_none(), "it waits");
-        assert!(admission.enter(1, None).await.is_err(), "the queue is full");
-        assert!(admission.enter(2, None).await.is_ok(), "other depths are not affected");
-        drop(first);
-        let second = second.await.expect("its turn came");
-        assert!(admission.enter(1, None).await.is_err(), "it waits no longer than it may");
-        assert!(admission.enter(1, Some(Instant::now())).await.is_err(), "nor past its deadline");
-        drop(second);
-        assert!(admission.enter(1, None).await.is_ok(), "a caller that gave up left no trace");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_share_is_three_quarters_and_at_least_one() {
-        for (slots, share) in [(1, 1), (2, 2), (3, 3), (4, 3), (64, 48)] {
-            let shared = Admission::new(4, slots, 0, Duration::ZERO).share();
-            let mut taken = Vec::new();
-            while let Ok(slot) = shared.enter(4, None).await {
-                taken.push(slot);
-            }
-            assert_eq!(taken.len(), share, "of {slots}");
-            assert!(shared.enter(1, None).await.is_ok(), "depths do not share");
-        }
-    }
-}
+mod tests;

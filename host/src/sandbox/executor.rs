@@ -6,6 +6,7 @@ use wasmtime::component::{Component, Linker};
 
 use super::{
     Limits, LoadError, Sandbox, Script, ScriptError, ScriptResult,
+    admission::Share,
     contract::v0_1::{self, ScriptGuest},
     instance::{Speaker, Start, State},
     wasi::Wasi,
@@ -20,6 +21,8 @@ pub struct Executor {
     sandbox: Sandbox,
     guest: ScriptGuest,
     limits: Limits,
+    /// Where its runs get their slots.
+    share: Share,
     /// What calls of it are named in errors.
     name: ToolName,
 }
@@ -35,7 +38,7 @@ impl Executor {
     pub(super) fn new(sandbox: Sandbox, component: &Component, limits: Limits) -> Result<Self, LoadError> {
         let guest = sandbox.executor_linker().instantiate_pre(component).and_then(v0_1::open_executor);
         let guest = guest.map_err(|error| LoadError::Contract { world: "script-executor", cause: error.into() })?;
-        Ok(Self { sandbox, guest, limits, name: ToolName::own("executeToolCode") })
+        Ok(Self { share: sandbox.share(), sandbox, guest, limits, name: ToolName::own("executeToolCode") })
     }
 
     /// Runs a script in a fresh instance. Its tool calls go through `chain`; what it prints is emitted there line by line.
@@ -51,7 +54,9 @@ impl Executor {
             outlet: None,
             wasi: Wasi::denied(),
         };
-        let ran = self.sandbox.run(chain.depth(), &self.name, start, async |store| self.guest.run(store, script).await).await;
+        let slot = self.share.enter(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
+        let slot = slot.map_err(|_| ScriptError::Stopped(CallError::Busy))?;
+        let ran = self.sandbox.run(slot, &self.name, start, async |store| self.guest.run(store, script).await).await;
         match ran {
             Ok(Ok(value)) => self.checked(value),
             Ok(Err(failure)) => Err(ScriptError::Failed(failure)),

@@ -101,7 +101,7 @@ mod tests {
             Limits,
             engine::engine,
             instance::{self, Speaker, Start},
-            memory::MemoryBudget,
+            memory,
             wasi::{self, Wasi},
         },
         *,
@@ -165,7 +165,7 @@ mod tests {
             outlet: None,
             wasi: Wasi::denied(),
         };
-        let memory = MemoryBudget::new(1 << 30);
+        let memory = memory::budget(1 << 30);
         let mut running = Box::pin(instance::run(engine, &memory, &name, start, async |store| {
             let instance = linker.instantiate_async(&mut *store, &component).await?;
             let flood = instance.get_typed_func::<(u32,), ()>(&mut *store, what)?;

@@ -15,8 +15,8 @@ use super::{
     Grants, Limits,
     engine::YIELD_INTERVAL,
     exits,
-    imports::wasi_http::WasiHttp,
-    memory::{Limiter, MemoryBudget},
+    imports::{log::LogRate, wasi_http::WasiHttp},
+    memory::Limiter,
     outcome,
     wasi::Wasi,
 };
@@ -25,6 +25,7 @@ use crate::{
     door::{Chain, Origin},
     egress::Outlet,
     store::Database,
+    tenant::{Pool, Tenant},
 };
 
 /// What a guest's `call-context` handle stands for: the store's own call.
@@ -33,8 +34,8 @@ pub struct CallHandle;
 
 /// Who writes to the log.
 pub(super) enum Speaker {
-    /// A plugin, to the operator's log.
-    Plugin(ClientName),
+    /// A plugin, to the operator's log, as fast as it may.
+    Plugin(ClientName, Arc<LogRate>),
     /// A script, whose lines are its printed output.
     Script,
 }
@@ -43,7 +44,7 @@ impl Speaker {
     /// The plugin's name; none that a plugin could have for a script.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Plugin(client) => client.as_str(),
+            Self::Plugin(client, _) => client.as_str(),
             Self::Script => "",
         }
     }
@@ -106,14 +107,16 @@ pub(super) struct Start {
 }
 
 impl State {
-    fn new(tool: &ToolName, start: Start, memory: &Arc<MemoryBudget>) -> Self {
+    fn new(tool: &ToolName, start: Start, memory: &Pool) -> Self {
         let limits = start.limits;
+        let tenant = start.chain.as_ref().map_or(&Tenant::GATEWAY, Chain::tenant);
         let own = Instant::now() + limits.deadline;
         let deadline = start.chain.as_ref().map_or(own, |chain| own.min(chain.deadline()));
-        let wasi_http = WasiHttp::new(start.outlet.map(|outlet| outlet.session(deadline)));
+        let wasi_http = WasiHttp::new(start.outlet.map(|outlet| outlet.session(tenant, memory, deadline)));
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         Self {
+            limiter: Limiter::new(&limits, memory, tenant),
             tool: tool.clone(),
             grants: start.grants,
             database: start.database,
@@ -121,7 +124,6 @@ impl State {
             chain: start.chain,
             origin: start.origin,
             speaker: start.speaker,
-            limiter: Limiter::new(&limits, memory),
             deadline,
             host_calls_left: limits.host_calls,
             fuel_debt: 0,
@@ -142,7 +144,7 @@ impl State {
 /// Runs `body` in a fresh store. The future may be dropped at any point; the guest ends with it.
 pub(super) async fn run<T>(
     engine: &Engine,
-    memory: &Arc<MemoryBudget>,
+    memory: &Pool,
     tool: &ToolName,
     mut start: Start,
     body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,

@@ -180,7 +180,7 @@ impl ToolGuest for Plain {
         &'a self,
         store: &'a mut Store<State>,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
-        if let (Speaker::Plugin(plugin), false) = (&store.data().speaker, self.left_out.is_empty()) {
+        if let (Speaker::Plugin(plugin, _), false) = (&store.data().speaker, self.left_out.is_empty()) {
             warn!(%plugin, left_out = listed(&self.left_out), "not all that the component exports is a tool");
         }
         Box::pin(async { Ok(Ok(self.definitions())) })

@@ -12,10 +12,10 @@ use wasmtime::component::{Component, Linker};
 
 use super::{
     Access, Directory, Grants, Lender, Limits, LoadError, OffLimits, Sandbox,
-    admission::Admission,
+    admission::Share,
     circuit::Circuit,
     contract::{self, ToolGuest},
-    imports,
+    imports::{self, log::LogRate},
     instance::{Speaker, Start, State},
     schemas::Schemas,
     section,
@@ -26,6 +26,7 @@ use crate::{
     door::{Admitted, Origin},
     egress::Outlet,
     store::Database,
+    tenant::Tenant,
 };
 
 /// What a plugin may spend on describing itself, which it does with everything denied.
@@ -44,8 +45,10 @@ pub struct Plugin {
     guest: Box<dyn ToolGuest>,
     schemas: Schemas,
     circuit: Circuit,
-    /// How much of the pool its calls may have.
-    share: Admission,
+    /// Where its calls get their slots.
+    share: Share,
+    /// How fast they may write to the log.
+    log: Arc<LogRate>,
     limits: Limits,
     grants: Arc<Grants>,
     database: Option<Database>,
@@ -92,6 +95,7 @@ impl Plugin {
         Ok(Self {
             circuit: Circuit::new(client.clone(), &limits),
             share: sandbox.share(),
+            log: Arc::default(),
             sandbox,
             client,
             guest,
@@ -142,14 +146,15 @@ impl Plugin {
         let start = Start {
             chain: None,
             origin: Origin::Plugin(Arc::default()),
-            speaker: Speaker::Plugin(self.client.clone()),
+            speaker: Speaker::Plugin(self.client.clone(), self.log.clone()),
             limits: DESCRIBE,
             grants: Arc::default(),
             database: None,
             outlet: None,
             wasi: Wasi::denied(),
         };
-        let described = self.sandbox.run(1, &name, start, async |store| self.guest.describe(store).await).await;
+        let slot = self.share.enter(&Tenant::GATEWAY, 1, None).await.map_err(|_| LoadError::Describe(CallError::Busy))?;
+        let described = self.sandbox.run(slot, &name, start, async |store| self.guest.describe(store).await).await;
         described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
     }
 
@@ -166,21 +171,21 @@ impl Plugin {
         let tool = call.tool().clone();
         let name = &tool.name;
         let arguments = call.arguments().as_str();
-        let depth = call.chain().depth();
-        let _room = self.share.enter(depth, Some(call.chain().deadline())).await.map_err(|_| CallError::Busy)?;
+        let chain = call.chain();
+        let slot = self.share.enter(chain.tenant(), chain.depth(), Some(chain.deadline())).await.map_err(|_| CallError::Busy)?;
         let start = Start {
-            chain: Some(call.chain().clone()),
+            chain: Some(chain.clone()),
             origin: self.origin.clone(),
-            speaker: Speaker::Plugin(self.client.clone()),
+            speaker: Speaker::Plugin(self.client.clone(), self.log.clone()),
             limits: self.limits,
             grants: self.grants.clone(),
             database: self.database.clone(),
             outlet: self.outlet.clone(),
-            wasi: Wasi::granted(&self.client, &self.grants, &self.mounts)
+            wasi: Wasi::granted(&self.client, chain.tenant(), &self.grants, &self.mounts, self.sandbox.memory())
                 .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
         };
         let answered =
-            self.sandbox.run(depth, name, start, async |store| self.guest.invoke(store, &tool.original, arguments).await).await?;
+            self.sandbox.run(slot, name, start, async |store| self.guest.invoke(store, &tool.original, arguments).await).await?;
         let mut output = answered.map_err(|mut error| {
             self.grants.scrubber.error(&mut error);
             CallError::Tool(error)

@@ -8,6 +8,7 @@ mod descriptors;
 mod directory;
 mod files;
 mod inside;
+mod listing;
 mod measure;
 mod mount;
 mod random;
@@ -23,7 +24,10 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 pub(super) use self::files::NoScratch;
 use self::{files::Files, mount::Mount, scratch::Base};
 use super::{Access, Grants, instance::State};
-use crate::catalog::{Cause, ClientName};
+use crate::{
+    catalog::{Cause, ClientName},
+    tenant::{Pool, Tenant},
+};
 
 /// Links all of WASI, with the host's own files, clocks and randomness.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -68,15 +72,21 @@ pub(super) struct Wasi {
 impl Wasi {
     /// Nothing at all; what is written to standard output is gone.
     pub(super) fn denied() -> Self {
-        Self::new(&mut WasiCtxBuilder::new(), Files::default(), false, false)
+        Self::new(&mut WasiCtxBuilder::new(), Files::new(Tenant::GATEWAY, Pool::new(0, 1)), false, false)
     }
 
-    /// What `grants` lend to a call of `client`. A granted directory that is not there any more is the error.
-    pub(super) fn granted(client: &ClientName, grants: &Grants, mounts: &Mounts) -> Result<Self, Cause> {
+    /// What `grants` lend to a call of `client` for `tenant`, whose listings take up `memory`. A granted directory that is not there any more is the error.
+    pub(super) fn granted(
+        client: &ClientName,
+        tenant: &Tenant,
+        grants: &Grants,
+        mounts: &Mounts,
+        memory: &Pool,
+    ) -> Result<Self, Cause> {
         let mut context = WasiCtxBuilder::new();
         let output = || stdio::Output::new(client, &grants.scrubber);
         context.stdout(output()).stderr(output());
-        let mut files = Files::default();
+        let mut files = Files::new(tenant.clone(), memory.clone());
         for (directory, mount) in grants.directories.iter().zip(&mounts.directories) {
             let access = if mount.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             context.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;

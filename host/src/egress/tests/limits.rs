@@ -163,7 +163,7 @@ async fn requests_of_the_whole_process_are_counted_too() {
     let egress = Egress::assemble(&names, 1).unwrap();
     let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
     let outlet = egress.outlet("plugin", policy, Credentials::default());
-    let open = || outlet.session(Instant::now() + LONG);
+    let open = || outlet.session(&Tenant::ANONYMOUS, &memory(), Instant::now() + LONG);
     let waiting = tokio::spawn(open().send(get(&url(&server, "/"))));
     while server.requests().is_empty() {
         tokio::task::yield_now().await;
@@ -181,15 +181,49 @@ async fn no_caller_takes_all_places() {
         egress.outlet("plugin", policy, Credentials::default())
     };
     let (greedy, other) = (outlet(), outlet());
-    let send = |outlet: &Outlet| outlet.session(Instant::now() + LONG).send(get(&url(&server, "/")));
-    let waiting: Vec<_> = (0..MAX_OF_CALLER).map(|_| AbortOnDropHandle::new(tokio::spawn(send(&greedy)))).collect();
-    while server.requests().len() < MAX_OF_CALLER {
-        tokio::task::yield_now().await;
+    let tenant = |number: u8| Tenant::of_key([number; 32], number.to_string());
+    let send = |outlet: &Outlet, number: u8| {
+        outlet.session(&tenant(number), &memory(), Instant::now() + LONG).send(get(&url(&server, "/")))
+    };
+    let mut waiting = Vec::new();
+    // What one tenant gets of a caller's places, and what is left for the others.
+    for (number, count) in [(1, 48), (2, 12), (3, 3), (4, 1)] {
+        let before = server.requests().len();
+        waiting.extend((0..count).map(|_| AbortOnDropHandle::new(tokio::spawn(send(&greedy, number)))));
+        while server.requests().len() < before + count {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(kind_of(send(&greedy, number).await), (ErrorKind::Unavailable, false), "tenant {number}");
     }
-    assert_eq!(kind_of(send(&greedy).await), (ErrorKind::Unavailable, false));
-    let welcome = AbortOnDropHandle::new(tokio::spawn(send(&other)));
+    assert_eq!(waiting.len(), MAX_OF_CALLER);
+    assert_eq!(kind_of(send(&greedy, 5).await), (ErrorKind::Unavailable, false));
+    let welcome = AbortOnDropHandle::new(tokio::spawn(send(&other, 5)));
     while server.requests().len() == MAX_OF_CALLER {
         tokio::task::yield_now().await;
     }
     assert!(!welcome.is_finished() && waiting.iter().all(|task| !task.is_finished()));
+}
+
+#[tokio::test]
+async fn bodies_count_against_the_memory_that_is_lent_until_they_are_dropped() {
+    let server = Server::start(|path| match path {
+        "/announced" => ok(&"x".repeat(1_000)),
+        _ => Answer::Says(chunked(&["x"; 1_000])),
+    })
+    .await;
+    let egress = Egress::with_resolver(Names::new(&[("x.example.com", LOCAL)])).unwrap();
+    let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
+    let outlet = egress.outlet("plugin", policy, Credentials::default());
+    for path in ["/announced", "/chunked"] {
+        let memory = Pool::new(2_500, usize::MAX);
+        let session = outlet.session(&Tenant::ANONYMOUS, &memory, Instant::now() + LONG);
+        let mut unread = Vec::new();
+        for _ in 0..2 {
+            unread.push(session.send(get(&url(&server, path))).await.expect("there is memory"));
+        }
+        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::Unavailable, true), "{path}");
+        assert!(memory.take(&Tenant::ANONYMOUS, 501).is_none() && memory.take(&Tenant::ANONYMOUS, 500).is_some(), "{path}");
+        unread.pop();
+        session.send(get(&url(&server, path))).await.expect("there is memory again");
+    }
 }

@@ -1,11 +1,18 @@
-//! Diagnostics: fire and forget, bounded in number and length. For a script it is what `print` writes to.
+//! Diagnostics: fire and forget, bounded in number and length, and for many calls together in speed. For a script it is what `print`
+//! writes to.
 
-use tracing::{debug, error, info, trace, warn};
+mod rate;
 
+use tracing::{debug, enabled, error, info, trace, warn};
+
+pub(in crate::sandbox) use self::rate::LogRate;
+use self::rate::Verdict;
 use super::{BASE_FUEL, Store, burn};
 use crate::{
     catalog::Content,
+    door::Chain,
     sandbox::instance::{Speaker, State},
+    tenant::Tenant,
 };
 
 /// How much a line matters.
@@ -16,6 +23,19 @@ pub(in crate::sandbox) enum Level {
     Info,
     Warn,
     Error,
+}
+
+impl Level {
+    /// Whether the operator's log takes lines of this level at all.
+    fn is_logged(self) -> bool {
+        match self {
+            Self::Trace => enabled!(tracing::Level::TRACE),
+            Self::Debug => enabled!(tracing::Level::DEBUG),
+            Self::Info => enabled!(tracing::Level::INFO),
+            Self::Warn => enabled!(tracing::Level::WARN),
+            Self::Error => enabled!(tracing::Level::ERROR),
+        }
+    }
 }
 
 /// Writes one line.
@@ -49,9 +69,21 @@ impl State {
                     chain.emit(Content::Text { text: line });
                 }
             }
-            Speaker::Plugin(plugin) => {
+            Speaker::Plugin(plugin, rate) => {
+                if !level.is_logged() {
+                    return;
+                }
                 let line = printable(&line);
                 let fields = printable(&self.grants.scrubber.text(&joined(fields, self.limits.log_line_bytes)));
+                let tenant = self.chain.as_ref().map_or(&Tenant::GATEWAY, Chain::tenant);
+                match rate.take(tenant, line.len() + fields.len()) {
+                    Verdict::Write => {}
+                    Verdict::Drop => return,
+                    Verdict::DropAndSay => {
+                        warn!(%plugin, caller = %tenant, "plugin log lines are dropped: its calls write more than they may");
+                        return;
+                    }
+                }
                 match level {
                     Level::Trace => trace!(%plugin, line, fields, "plugin log"),
                     Level::Debug => debug!(%plugin, line, fields, "plugin log"),

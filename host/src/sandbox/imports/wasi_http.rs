@@ -26,6 +26,7 @@ use super::http::{SEND_FUEL, request_bytes, response_bytes};
 use crate::{
     egress::{self, ErrorKind, Place, Redirects, Request, Session},
     sandbox::instance::State,
+    tenant::Held,
 };
 
 /// Bytes of one set of headers that a guest builds, as they are held in memory.
@@ -152,13 +153,26 @@ fn timeout(options: RequestOptions) -> Option<Duration> {
     options.first_byte_timeout.map(|first_byte| first_byte.saturating_add(options.connect_timeout.unwrap_or_default()))
 }
 
+/// A body that the guest has not read to its end. It counts as memory for as long as any of it is there.
+struct Unread {
+    body: Vec<u8>,
+    _memory: Held,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
 /// The place among the requests of the call is given back when the guest is done with the body.
 fn into_http(response: egress::Response, place: Place) -> Result<http::Response<WasiBody>, HttpError> {
     let mut built = http::Response::builder().status(response.status);
     for (name, value) in response.headers {
         built = built.header(name, value);
     }
-    let body = Full::new(Bytes::from(response.body)).map_frame(move |frame| {
+    let unread = Unread { body: response.body, _memory: response.memory };
+    let body = Full::new(Bytes::from_owner(unread)).map_frame(move |frame| {
         let _held = &place;
         frame
     });

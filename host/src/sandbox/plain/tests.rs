@@ -17,8 +17,7 @@ use crate::{
     sandbox::{
         Limits, engine,
         instance::{self, Speaker, Start, State},
-        memory::MemoryBudget,
-        plugin,
+        memory, plugin,
         wasi::Wasi,
     },
 };
@@ -111,7 +110,7 @@ async fn run<T>(limits: Limits, body: impl AsyncFnOnce(&mut Store<State>) -> was
         outlet: None,
         wasi: Wasi::denied(),
     };
-    instance::run(&ENGINE, &MemoryBudget::new(1 << 30), &ToolName::own("plain"), start, body).await
+    instance::run(&ENGINE, &memory::budget(1 << 30), &ToolName::own("plain"), start, body).await
 }
 
 /// Calls a function within limits. What it fails with is a tool's error.

@@ -1,36 +1,33 @@
 //! Descriptors that guests hold of the process, all calls together: it has a limit on them, and needs some for itself, for
 //! connections, databases and child processes.
 
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::LazyLock;
 
 use rustix::process::{Resource, getrlimit};
 
+use crate::tenant::{Held, Pool, Tenant};
+
 /// Where the system tells no limit.
 const UNLIMITED: u64 = 1 << 20;
-
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// Divides the places among tenants: one alone gets three quarters.
+const TENANT_WEIGHT: usize = 3;
 
 /// Half of what the process may have.
-static MOST: LazyLock<u64> = LazyLock::new(|| getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED) / 2);
+static PLACES: LazyLock<Pool> = LazyLock::new(|| {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED) / 2;
+    Pool::new(usize::try_from(most).unwrap_or(usize::MAX), TENANT_WEIGHT)
+});
 
 /// The right to hold one descriptor, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Place(());
-
-impl Place {
-    /// Takes one; none if guests hold all that they may.
-    pub(super) fn take() -> Option<Self> {
-        let take = |taken: u64| (taken < *MOST).then_some(taken + 1);
-        TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self(()))
-    }
+pub(super) struct Place {
+    _held: Held,
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        TAKEN.fetch_sub(1, Ordering::Relaxed);
+impl Place {
+    /// Takes one; `None` if guests, or those of this tenant, hold all that they may.
+    pub(super) fn take(tenant: &Tenant) -> Option<Self> {
+        PLACES.take(tenant, 1).map(|held| Self { _held: held })
     }
 }
 
@@ -39,11 +36,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guests_get_half_of_the_descriptors_and_what_they_give_back() {
-        let mut places: Vec<_> = std::iter::from_fn(Place::take).collect();
-        assert!(places.len() as u64 <= *MOST && !places.is_empty());
-        assert!(Place::take().is_none());
-        places.pop();
-        assert!(Place::take().is_some());
+    fn a_tenant_gets_some_of_the_descriptors_and_leaves_some_to_others() {
+        let take_all = |number: u8| {
+            let tenant = Tenant::of_key([number; 32], number.to_string());
+            std::iter::from_fn(|| Place::take(&tenant)).collect::<Vec<_>>()
+        };
+        let mut greedy = take_all(1);
+        let other = take_all(2);
+        assert!(greedy.len() > other.len() && !other.is_empty(), "{} and {}", greedy.len(), other.len());
+        greedy.clear();
+        assert!(!take_all(1).is_empty(), "what was given back is there again");
     }
 }

@@ -7,9 +7,7 @@ use wasmtime_wasi::{
     filesystem::{Descriptor, Dir, File},
     p2::{
         FsResult,
-        bindings::filesystem::types::{
-            DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorCode, OpenFlags, PathFlags,
-        },
+        bindings::filesystem::types::{DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, OpenFlags, PathFlags},
     },
 };
 
@@ -134,9 +132,4 @@ pub(super) fn set_size(turn: &Turn, file: &File, size: u64) -> FsResult<()> {
 pub(super) fn write(turn: &Turn, file: &File, bytes: &[u8], offset: u64) -> FsResult<u64> {
     let end = offset.saturating_add(bytes.len() as u64);
     turn.resize(&file.file, |_| end, || Ok(file.file.write_at(bytes, offset)? as u64))
-}
-
-/// What is in a directory.
-pub(super) fn list(directory: &Dir) -> FsResult<Vec<DirectoryEntry>> {
-    Inside::new(directory)?.list()
 }

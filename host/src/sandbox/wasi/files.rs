@@ -34,19 +34,22 @@ use wasmtime_wasi::{
 use super::{
     Wasi,
     descriptors::Place,
-    directory,
+    directory, inside, listing,
     mount::{Held, Mount, OverQuota},
     scratch::Base,
     streams::{Reader, Writer},
 };
-use crate::sandbox::{Quota, instance::State};
+use crate::{
+    sandbox::{Quota, instance::State},
+    tenant::{Held as HeldMemory, Pool, Tenant},
+};
 
 /// Files, directories and streams of files that one call may have open: each takes a descriptor of the process, or buffers.
 pub(super) const MAX_OPEN: usize = 128;
 /// Host memory for the listings that one call has open.
 pub(super) const MAX_LISTED_BYTES: usize = 16 << 20;
 /// What the host needs for an entry of a listing besides its name.
-const ENTRY_BYTES: usize = 64;
+pub(super) const ENTRY_BYTES: usize = 64;
 /// What a call to a file system costs beside the exit to the host, in fuel: it takes a trip to another thread, about ten times
 /// as long as the exit.
 pub(super) const FUEL: u64 = 9_000;
@@ -55,8 +58,11 @@ pub(super) const FUEL: u64 = 9_000;
 pub(super) type Token = Arc<(Arc<()>, Place)>;
 
 /// What one call has of files.
-#[derive(Default)]
 pub(super) struct Files {
+    /// Who its descriptors and listings are accounted to.
+    tenant: Tenant,
+    /// What listings take up.
+    memory: Pool,
     /// The mounts of the directories that wasmtime-wasi opened for the guest, in their order; none for one that may only be
     /// read.
     mounts: Vec<Option<Arc<Mount>>>,
@@ -69,9 +75,7 @@ pub(super) struct Files {
     late_debt: Arc<AtomicU64>,
 }
 
-#[derive(Default)]
 enum Scratch {
-    #[default]
     Denied,
     Granted(Arc<Base>, Quota),
     /// Made when the guest first asked which directories it has.
@@ -91,6 +95,7 @@ struct Opened {
 struct Listing {
     entries: vec::IntoIter<DirectoryEntry>,
     bytes: usize,
+    _memory: HeldMemory,
     _token: Token,
 }
 
@@ -100,6 +105,20 @@ struct Listing {
 pub(in crate::sandbox) struct NoScratch(#[source] std::io::Error);
 
 impl Files {
+    /// No files at all.
+    pub(super) fn new(tenant: Tenant, memory: Pool) -> Self {
+        Self {
+            tenant,
+            memory,
+            mounts: Vec::new(),
+            scratch: Scratch::Denied,
+            open: HashMap::new(),
+            tokens: Arc::default(),
+            listed_bytes: 0,
+            late_debt: Arc::default(),
+        }
+    }
+
     /// The next directory that wasmtime-wasi opens belongs to `mount`, or may only be read.
     pub(super) fn add(&mut self, mount: Option<Arc<Mount>>) {
         self.mounts.push(mount);
@@ -114,7 +133,7 @@ impl Files {
         if Arc::strong_count(&self.tokens) > MAX_OPEN {
             return Err(ErrorCode::InsufficientMemory.into());
         }
-        let place = Place::take().ok_or(ErrorCode::InsufficientMemory)?;
+        let place = Place::take(&self.tenant).ok_or(ErrorCode::InsufficientMemory)?;
         Ok(Arc::new((self.tokens.clone(), place)))
     }
 
@@ -330,13 +349,17 @@ impl HostDescriptor for View<'_> {
     async fn read_directory(&mut self, descriptor: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {
         let (directory, _) = self.directory(&descriptor)?;
         let token = self.files.token()?;
-        let entries = spawn_blocking(move || directory::list(&directory)).await?;
-        let bytes = entries.iter().map(|entry| ENTRY_BYTES + entry.name.len()).sum();
-        self.charge(bytes);
-        if self.files.listed_bytes.saturating_add(bytes) > MAX_LISTED_BYTES {
-            return Err(ErrorCode::InsufficientMemory.into());
-        }
-        let listing = self.wasi.table.push(Listing { entries: entries.into_iter(), bytes, _token: token })?;
+        let room = MAX_LISTED_BYTES.saturating_sub(self.files.listed_bytes);
+        let listed = spawn_blocking(move || listing::read(&directory, room)).await;
+        self.charge(match &listed {
+            Ok((_, bytes)) => *bytes,
+            // It was read up to there.
+            Err(error) if inside::is(error, ErrorCode::InsufficientMemory) => room,
+            Err(_) => 0,
+        });
+        let (entries, bytes) = listed?;
+        let memory = self.files.memory.take(&self.files.tenant, bytes).ok_or(ErrorCode::InsufficientMemory)?;
+        let listing = self.wasi.table.push(Listing { entries: entries.into_iter(), bytes, _memory: memory, _token: token })?;
         self.files.listed_bytes += bytes;
         // Only this interface takes such resources, and it knows what they are.
         Ok(Resource::new_own(listing.rep()))

@@ -10,9 +10,7 @@ use wasmtime_wasi::{
     filesystem::{Descriptor, Dir, File, WasiFilesystemCtx, WasiFilesystemCtxView},
     p2::{
         DynOutputStream, FsError, FsResult,
-        bindings::filesystem::types::{
-            DescriptorFlags, DescriptorStat, DirectoryEntry, ErrorCode, HostDescriptor as _, OpenFlags, PathFlags,
-        },
+        bindings::filesystem::types::{DescriptorFlags, DescriptorStat, ErrorCode, HostDescriptor as _, OpenFlags, PathFlags},
     },
 };
 
@@ -87,17 +85,6 @@ impl Inside {
         self.call(async |view, directory| {
             view.rename_at(directory, path.to_owned(), Resource::new_borrow(to), new_path.to_owned()).await
         })
-    }
-
-    /// What is in the directory, sorted by name. Names that are not UTF-8 are left out: a guest has no way to say them.
-    pub(super) fn list(&mut self) -> FsResult<Vec<DirectoryEntry>> {
-        let entries = self.call(async |view, directory| view.read_directory(directory).await)?;
-        let entries = self.table.delete(entries)?.into_iter();
-        let mut named: Vec<_> = entries
-            .filter(|entry| !matches!(entry, Err(error) if is(error, ErrorCode::IllegalByteSequence) || is(error, ErrorCode::NoEntry)))
-            .collect::<FsResult<_>>()?;
-        named.sort_by(|one: &DirectoryEntry, other| one.name.cmp(&other.name));
-        Ok(named)
     }
 }
 

@@ -30,6 +30,7 @@ use super::{Mounts, Wasi, files::View, measure::Amount, mount::Mount};
 use crate::{
     catalog::ClientName,
     sandbox::{Access, Directory, Grants, Quota},
+    tenant::{Pool, Tenant},
 };
 
 const ROOM: Quota = Quota { bytes: 1 << 20, files: 100 };
@@ -39,6 +40,8 @@ struct Host {
     all: TempDir,
     grants: Grants,
     mounts: Mounts,
+    /// What listings may take up.
+    memory: Pool,
 }
 
 impl Host {
@@ -58,7 +61,7 @@ impl Host {
         };
         let grants = Grants { directories: directories.iter().map(grant).collect(), scratch, ..Grants::default() };
         let mounts = Mounts::new(&grants).expect("they can be made");
-        Self { all, grants, mounts }
+        Self { all, grants, mounts, memory: Pool::new(1 << 30, 1) }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -78,7 +81,8 @@ impl Host {
 
     fn call(&self) -> Call {
         let client = ClientName::parse("test").expect("a name");
-        let wasi = Wasi::granted(&client, &self.grants, &self.mounts).expect("the directories are there");
+        let wasi = Wasi::granted(&client, &Tenant::ANONYMOUS, &self.grants, &self.mounts, &self.memory)
+            .expect("the directories are there");
         let mut call = Call { wasi, table: ResourceTable::new(), fuel_debt: 0, directories: Vec::new() };
         let directories = call.view().get_directories().expect("directories");
         call.directories = directories.into_iter().map(|(directory, name)| (name, directory.rep())).collect();

@@ -21,8 +21,7 @@ use crate::{
         Limits,
         engine::engine,
         instance::{self, Speaker, Start, State},
-        memory::MemoryBudget,
-        plugin,
+        memory, plugin,
         wasi::Wasi,
     },
     secret::Secret,
@@ -80,20 +79,32 @@ pub(in crate::sandbox) async fn run<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&Engine, &mut Store<State>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
+    run_with(1 << 30, outlet, limits, body).await
+}
+
+/// The same where the process has so much memory for guests.
+pub(in crate::sandbox) async fn run_with<T>(
+    memory_bytes: usize,
+    outlet: Option<Outlet>,
+    limits: Limits,
+    body: impl AsyncFnOnce(&Engine, &mut Store<State>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
     let engine = engine(1).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
     let start = Start {
         chain: None,
         origin: Origin::Plugin(Arc::default()),
-        speaker: Speaker::Plugin(client.clone()),
+        speaker: Speaker::Plugin(client.clone(), Arc::default()),
         limits,
         grants: Arc::default(),
         database: None,
         outlet,
         wasi: Wasi::denied(),
     };
-    let memory = MemoryBudget::new(1 << 30);
-    instance::run(&engine, &memory, &ToolName::new(&client, "call"), start, async |store| body(&engine, store).await).await
+    instance::run(&engine, &memory::budget(memory_bytes), &ToolName::new(&client, "call"), start, async |store| {
+        body(&engine, store).await
+    })
+    .await
 }
 
 /// What may be sent to `server` as `x.example.com`, with the credential `token` for everything below `/for/`.

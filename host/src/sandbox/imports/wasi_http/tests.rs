@@ -1,7 +1,7 @@
 //! What a guest does with its handles, done to the same functions that are linked for it.
 
 use wasmtime::{
-    Store,
+    ResourceLimiter as _, Store,
     component::{Component, Resource},
 };
 use wasmtime_wasi::p2::{DynOutputStream, InputStream as _, Pollable as _};
@@ -25,7 +25,7 @@ use crate::{
     },
     sandbox::{
         Limits,
-        imports::http::tests::{outlet, run},
+        imports::http::tests::{outlet, run, run_with},
         plugin,
     },
 };
@@ -207,6 +207,34 @@ async fn responses_that_nobody_reads_hold_their_places() {
         assert!(matches!(error, ErrorCode::ConnectionLimitReached), "{error:?}");
         store.data_mut().table.delete(unread.pop().expect("two of them"))?;
         exchange(store, &server, "/", &[], &[]).await?.expect("there is room again");
+        Ok(())
+    })
+    .await
+    .expect("it returns");
+}
+
+#[tokio::test]
+async fn responses_that_nobody_reads_take_memory_of_the_process() {
+    let server = Server::start(|_| ok(&"x".repeat(1_000))).await;
+    run_with(3_500, Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
+        let mut unread = Vec::new();
+        for _ in 0..3 {
+            let response = start(store, &server, "/", &[], &[]).await?;
+            unread.push(head(store, &response).await?.expect("there is memory"));
+        }
+        let error = exchange(store, &server, "/", &[], &[]).await?.expect_err("there is none");
+        assert!(matches!(error, ErrorCode::ConnectionLimitReached), "{error:?}");
+        let memory_is_short = |store: Guest<'_>| !store.data_mut().limiter.memory_growing(0, 600, None).expect("answers");
+        assert!(memory_is_short(store), "it is the memory that guests grow into");
+        // Of one the first byte is read. The rest is still there, and still counts.
+        let mut http = store.data_mut().http();
+        let body = http.consume(Resource::new_borrow(unread[0].rep()))?.expect("once");
+        let mut body = http.table.delete(body)?.take_stream().expect("once");
+        body.ready().await;
+        assert_eq!(body.read(1).expect("a byte").len(), 1);
+        assert!(memory_is_short(store));
+        drop(body);
+        exchange(store, &server, "/", &[], &[]).await?.expect("there is memory again");
         Ok(())
     })
     .await

@@ -46,6 +46,25 @@ async fn listings_take_so_much_memory_and_no_more() {
 }
 
 #[tokio::test]
+async fn listings_take_memory_of_the_process_until_they_are_closed() {
+    let mut host = Host::new(ROOM);
+    for name in ["a", "b"] {
+        std::fs::write(host.path("docs").join(name), "").expect("a file");
+    }
+    // Half of it is one tenant's most: two listings of two entries, 65 bytes each.
+    host.memory = Pool::new(2 * 2 * 130, 1);
+    let mut call = host.call();
+    let listings = [call.list().await.expect("there is room"), call.list().await.expect("there is room")];
+    assert_eq!(call.list().await.err(), Some(ErrorCode::InsufficientMemory));
+    let mut other = host.call();
+    assert_eq!(other.list().await.err(), Some(ErrorCode::InsufficientMemory), "another call of the same tenant");
+    for listing in listings {
+        HostDirectoryEntryStream::drop(&mut call.view(), listing).expect("it is open");
+    }
+    assert_eq!(other.names().await, ["a", "b"]);
+}
+
+#[tokio::test]
 async fn a_listing_is_sorted_and_leaves_out_what_no_guest_can_say() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
     let host = Host::new(ROOM);

@@ -45,7 +45,8 @@ async fn every_call_has_a_new_directory_with_a_quota_and_it_goes_with_the_call()
 async fn it_is_made_once_and_only_for_a_guest_that_asks_for_its_directories() {
     let host = host();
     let client = ClientName::parse("test").expect("a name");
-    let wasi = Wasi::granted(&client, &host.grants, &host.mounts).expect("the directories are there");
+    let wasi =
+        Wasi::granted(&client, &Tenant::ANONYMOUS, &host.grants, &host.mounts, &host.memory).expect("the directories are there");
     assert!(places(&host).is_empty());
     drop(wasi);
     let mut call = host.call();

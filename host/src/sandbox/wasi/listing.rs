@@ -1,0 +1,113 @@
+//! Listings of directories: read to the end, or until there is no more room for what was read. A directory may hold more than any
+//! host has memory for, and it is not the guest's that it does.
+
+use std::ffi::CStr;
+
+use rustix::fs::{AtFlags, Dir as Entries, FileType, Mode, OFlags, openat, statat};
+use wasmtime_wasi::{
+    filesystem::Dir,
+    p2::{
+        FsResult,
+        bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode},
+    },
+};
+
+use super::files::ENTRY_BYTES;
+
+/// Reads what is in a directory, sorted by name, and how many bytes that takes, at most `room`. Fails where it takes more, without
+/// reading the rest. Names that are not UTF-8 are left out, though they count: a guest has no way to say them.
+///
+/// It runs on a thread that may block.
+pub(super) fn read(directory: &Dir, room: usize) -> FsResult<(Vec<DirectoryEntry>, usize)> {
+    // A descriptor of its own: those that are copies of another share its position.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own = openat(&*directory.dir, ".", flags, Mode::empty()).map_err(std::io::Error::from)?;
+    let entries = Entries::new(own).map_err(std::io::Error::from)?;
+    let told = |entry: rustix::fs::DirEntry| {
+        let file_type = match entry.file_type() {
+            // Some file systems do not tell it with the name.
+            FileType::Unknown => looked_up(directory, entry.file_name()),
+            file_type => file_type,
+        };
+        (entry.file_name().to_owned(), file_type)
+    };
+    collect(entries.map(|entry| entry.map(told)), room)
+}
+
+fn looked_up(directory: &Dir, name: &CStr) -> FileType {
+    let stat = statat(&*directory.dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+}
+
+fn collect<N: AsRef<CStr>>(
+    entries: impl Iterator<Item = rustix::io::Result<(N, FileType)>>,
+    room: usize,
+) -> FsResult<(Vec<DirectoryEntry>, usize)> {
+    let (mut named, mut bytes) = (Vec::new(), 0_usize);
+    for entry in entries {
+        let (name, file_type) = entry.map_err(std::io::Error::from)?;
+        let name = name.as_ref();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        bytes = bytes.saturating_add(ENTRY_BYTES + name.count_bytes());
+        if bytes > room {
+            return Err(ErrorCode::InsufficientMemory.into());
+        }
+        if let Ok(name) = name.to_str() {
+            named.push(DirectoryEntry { type_: type_of(file_type), name: name.to_owned() });
+        }
+    }
+    named.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok((named, bytes))
+}
+
+fn type_of(file_type: FileType) -> DescriptorType {
+    match file_type {
+        FileType::RegularFile => DescriptorType::RegularFile,
+        FileType::Directory => DescriptorType::Directory,
+        FileType::Symlink => DescriptorType::SymbolicLink,
+        FileType::Fifo => DescriptorType::Fifo,
+        FileType::Socket => DescriptorType::Socket,
+        FileType::CharacterDevice => DescriptorType::CharacterDevice,
+        FileType::BlockDevice => DescriptorType::BlockDevice,
+        FileType::Unknown => DescriptorType::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::{super::inside::is, *};
+
+    #[test]
+    fn a_directory_without_an_end_is_read_until_its_bound() {
+        let mut read = 0_usize;
+        let endless = std::iter::from_fn(|| {
+            read += 1;
+            Some(Ok((CString::new(format!("{read:0>36}")).expect("no zero in it"), FileType::RegularFile)))
+        });
+        let error = collect(endless, 100_000).expect_err("there is no room for all of it");
+        assert!(is(&error, ErrorCode::InsufficientMemory));
+        assert_eq!(read, 1_001, "100 bytes each, and the first beyond");
+    }
+
+    #[test]
+    fn names_that_cannot_be_said_are_left_out_and_count() {
+        let entries = || {
+            [&b"."[..], b"..", b"b", b"\xff", b"a"].map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
+        };
+        let (named, bytes) = collect(entries().into_iter(), 3 * 65).expect("at the edge");
+        assert_eq!(named.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(bytes, 3 * 65);
+        assert!(collect(entries().into_iter(), 3 * 65 - 1).is_err());
+    }
+
+    #[test]
+    fn an_error_on_the_way_is_the_end() {
+        let entries = [Ok((CString::default(), FileType::Directory)), Err(rustix::io::Errno::IO)];
+        let error = collect(entries.into_iter(), 1 << 20).expect_err("it breaks off");
+        assert!(is(&error, ErrorCode::Io));
+    }
+}
