@@ -5,6 +5,9 @@
 //! it can be a check. Times are of this machine and this minute, which is why the neighbour is measured alone first, in the
 //! same process.
 //!
+//! The last two rows are crowds: of all guests, and of slow scripts, both of one tenant. Beside the scripts, the neighbour is another
+//! tenant that runs scripts as well.
+//!
 //! A guest is called again until enough was seen of the neighbour. One that crashes, or has to be stopped, is called five
 //! times: then its circuit opens.
 
@@ -20,19 +23,24 @@ use std::{
 
 use airlock::{
     catalog::{CallError, ClientName},
-    door::{Admitted, Caller, Origin},
+    door::{Admitted, Budget, Caller, Origin},
     sandbox::{Compiling, Grants, Lender, Limits, Sandbox, Settings},
 };
 use airlock_tests::{
-    Client, Embedded, Setup, binary, guests,
+    BUDGET, Client, Embedded, Setup, binary, guests,
     misdeeds::{self, Misdeed, Unloadable, slow, unloadable},
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, task::JoinHandle};
 
-/// Hostile calls at once in the last row.
+/// Hostile calls at once in the row that has all of them.
 const CROWD: usize = 200;
+/// Slow scripts at once, all of one tenant.
+const SCRIPTS: usize = 64;
+/// A script that computes until it is stopped.
+const SLOW_SCRIPT: &str = r#"{"code":"def f():\n    for i in range(1000000000):\n        pass\nf()"}"#;
+const QUICK_SCRIPT: &str = r#"{"code":"result = 6 * 7"}"#;
 /// What a call ends with whose plugin has failed too often.
 const CIRCUIT_OPEN: &str = "circuit_open";
 const FAILURES_TO_OPEN: usize = 5;
@@ -62,13 +70,15 @@ struct Effort {
     beside: usize,
     /// But no longer than this.
     at_most: Duration,
-    /// Hostile calls at once in the last row.
+    /// Hostile calls at once in the row that has all of them.
     crowd: usize,
+    /// Slow scripts at once.
+    scripts: usize,
 }
 
 impl Effort {
-    const FULL: Self = Self { alone: 5_000, beside: 500, at_most: Duration::from_secs(2), crowd: CROWD };
-    const LITTLE: Self = Self { alone: 20, beside: 1, at_most: Duration::ZERO, crowd: 8 };
+    const FULL: Self = Self { alone: 5_000, beside: 500, at_most: Duration::from_secs(2), crowd: CROWD, scripts: SCRIPTS };
+    const LITTLE: Self = Self { alone: 20, beside: 1, at_most: Duration::ZERO, crowd: 8, scripts: 8 };
 }
 
 /// One line of the table.
@@ -128,6 +138,7 @@ async fn report(effort: Effort) -> Report {
     neighbour.answers(effort.beside, Duration::from_mins(1)).await;
     neighbour.take();
     rows.push(crowd(&gateway, &neighbour, effort.crowd).await);
+    rows.push(scripts(&gateway, effort.scripts).await);
     is_empty &= end(gateway, neighbour).await;
     let refusals = refusals().await;
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -137,7 +148,10 @@ async fn report(effort: Effort) -> Report {
 
 /// A gateway with all guests, and the neighbour at work in it.
 async fn start() -> (Embedded, Neighbour) {
-    let gateway = Embedded::start(misdeeds::configure(Setup::new().client(Client::wasm("good", guests::TEXT)))).await;
+    let setup = Setup::new()
+        .client(Client::wasm("good", guests::TEXT))
+        .client(Client::wasm("scripted", guests::TEXT).code_mode().auto(&["*"]));
+    let gateway = Embedded::start(misdeeds::configure(setup)).await;
     let neighbour = Neighbour::start(&gateway);
     (gateway, neighbour)
 }
@@ -205,6 +219,41 @@ async fn crowd(gateway: &Embedded, neighbour: &Neighbour, size: usize) -> Row {
         rss_after: rss(),
     };
     for (as_it_must, code, took) in ended {
+        row.see(as_it_must, code, took);
+    }
+    row
+}
+
+/// Runs slow scripts of one tenant, all at once, and scripts of another until they have ended.
+async fn scripts(gateway: &Embedded, size: usize) -> Row {
+    let rss_before = rss();
+    let deadline = Duration::from_secs(4);
+    let slow = (0..size).map(|_| {
+        let caller = gateway.holder_within("greedy", Budget { deadline, ..BUDGET });
+        tokio::spawn(ended(caller.admit("executeToolCode", SLOW_SCRIPT)))
+    });
+    let slow: Vec<_> = slow.collect();
+    let (mut took, mut failed) = (Vec::new(), 0);
+    while took.is_empty() || slow.iter().any(|task| !task.is_finished()) {
+        let (code, time) = ended(gateway.holder("neighbour").admit("executeToolCode", QUICK_SCRIPT)).await;
+        failed += usize::from(code != "ok");
+        took.push(time);
+    }
+    let mut row = Row {
+        guest: format!("{size} slow scripts"),
+        does: "computes until it is stopped, in as many scripts of one key at once".into(),
+        limit: format!("deadline {deadline:?}"),
+        ended: Vec::new(),
+        as_it_must: true,
+        runs: 0,
+        stopped_in: Duration::ZERO,
+        neighbour: Fared::of(took, failed),
+        rss_before,
+        rss_after: rss(),
+    };
+    for task in slow {
+        let (code, took) = task.await.expect("no panic in it");
+        let as_it_must = ["busy", "cpu_time", "deadline", "out_of_fuel"].contains(&code.as_str());
         row.see(as_it_must, code, took);
     }
     row
@@ -320,10 +369,7 @@ impl Neighbour {
     fn take(&self) -> Fared {
         self.shared.seen.store(0, Ordering::Relaxed);
         let failed = self.shared.failed.swap(0, Ordering::Relaxed);
-        let mut took = std::mem::take(&mut *self.shared.took.lock().unwrap_or_else(PoisonError::into_inner));
-        took.sort_unstable();
-        let at = |percent: usize| took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default();
-        Fared { answered: took.len(), failed, p50: at(50), p99: at(99) }
+        Fared::of(std::mem::take(&mut *self.shared.took.lock().unwrap_or_else(PoisonError::into_inner)), failed)
     }
 
     async fn stop(self) {
@@ -331,10 +377,6 @@ impl Neighbour {
         self.task.await.expect("no panic in it");
     }
 }
-
-/// What an operator who says nothing gives a call.
-const BUDGET: airlock::door::Budget =
-    airlock::door::Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 
 /// Memory of this process that is resident, in KiB.
 fn rss() -> u64 {
@@ -407,6 +449,12 @@ impl Report {
 }
 
 impl Fared {
+    fn of(mut took: Vec<Duration>, failed: usize) -> Self {
+        took.sort_unstable();
+        let at = |percent: usize| took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default();
+        Self { answered: took.len(), failed, p50: at(50), p99: at(99) }
+    }
+
     fn to_json(self) -> Value {
         json!({"answered": self.answered, "failed": self.failed, "p50_us": micros(self.p50), "p99_us": micros(self.p99)})
     }

@@ -1,6 +1,7 @@
 //! Guests that misbehave: each is stopped with its own error, leaves nothing behind, and the next call works.
 
 mod cancel;
+mod fairness;
 mod isolation;
 mod load;
 mod misdeeds;
@@ -126,6 +127,21 @@ async fn a_flood_of_log_lines_costs_the_log_alone() {
 }
 
 #[tokio::test]
+async fn many_calls_together_write_to_the_log_no_faster_than_they_may() {
+    let gateway = Setup::new().client(hostile()).serve_connected().await;
+    // Four MiB a call: the first may write them all at once.
+    let flood = json!({"lines": 999, "bytes": 4 << 10});
+    for _ in 0..4 {
+        assert_eq!(gateway.execute("hostile-flood_log", &flood).await.content(), "done");
+    }
+    is_well(&gateway).await;
+    let said = gateway.said();
+    // What is added with time is little, however slow the machine: 64 KiB a second.
+    assert!(said.matches("plugin log plugin=hostile").count() >= 999 && said.len() < 12 << 20, "{} bytes of log", said.len());
+    assert_eq!(said.matches("plugin log lines are dropped").count().min(1), 1);
+}
+
+#[tokio::test]
 async fn nothing_is_remembered_from_call_to_call() {
     let gateway = Setup::new().client(hostile()).serve_connected().await;
     for _ in 0..3 {
@@ -194,7 +210,7 @@ async fn a_caller_that_goes_away_takes_the_guest_along() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_keeps_crashing_is_left_alone_and_its_operator_sees_it() {
+async fn a_plugin_that_keeps_crashing_fails_fast_for_a_while_and_its_operator_sees_it() {
     let gateway = Setup::new().client(hostile()).client(Client::wasm("other", guests::HOSTILE)).serve_connected().await;
     let none = json!({});
     for _ in 0..4 {

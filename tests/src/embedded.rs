@@ -1,16 +1,20 @@
 //! The gateway in this process, for what only a caller in Rust sees: fuel, the pool's metrics, each poll of a call.
 
+use std::time::Duration;
+
 use airlock::{
     Gateway,
-    catalog::{CallError, Content, State, ToolOutput},
+    catalog::{CallError, Content, State, ToolOutput, Whitelist},
     config::Config,
-    door::{Admitted, Caller, Origin},
+    door::{Admitted, Budget, Caller, Filter, Origin, View, VirtualKey},
     gateway::Builder,
     sandbox::{Settings, Usage},
 };
 
 use crate::{Setup, wait};
 
+/// What an operator who says nothing gives a call.
+pub const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 /// Nothing of the pool is in use.
 const EMPTY: Usage = Usage { instances: 0, memories: 0, tables: 0, stacks: 0 };
 
@@ -69,6 +73,19 @@ impl Embedded {
     /// Somebody who may call every tool.
     pub fn caller(&self) -> Caller {
         self.gateway.caller(Origin::Caller)
+    }
+
+    /// The holder of a virtual key that opens every tool, told from others by its name.
+    pub fn holder(&self, name: &str) -> Caller {
+        self.holder_within(name, BUDGET)
+    }
+
+    /// The same, with another budget for each call.
+    pub fn holder_within(&self, name: &str, budget: Budget) -> Caller {
+        let snapshot = self.gateway.catalog().snapshot();
+        let rows = snapshot.clients().map(|client| (client.name.clone(), Whitelist::All)).collect();
+        let key = VirtualKey::new(name, &format!("sk-bf-{name}"), rows);
+        Caller::new(View::new(&snapshot, &Filter::none(), Some(&key)), Origin::Caller, budget)
     }
 
     /// A call that has not begun.

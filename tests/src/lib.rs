@@ -30,7 +30,7 @@ use std::path::Path;
 
 pub use self::{
     airlock::{Airlock, Finished, binary},
-    embedded::Embedded,
+    embedded::{BUDGET, Embedded},
     gateway::{Gateway, Reply},
     service::Service,
     setup::{Client, Setup},
