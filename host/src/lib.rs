@@ -20,6 +20,7 @@
 //! | [`egress`] | the one way out to the network |
 //! | [`tls`] | the cryptography of outbound connections |
 //! | [`store`] | what outlives a restart |
+//! | [`json`] | JSON from outside, bounded in memory before it is parsed |
 //! | [`secret`] | credentials: where they come from, and where they must not appear |
 //! | [`tenant`] | who calls are accounted to, and how resources are divided between them |
 //! | [`demo`] | all of it at work in four scenes |
@@ -36,6 +37,7 @@ pub mod door;
 pub mod egress;
 pub mod gateway;
 mod guests;
+pub mod json;
 pub mod model;
 mod native;
 pub mod plugin;

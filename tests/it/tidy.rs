@@ -15,20 +15,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What it scrubs are answers of tools.
     ("secret", &["catalog"]),
     ("store", &[]),
+    ("json", &[]),
     ("egress", &["secret", "tenant", "tls"]),
     // The one arrow back: a provider runs only what the door admitted.
     ("catalog", &["door"]),
-    ("door", &["catalog", "tenant"]),
-    ("model", &["catalog", "secret", "tls"]),
+    ("door", &["catalog", "json", "tenant"]),
+    ("model", &["catalog", "json", "secret", "tls"]),
     ("sandbox", &["catalog", "door", "egress", "secret", "store", "tenant"]),
     ("plugin", &["catalog", "egress", "sandbox", "secret", "units"]),
-    ("upstream", &["catalog", "door", "secret", "tls"]),
+    ("upstream", &["catalog", "door", "json", "secret", "tls"]),
     ("native", &["catalog", "door"]),
     ("guests", &[]),
     ("code_mode", &["catalog", "door", "sandbox"]),
     ("agent", &["catalog", "door", "model"]),
     ("mcp", &["catalog", "door"]),
-    ("server", &["agent", "catalog", "door", "mcp", "model"]),
+    ("server", &["agent", "catalog", "door", "json", "mcp", "model"]),
     // Each module's settings, and nothing that runs; of `native` the name that no configured client may have.
     (
         "config",

@@ -1,0 +1,254 @@
+//! Reads a JSON text once, without recursion or allocation, and charges what it finds.
+
+use super::{Caps, Cost, Error, MAX_DEPTH, charge};
+
+/// A number of so many bytes may be too large for a double even without an exponent.
+const LONG_NUMBER_BYTES: usize = 300;
+
+/// An array or object that is not closed yet.
+#[derive(Clone, Copy)]
+struct Open {
+    is_object: bool,
+    members: usize,
+}
+
+/// What may stand at the next byte that is no space.
+enum Next {
+    Value,
+    FirstElement,
+    FirstKey,
+    Key,
+    /// `,` or the end of what is open; the end of the text where nothing is.
+    Separator,
+}
+
+pub(super) struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+    caps: &'a Caps,
+    cost: Cost,
+    open: [Open; MAX_DEPTH],
+    depth: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a [u8], caps: &'a Caps) -> Self {
+        let open = [Open { is_object: false, members: 0 }; MAX_DEPTH];
+        Self { text, at: 0, caps, cost: Cost::default(), open, depth: 0 }
+    }
+
+    pub(super) fn run(mut self) -> Result<Cost, Error> {
+        // The root is in no array or object whose growth would pay for it.
+        self.charge(charge::VALUE_BYTES)?;
+        let mut next = Next::Value;
+        loop {
+            self.skip_spaces();
+            next = match next {
+                Next::Value => self.value()?,
+                Next::FirstElement if self.take(b']') => self.close(),
+                Next::FirstElement => self.value()?,
+                Next::FirstKey if self.take(b'}') => self.close(),
+                Next::FirstKey | Next::Key => self.key()?,
+                Next::Separator if self.depth > 0 => self.separator()?,
+                Next::Separator if self.at == self.text.len() => return Ok(self.cost),
+                Next::Separator => return Err(self.expected("the end of the text")),
+            };
+        }
+    }
+
+    fn value(&mut self) -> Result<Next, Error> {
+        self.node()?;
+        if let Some(array) = self.innermost().filter(|open| !open.is_object) {
+            let growth = charge::array_growth(array.members);
+            array.members += 1;
+            self.charge(growth)?;
+        }
+        match self.peek() {
+            Some(b'{') => return self.open(true),
+            Some(b'[') => return self.open(false),
+            Some(b'"') => self.string()?,
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.word(b"true", "`true`")?,
+            Some(b'f') => self.word(b"false", "`false`")?,
+            Some(b'n') => self.word(b"null", "`null`")?,
+            _ => return Err(self.expected("a JSON value")),
+        }
+        Ok(Next::Separator)
+    }
+
+    fn key(&mut self) -> Result<Next, Error> {
+        if self.peek() != Some(b'"') {
+            return Err(self.expected("a key in double quotes"));
+        }
+        self.node()?;
+        if let Some(object) = self.innermost() {
+            let growth = charge::object_growth(object.members);
+            object.members += 1;
+            self.charge(growth)?;
+        }
+        self.string()?;
+        self.skip_spaces();
+        if self.take(b':') { Ok(Next::Value) } else { Err(self.expected("`:`")) }
+    }
+
+    fn separator(&mut self) -> Result<Next, Error> {
+        let is_object = self.innermost().is_some_and(|open| open.is_object);
+        if self.take(b',') {
+            return Ok(if is_object { Next::Key } else { Next::Value });
+        }
+        let (end, expected) = if is_object { (b'}', "`,` or `}`") } else { (b']', "`,` or `]`") };
+        if self.take(end) { Ok(self.close()) } else { Err(self.expected(expected)) }
+    }
+
+    fn open(&mut self, is_object: bool) -> Result<Next, Error> {
+        let limit = self.caps.depth.min(MAX_DEPTH);
+        if self.depth == limit {
+            return Err(Error::TooDeep { limit, at: self.at });
+        }
+        self.open[self.depth] = Open { is_object, members: 0 };
+        self.depth += 1;
+        self.cost.depth = self.cost.depth.max(self.depth);
+        self.at += 1;
+        Ok(if is_object { Next::FirstKey } else { Next::FirstElement })
+    }
+
+    fn close(&mut self) -> Next {
+        self.depth -= 1;
+        Next::Separator
+    }
+
+    /// Reads a string at its opening quote and charges its length as written: escapes only shrink.
+    fn string(&mut self) -> Result<(), Error> {
+        self.at += 1;
+        let start = self.at;
+        let mut is_ascii = true;
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => self.escape()?,
+                Some(0x20..=0x7f) => self.at += 1,
+                Some(0x80..) => {
+                    is_ascii = false;
+                    self.at += 1;
+                }
+                Some(..0x20) => return Err(self.expected("no control character in a string")),
+                None => return Err(self.expected("the end of a string")),
+            }
+        }
+        let content = &self.text[start..self.at];
+        if !is_ascii && let Err(error) = std::str::from_utf8(content) {
+            return Err(Error::Syntax { expected: "UTF-8", at: start + error.valid_up_to() });
+        }
+        self.charge(charge::allocation(content.len()))?;
+        self.at += 1;
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Result<(), Error> {
+        self.at += 1;
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                let is_pair = match self.hex()? {
+                    0xd800..0xdc00 => true,
+                    0xdc00..0xe000 => return Err(self.expected("a surrogate pair")),
+                    _ => false,
+                };
+                // Half a pair is no character, and no Rust string can hold it.
+                if is_pair && !(self.take(b'\\') && self.peek() == Some(b'u') && matches!(self.hex()?, 0xdc00..0xe000)) {
+                    return Err(self.expected("a surrogate pair"));
+                }
+            }
+            _ => return Err(self.expected("an escape of JSON")),
+        }
+        Ok(())
+    }
+
+    /// Reads `uXXXX`.
+    fn hex(&mut self) -> Result<u32, Error> {
+        let digits = self.text.get(self.at + 1..self.at + 5);
+        let value = digits
+            .and_then(|digits| digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?)));
+        let value = value.ok_or_else(|| self.expected("four hexadecimal digits"))?;
+        self.at += 5;
+        Ok(value)
+    }
+
+    fn number(&mut self) -> Result<(), Error> {
+        let start = self.at;
+        self.take(b'-');
+        if !self.take(b'0') {
+            self.digits()?;
+        }
+        if self.take(b'.') {
+            self.digits()?;
+        }
+        let has_exponent = self.take(b'e') || self.take(b'E');
+        if has_exponent {
+            let _ = self.take(b'+') || self.take(b'-');
+            self.digits()?;
+        }
+        let is_large = has_exponent || self.at - start >= LONG_NUMBER_BYTES;
+        if is_large && serde_json::from_slice::<f64>(&self.text[start..self.at]).is_err() {
+            return Err(Error::Syntax { expected: "a number that a double can hold", at: start });
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Error> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at > start { Ok(()) } else { Err(self.expected("a digit")) }
+    }
+
+    fn word(&mut self, word: &[u8], expected: &'static str) -> Result<(), Error> {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(self.expected(expected));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn node(&mut self) -> Result<(), Error> {
+        if self.cost.nodes == self.caps.nodes {
+            return Err(Error::TooManyNodes { limit: self.caps.nodes, at: self.at, len: self.text.len() });
+        }
+        self.cost.nodes += 1;
+        Ok(())
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), Error> {
+        self.cost.tree_bytes = self.cost.tree_bytes.saturating_add(bytes);
+        if self.cost.tree_bytes > self.caps.tree_bytes {
+            let (limit_bytes, found_bytes) = (self.caps.tree_bytes, self.cost.tree_bytes);
+            return Err(Error::TooLarge { limit_bytes, found_bytes, at: self.at, len: self.text.len() });
+        }
+        Ok(())
+    }
+
+    fn innermost(&mut self) -> Option<&mut Open> {
+        self.open[..self.depth].last_mut()
+    }
+
+    fn skip_spaces(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let is_there = self.peek() == Some(byte);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn expected(&self, expected: &'static str) -> Error {
+        Error::Syntax { expected, at: self.at }
+    }
+}

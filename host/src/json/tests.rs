@@ -1,0 +1,246 @@
+mod allocator;
+
+use proptest::{prelude::*, sample::select};
+use serde_json::{Map, Value};
+
+use super::*;
+
+const NO_CAPS: Caps = Caps::memory(usize::MAX);
+
+fn cost(text: &str) -> Cost {
+    check(text.as_bytes(), &NO_CAPS).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Numbers, words and strings, in plain characters and in others.
+fn scalar(characters: &'static str) -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        characters.prop_map(Value::from),
+    ]
+}
+
+fn tree(characters: &'static str) -> impl Strategy<Value = Value> {
+    scalar(characters).prop_recursive(5, 256, 40, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..40).prop_map(Value::from),
+            prop::collection::vec((characters, inner), 0..40)
+                .prop_map(|entries| Value::Object(entries.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+/// Pieces of JSON, most of whose sequences are none.
+fn pieces() -> impl Strategy<Value = Vec<u8>> {
+    let pieces: Vec<&[u8]> = vec![
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b" ",
+        b"\n",
+        b"\"",
+        b"\"a\"",
+        b"\"a\":",
+        b"\\",
+        b"\\u0041",
+        b"\\ud800",
+        b"\\udc00",
+        b"\"\\ud83d\\ude00\"",
+        b"0",
+        b"1",
+        b"-",
+        b".",
+        b"5",
+        b"e",
+        b"E+",
+        b"1e999",
+        b"-1.5e-3",
+        b"true",
+        b"false",
+        b"null",
+        b"nul",
+        b"\xc3\xa9",
+        b"\xff",
+        b"\x01",
+        b"\xef\xbb\xbf",
+    ];
+    prop::collection::vec(select(pieces), 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_tree_holds_no_more_than_its_text_was_charged(tree in tree("\\PC{0,20}")) {
+        let text = tree.to_string();
+        let (parsed, held) = allocator::held_by(|| serde_json::from_str::<Value>(&text).expect("it was a tree"));
+        prop_assert!(held.bytes <= cost(&text).tree_bytes, "{held:?} {:?}", cost(&text));
+        drop(parsed);
+    }
+
+    #[test]
+    fn the_charge_exceeds_what_is_held_by_the_rounding_alone(tree in tree("[a-z]{0,20}")) {
+        let text = tree.to_string();
+        let (parsed, held) = allocator::held_by(|| serde_json::from_str::<Value>(&text).expect("it was a tree"));
+        prop_assert!(cost(&text).tree_bytes <= held.bytes + 32 * held.allocations + charge::VALUE_BYTES, "{held:?} {:?}", cost(&text));
+        drop(parsed);
+    }
+
+    #[test]
+    fn what_is_accepted_is_what_serde_json_parses(text in pieces()) {
+        prop_assert_eq!(check(&text, &NO_CAPS).is_ok(), serde_json::from_slice::<Value>(&text).is_ok());
+    }
+
+    #[test]
+    fn one_wrong_byte_is_judged_as_serde_json_judges_it(tree in tree("\\PC{0,8}"), at in any::<prop::sample::Index>(), byte: u8) {
+        let mut text = tree.to_string().into_bytes();
+        let at = at.index(text.len());
+        text[at] = byte;
+        prop_assert_eq!(check(&text, &NO_CAPS).is_ok(), serde_json::from_slice::<Value>(&text).is_ok());
+    }
+
+    #[test]
+    fn what_is_charged_is_admitted_and_one_less_is_not(tree in tree("[a-z]{0,20}")) {
+        let text = tree.to_string();
+        let Cost { nodes, depth, tree_bytes } = cost(&text);
+        let exact = Caps { nodes, depth, tree_bytes };
+        prop_assert_eq!(check(text.as_bytes(), &exact).expect("it fits"), cost(&text));
+        let fails = |caps: Caps| check(text.as_bytes(), &caps).expect_err("it does not fit");
+        let too_many = fails(Caps { nodes: nodes - 1, ..exact });
+        let is_refused = matches!(too_many, Error::TooManyNodes { limit, .. } if limit == nodes - 1);
+        prop_assert!(is_refused);
+        let too_large = fails(Caps { tree_bytes: tree_bytes - 1, ..exact });
+        let is_refused = matches!(too_large, Error::TooLarge { found_bytes, .. } if found_bytes == tree_bytes);
+        prop_assert!(is_refused);
+        if depth > 0 {
+            let too_deep = fails(Caps { depth: depth - 1, ..exact });
+            let is_refused = matches!(too_deep, Error::TooDeep { limit, .. } if limit == depth - 1);
+        prop_assert!(is_refused);
+        }
+    }
+}
+
+#[test]
+fn small_objects_cost_many_times_their_text() {
+    let text = format!("[{}0]", r#"{"":0},"#.repeat(10_000));
+    let Cost { nodes, depth, tree_bytes } = cost(&text);
+    assert_eq!((nodes, depth), (1 + 10_000 * 3 + 1, 2));
+    assert!(tree_bytes > 60 * text.len(), "{tree_bytes}");
+    let error = check(text.as_bytes(), &Caps::memory(100_000)).expect_err("it does not fit");
+    assert!(error.is_cap());
+    assert!(error.to_string().starts_with("takes more than 100000 bytes of memory when parsed, found "), "{error}");
+}
+
+#[test]
+fn arrays_and_objects_are_charged_as_they_grow() {
+    for count in 0..200 {
+        for text in [
+            format!("[{}]", vec!["0"; count].join(",")),
+            format!("{{{}}}", (0..count).map(|key| format!("\"{key}\":0")).collect::<Vec<_>>().join(",")),
+        ] {
+            let (parsed, held) = allocator::held_by(|| serde_json::from_str::<Value>(&text).expect("it is JSON"));
+            let charged = cost(&text).tree_bytes;
+            assert!(
+                held.bytes <= charged && charged <= held.bytes + 32 * held.allocations + charge::VALUE_BYTES,
+                "{count} {held:?}"
+            );
+            drop(parsed);
+        }
+    }
+}
+
+#[test]
+fn depth_ends_where_serde_json_ends() {
+    for (depth, fits) in [(1, true), (MAX_DEPTH, true), (MAX_DEPTH + 1, false), (1_000_000, false)] {
+        for (open, close) in [("[", "]"), (r#"{"":"#, "}")] {
+            let text = format!("{}0{}", open.repeat(depth), close.repeat(depth));
+            let caps = Caps { depth: usize::MAX, ..NO_CAPS };
+            assert_eq!(check(text.as_bytes(), &caps).is_ok(), fits, "{depth}");
+            assert_eq!(serde_json::from_str::<Value>(&text).is_ok(), fits, "{depth}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_those_that_a_double_holds() {
+    let digits = |count| "9".repeat(count);
+    for text in [
+        digits(308),
+        digits(309),
+        digits(400),
+        format!("-{}", digits(309)),
+        format!("{}.{}", digits(299), digits(400)),
+        format!("0.{}", digits(400)),
+        "1e308".to_owned(),
+        "1e309".to_owned(),
+        "-1e309".to_owned(),
+        "1e-999".to_owned(),
+        "0e999".to_owned(),
+        "1e99999999999".to_owned(),
+        "18446744073709551616".to_owned(),
+        "-0".to_owned(),
+        "00".to_owned(),
+        "-".to_owned(),
+        "1.".to_owned(),
+        "1e".to_owned(),
+        "1e+".to_owned(),
+        ".5".to_owned(),
+    ] {
+        assert_eq!(check(text.as_bytes(), &NO_CAPS).is_ok(), serde_json::from_str::<Value>(&text).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn errors_say_what_was_expected_and_where() {
+    for (text, message) in [
+        ("", "expected a JSON value at byte 0"),
+        ("[1 2]", "expected `,` or `]` at byte 3"),
+        ("{1:2}", "expected a key in double quotes at byte 1"),
+        (r#"{"a"}"#, "expected `:` at byte 4"),
+        ("1 1", "expected the end of the text at byte 2"),
+        ("\"\u{1}\"", "expected no control character in a string at byte 1"),
+        ("\"a", "expected the end of a string at byte 2"),
+    ] {
+        let error = check(text.as_bytes(), &NO_CAPS).expect_err("it is no JSON");
+        assert_eq!((error.to_string().as_str(), error.is_cap()), (message, false));
+    }
+}
+
+#[test]
+fn parsing_returns_the_tree_or_an_error_with_its_line() {
+    let (tree, charged) = parse::<Map<String, Value>>(br#"{"a": [1]}"#, &NO_CAPS).expect("it is an object");
+    assert_eq!((Value::from(tree), charged.nodes), (serde_json::json!({"a": [1]}), 4));
+    let error = parse::<Value>(b"[\n1 2]", &NO_CAPS).expect_err("it is no JSON");
+    assert_eq!(error.to_string(), "expected `,` or `]` at line 2 column 3");
+    let error = parse::<Map<String, Value>>(b"[]", &NO_CAPS).expect_err("it is no object");
+    assert!(matches!(error, Error::Parse(_)), "{error}");
+    let error = parse::<Value>(b"[[]]", &Caps { depth: 1, ..NO_CAPS }).expect_err("it is too deep");
+    assert_eq!(error.to_string(), "arrays and objects nested more than 1 deep, found at byte 1");
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_named_at_any_depth() {
+    for (text, key) in [
+        (r#"{"a":1,"a":2}"#, Some("a")),
+        (r#"{"a":1,"\u0061":2}"#, Some("a")),
+        (r#"{"a":[0,{"b":{"c":1,"d":2,"c":1}}]}"#, Some("c")),
+        (r#"[{"":1,"":1}]"#, Some("")),
+        (r#"{"a":{"a":{"a":1}},"b":{"a":1}}"#, None),
+        (r#"[{"a":1},{"a":1}]"#, None),
+        (r#"{"a":1,"A":2}"#, None),
+        (r#"{"a":1,"#, None),
+        ("[1.5,-1,18446744073709551615,true,null,\"a\"]", None),
+    ] {
+        let found = check_unique_keys(text).err().map(|duplicate| duplicate.key);
+        assert_eq!(found.as_deref(), key, "{text}");
+    }
+    let long = "é".repeat(100);
+    let duplicate = check_unique_keys(&format!(r#"{{"{long}":1,"{long}":2}}"#)).expect_err("it is there twice");
+    assert_eq!(duplicate.key, "é".repeat(64));
+}
