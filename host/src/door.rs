@@ -34,11 +34,14 @@ pub use self::{
 use self::{budget::Shared, ledger::Report};
 use crate::{
     catalog::{CallError, Content, Provider, Tool, ToolOutput},
+    json,
     tenant::Tenant,
 };
 
 /// Arguments beyond this are refused before they are parsed.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
+/// Bounds on the tree that providers and checks build of arguments, which can be a hundred times their text.
+const ARGUMENT_CAPS: json::Caps = json::Caps::memory(32 << 20);
 
 /// Where a call comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +103,9 @@ impl fmt::Debug for CallId {
 pub struct Arguments(Arc<str>);
 
 impl Arguments {
-    /// Checks text; blank text stands for an object without members, as models send it.
+    /// Checks text; blank text stands for an object without members, as models send it. Fails if the text is too large, takes
+    /// too much memory when parsed, is no JSON object, or has an object with a key twice: readers differ in which of the two
+    /// values they take, so the tool could run with another one than was checked.
     pub fn parse(tool: &str, text: &str) -> Result<Self, CallError> {
         let bad = |detail: String| CallError::BadArguments { name: crate::catalog::cut(tool.to_owned(), 128), detail };
         if text.len() > MAX_ARGUMENT_BYTES {
@@ -109,11 +114,13 @@ impl Arguments {
         if text.trim().is_empty() {
             return Ok(Self("{}".into()));
         }
-        match serde_json::from_str::<Value>(text) {
-            Ok(Value::Object(_)) => Ok(Self(text.into())),
-            Ok(other) => Err(bad(format!("found {}, expected a JSON object", kind_of(&other)))),
-            Err(error) => Err(bad(format!("not JSON: {error}"))),
+        json::check(text.as_bytes(), &ARGUMENT_CAPS)
+            .map_err(|error| bad(if error.is_cap() { error.to_string() } else { format!("not JSON: {error}") }))?;
+        if let Some(kind) = kind_other_than_object(text) {
+            return Err(bad(format!("found {kind}, expected a JSON object")));
         }
+        json::check_unique_keys(text).map_err(|error| bad(error.to_string()))?;
+        Ok(Self(text.into()))
     }
 
     /// The text.
@@ -137,14 +144,15 @@ impl From<Map<String, Value>> for Arguments {
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
+/// Names what JSON text is, by its first byte; `None` for an object.
+fn kind_other_than_object(text: &str) -> Option<&'static str> {
+    match text.trim_start().as_bytes().first() {
+        Some(b'{') => None,
+        Some(b'[') => Some("an array"),
+        Some(b'"') => Some("a string"),
+        Some(b't' | b'f') => Some("a boolean"),
+        Some(b'n') => Some("null"),
+        _ => Some("a number"),
     }
 }
 

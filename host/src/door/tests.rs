@@ -194,6 +194,29 @@ fn arguments_are_an_object_or_nothing() {
     assert!(Arguments::parse("t", &format!("{fits} ")).is_err());
 }
 
+#[test]
+fn arguments_with_a_key_twice_are_refused_at_any_depth() {
+    for (text, key) in [
+        (r#"{"path":"/allowed","path":"/etc"}"#, "path"),
+        (r#"{"path":1,"\u0070ath":2}"#, "path"),
+        (r#"{"filter":[{"items":{"id":1,"id":2}}]}"#, "id"),
+    ] {
+        let error = Arguments::parse("t", text).expect_err(text);
+        let expected = format!("the key {key:?} is there twice in one object, expected every key once");
+        assert!(matches!(&error, CallError::BadArguments { detail, .. } if *detail == expected), "{error:?}");
+    }
+    assert!(Arguments::parse("t", r#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#).is_ok());
+}
+
+#[test]
+fn arguments_that_take_too_much_memory_are_refused_before_they_are_parsed() {
+    let small_objects = |count: usize| format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(count));
+    assert!(Arguments::parse("t", &small_objects(10_000)).is_ok());
+    let error = Arguments::parse("t", &small_objects(140_000)).expect_err("it takes 64 MiB");
+    let CallError::BadArguments { detail, .. } = error else { panic!("{error:?}") };
+    assert!(detail.starts_with("takes more than 33554432 bytes of memory when parsed"), "{detail}");
+}
+
 #[tokio::test]
 async fn the_ledger_holds_every_call_that_ran_and_those_that_were_dropped() {
     let catalog = catalog(&[open_policy(false)]);
