@@ -12,7 +12,11 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::{BadProvider, ModelError, Object, Refusal, causes, object};
-use crate::{secret::Secret, tls};
+use crate::{
+    json::{self, Caps},
+    secret::Secret,
+    tls,
+};
 
 /// How far a provider is trusted with the gateway's time and memory.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +29,8 @@ pub(super) struct Bounds {
     pub(super) list: Duration,
     /// Largest answer.
     pub(super) answer_bytes: usize,
+    /// Memory that an answer may take when parsed, in bytes.
+    pub(super) answer_tree_bytes: usize,
 }
 
 const BOUNDS: Bounds = Bounds {
@@ -32,7 +38,10 @@ const BOUNDS: Bounds = Bounds {
     answer: Duration::from_mins(10),
     list: Duration::from_secs(3),
     answer_bytes: 16 << 20,
+    answer_tree_bytes: 64 << 20,
 };
+/// An answer beyond this is parsed on a thread for blocking work.
+const INLINE_BYTES: usize = 32 * 1024;
 /// How long a list of models is used, an empty one of a dead provider included.
 const LIST_AGE: Duration = Duration::from_mins(1);
 
@@ -133,10 +142,7 @@ impl Client {
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
             return Err(ModelError::Credential { provider: self.provider.clone() });
         }
-        let object = match serde_json::from_slice(&self.without_key(body)) {
-            Ok(Value::Object(object)) => Some(object),
-            _ => None,
-        };
+        let object = self.parse(self.without_key(body)).await?;
         if status.is_success() {
             let object = object.ok_or_else(|| self.bad_answer("something that is no JSON object"))?;
             // Some services answer 200 and mean an error.
@@ -161,6 +167,25 @@ impl Client {
             body.extend_from_slice(&chunk);
         }
         Ok(body)
+    }
+
+    /// Parses an answer; `None` if it is no JSON object. Fails if that would take too much memory.
+    async fn parse(&self, body: Vec<u8>) -> Result<Option<Object>, ModelError> {
+        let caps = Caps::memory(self.bounds.answer_tree_bytes);
+        let parsed = if body.len() <= INLINE_BYTES {
+            json::parse(&body, &caps)
+        } else {
+            let parsing = tokio::task::spawn_blocking(move || json::parse(&body, &caps)).await;
+            parsing.map_err(|_| self.bad_answer("something that cannot be parsed"))?
+        };
+        match parsed {
+            Ok((object, _)) => Ok(Some(object)),
+            Err(error) if error.is_cap() => {
+                warn!(provider = %self.provider, %error, "an answer of a provider was refused");
+                Err(self.bad_answer("JSON that takes more memory than the gateway gives it"))
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// Blots out the key where a service sends it back.

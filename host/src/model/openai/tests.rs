@@ -7,8 +7,13 @@ use tokio::{
 use super::*;
 
 const KEY: &str = "sk-very-secret";
-const SMALL: Bounds =
-    Bounds { connect: Duration::from_secs(5), answer: Duration::from_secs(5), list: Duration::from_secs(5), answer_bytes: 1000 };
+const SMALL: Bounds = Bounds {
+    connect: Duration::from_secs(5),
+    answer: Duration::from_secs(5),
+    list: Duration::from_secs(5),
+    answer_bytes: 1000,
+    answer_tree_bytes: 20_000,
+};
 
 /// What a service does once it has read a request.
 enum Service {
@@ -108,6 +113,25 @@ async fn what_is_no_completion_is_a_bad_gateway() {
     }
     let error = complete(answer("307 Moved", "")).await.expect_err("a redirect");
     assert!(matches!(error, ModelError::BadAnswer { what: "a redirect", .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_much_memory_is_a_bad_gateway() {
+    let answer_of = |objects: usize| answer("200 OK", &format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(objects)));
+    assert!(complete(answer_of(10)).await.is_ok());
+    let error = complete(answer_of(100)).await.expect_err("it takes 50 kB");
+    assert_eq!(error.status(), StatusCode::BAD_GATEWAY);
+    assert_eq!(error.to_string(), "provider 'up' answered with JSON that takes more memory than the gateway gives it");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_taken_in_too() {
+    let (base_url, task) =
+        service(answer("200 OK", &format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES)))).await;
+    let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+    let answered = client(&base_url, bounds).complete(&Object::new()).await.expect("a completion");
+    assert_eq!(answered["x"].as_str().map(str::len), Some(2 * INLINE_BYTES));
+    task.await.expect("the service ends");
 }
 
 #[tokio::test]
