@@ -1,23 +1,26 @@
 //! hyper: sockets, limits, drain, routes. One file an API.
 //!
-//! A request is let in (`Host` and `Origin`, virtual key), given a [`View`], and handed to its API. Nothing is decided here
-//! about tools, and nothing is remembered between requests. What went wrong is told in the shape of OpenAI's errors,
+//! A request is let in (`Host` and `Origin`, virtual key), charged for its memory, given a [`View`], and handed to its API.
+//! Nothing is decided here about tools, and nothing is remembered between requests. What went wrong is told in the shape of OpenAI's errors,
 //! without paths and host internals.
 
+mod activity;
 mod admin;
 mod auth;
 mod body;
 mod chat;
+mod connections;
 mod execute;
 mod health;
 mod listen;
+mod memory;
 mod models;
 mod origin;
+mod peer;
 mod reload;
 mod respond;
 
 use std::{
-    convert::Infallible,
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -29,7 +32,12 @@ use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use tracing::{debug, error};
 
-use self::respond::{ApiError, Reply};
+use self::{
+    body::Intake,
+    memory::{Account, Charge, Memory},
+    peer::Peer,
+    respond::{ApiError, Reply},
+};
 pub use self::{
     listen::serve,
     reload::{NotReloaded, Reload},
@@ -51,19 +59,31 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Whether every request needs a virtual key. Without it, only loopback addresses can be listened on.
     pub require_virtual_key: bool,
-    /// Host names, besides loopback ones and `listen` itself, that requests may carry in `Host` and `Origin`. Checked on
+    /// Host names, besides loopback ones and `listen` itself, that requests may carry in `Host`, on any port. Checked on
     /// loopback addresses, and on others if there are any.
     pub allowed_hosts: Vec<String>,
+    /// Origins, besides `Host` with its port, that requests may carry in `Origin`, as browsers write them:
+    /// `https://tools.example.com`, with a port unless it is the scheme's own. No CORS headers are sent.
+    pub allowed_origins: Vec<String>,
     /// Largest request body.
     pub max_body_bytes: usize,
+    /// Memory of all requests in flight: their bodies, as text and parsed, and their answers until they are sent. One virtual
+    /// key, or one peer without a key, gets half of it at most.
+    pub max_request_memory_bytes: usize,
     /// Largest request head.
     pub max_header_bytes: usize,
     /// Time for a request's head and then for its body to arrive.
     pub read_timeout: Duration,
+    /// Time for an answer to be taken by its client.
+    pub write_timeout: Duration,
+    /// Time that a connection may stay open without a request.
+    pub idle_timeout: Duration,
     /// Time for requests in flight to end after the gateway was told to stop.
     pub drain_timeout: Duration,
-    /// Connections at the same time.
+    /// Connections at the same time. Beyond it those that are idle for longest are closed.
     pub max_connections: usize,
+    /// Connections of one peer at the same time: of one address, or one /64 network of IPv6.
+    pub max_connections_per_peer: usize,
 }
 
 /// Why the gateway will not listen like that.
@@ -83,9 +103,19 @@ pub enum BadSettings {
         /// What is set.
         found: usize,
     },
-    /// Nobody fits.
-    #[error("max_connections must be at least 1")]
+    /// No connection fits.
+    #[error("max_connections and max_connections_per_peer must be at least 1")]
     Connections,
+    /// The largest body does not fit.
+    #[error("max_request_memory_bytes must be at least {least} for bodies of {max_body_bytes} bytes, found {found}")]
+    RequestMemory {
+        /// What is set.
+        found: usize,
+        /// The largest body.
+        max_body_bytes: usize,
+        /// What is needed for it.
+        least: usize,
+    },
 }
 
 impl Settings {
@@ -97,10 +127,19 @@ impl Settings {
         if self.max_header_bytes < MIN_HEADER_BYTES {
             return Err(BadSettings::HeaderBytes { found: self.max_header_bytes });
         }
-        if self.max_connections == 0 {
+        if self.max_connections == 0 || self.max_connections_per_peer == 0 {
             return Err(BadSettings::Connections);
         }
+        let (found, least) = (self.max_request_memory_bytes, self.least_request_memory());
+        if found < least {
+            return Err(BadSettings::RequestMemory { found, max_body_bytes: self.max_body_bytes, least });
+        }
         Ok(())
+    }
+
+    /// The smallest `max_request_memory_bytes` in which one caller's body of the largest size finds room.
+    pub fn least_request_memory(&self) -> usize {
+        body::least_memory(self.max_body_bytes, self.max_header_bytes)
     }
 }
 
@@ -113,6 +152,8 @@ pub struct App {
     budget: Budget,
     keys: Keys,
     hooks: Hooks,
+    memory: Arc<Memory>,
+    intake: Intake,
 }
 
 /// What the server asks of parts that it does not know.
@@ -126,6 +167,9 @@ pub struct Hooks {
 
 /// Something that `GET /health` shows beside its own fields: a name, and what to ask for the value.
 pub type Gauge = (&'static str, Box<dyn Fn() -> serde_json::Value + Send + Sync>);
+
+/// What a request is answered with, and what it was charged until that is sent.
+type Answer = (Reply, Option<Charge>);
 
 /// A request whose sender is known.
 struct Sender {
@@ -144,42 +188,67 @@ impl App {
         keys: Keys,
         hooks: Hooks,
     ) -> Arc<Self> {
-        Arc::new(Self { settings, catalog, models, agent, budget, keys, hooks })
+        let memory = Memory::new(settings.max_request_memory_bytes);
+        Arc::new(Self { settings, catalog, models, agent, budget, keys, hooks, memory, intake: Intake::new() })
     }
 
     /// Answers one request from `peer`, whatever happens.
-    async fn handle(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Result<Reply, Infallible> {
+    async fn handle(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
         let started = Instant::now();
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
         // Nothing that a request leaves behind is used after a panic: the snapshot and its view are its own.
-        let reply = AssertUnwindSafe(self.route(request, peer)).catch_unwind().await.unwrap_or_else(|_| {
+        let answer = AssertUnwindSafe(self.route(request, peer)).catch_unwind().await.unwrap_or_else(|_| {
             error!(%method, path, "a request made the gateway panic");
             Err(ApiError::internal())
         });
-        let reply = reply.unwrap_or_else(ApiError::into_reply);
-        debug!(%method, path, status = reply.status().as_u16(), duration = ?started.elapsed(), "request");
-        Ok(reply)
+        let answer = answer.unwrap_or_else(|error| (error.into_reply(), None));
+        debug!(%method, path, status = answer.0.status().as_u16(), duration = ?started.elapsed(), "request");
+        answer
     }
 
-    async fn route(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Result<Reply, ApiError> {
+    async fn route(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, ApiError> {
         origin::check(&self.settings, request.headers(), request.uri())?;
         let route = Route::find(request.uri().path()).ok_or_else(ApiError::no_such_path)?;
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
         }
+        if let Route::Health = route {
+            // Small, and most needed where there is no memory left.
+            return Ok((health::show(self), None));
+        }
         if let Route::Reload = route {
             let headers = request.headers();
-            reload::check(self.settings.require_virtual_key, peer, headers, || self.sender(headers))?;
+            reload::check(self.settings.require_virtual_key, Some(peer), headers, || self.sender(headers))?;
         }
-        let sender = self.sender(request.headers());
+        let sender = self.sender(request.headers())?;
+        let charge = self.memory.open(sender.account(peer), request.headers())?;
+        let reply = self.answer(route, &sender, request, &charge).await?;
+        charge.settle(memory::REQUEST_BYTES + reply.body().len());
+        Ok((reply, Some(charge)))
+    }
+
+    async fn answer(
+        &self,
+        route: Route,
+        sender: &Sender,
+        request: Request<Incoming>,
+        charge: &Charge,
+    ) -> Result<Reply, ApiError> {
         match route {
+            Route::Chat => chat::complete(self, sender, request, charge).await,
+            Route::Execute => execute::run(self, sender, request, charge).await,
+            Route::Models => {
+                // A body that is not read is not kept while the providers are asked.
+                drop(request);
+                Ok(models::list(self, sender).await)
+            }
+            Route::Clients => Ok(admin::clients(self, sender)),
+            Route::Reload => {
+                let path = request.into_parts().0.uri;
+                reload::run(self, reload::client_of(path.path()).unwrap_or_default()).await
+            }
             Route::Health => Ok(health::show(self)),
-            Route::Chat => chat::complete(self, sender?, request).await,
-            Route::Execute => execute::run(self, sender?, request).await,
-            Route::Models => Ok(models::list(self, &sender?).await),
-            Route::Clients => Ok(admin::clients(self, &sender?)),
-            Route::Reload => reload::run(self, reload::client_of(request.uri().path()).unwrap_or_default()).await,
         }
     }
 
@@ -194,6 +263,16 @@ impl App {
     fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
         let view = View::new(&self.catalog.snapshot(), &sender.filter, sender.key.as_deref());
         Caller::new(view, origin, self.budget)
+    }
+}
+
+impl Sender {
+    /// Who pays for the request's memory: the key, or `peer` without one.
+    fn account(&self, peer: IpAddr) -> Account {
+        match &self.key {
+            Some(key) => Account::Key(key.name.clone()),
+            None => Account::Peer(Peer::of(Some(peer))),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use airlock_tests::{Reply, Service, Setup, misbehaving, service, wait};
+use airlock_tests::{Gateway, Reply, Service, Setup, misbehaving, service, wait};
 use reqwest::Method;
 use serde_json::json;
 use tokio::{
@@ -46,7 +46,9 @@ async fn what_never_ends_does_not_keep_the_gateway_from_ending() {
 #[tokio::test]
 async fn what_is_wrong_with_a_request_is_told_in_the_shape_that_clients_read() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
-    let send = async |method: Method, path: &str, body: String| Reply::of(gateway.request(method, path).body(body)).await;
+    let send = async |method: Method, path: &str, body: String| {
+        Reply::of(gateway.request(method, path).header("content-type", "application/json").body(body)).await
+    };
     let table = [
         (Method::GET, "/nothing", String::new(), 404, "unknown_url"),
         (Method::GET, "/v1/chat/completions", String::new(), 405, "method_not_allowed"),
@@ -80,7 +82,8 @@ async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent() {
     for path in ["/v1/chat/completions", "/v1/mcp/tool/execute"] {
         let mut stream = TcpStream::connect(gateway.address().trim_start_matches("http://")).await.expect("a connection");
         let length = (64 << 10) + 1;
-        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
+        let head = "host: localhost\r\ncontent-type: application/json";
+        let head = format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {length}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.expect("it is read");
         let mut answer = String::new();
         let read = tokio::time::timeout(wait::SOON, stream.read_to_string(&mut answer)).await;
@@ -99,12 +102,58 @@ async fn a_page_in_a_browser_cannot_talk_to_the_gateway() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_program_on_this_machine_cannot_have_a_tool_run() {
+    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
+    let call = json!({"function": {"name": "server-echo", "arguments": "{\"text\":\"hi\"}"}}).to_string();
+    let send = async |headers: &[(&str, &str)]| {
+        let request = gateway.request(Method::POST, "/v1/mcp/tool/execute").body(call.clone());
+        Reply::of(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+    };
+    // As `fetch(…, {mode: "no-cors"})` sends it: text, and the origin of the page.
+    let page = ("origin", "http://localhost:3000");
+    assert_eq!(send(&[page, ("content-type", "text/plain")]).await.status, 403);
+    assert_eq!(send(&[page, ("content-type", "application/json")]).await.status, 403);
+    let text = send(&[("content-type", "text/plain")]).await;
+    assert_eq!((text.status, text.code()), (415, "unsupported_media_type"));
+    assert_eq!(send(&[("content-type", "application/json")]).await.content(), "hi");
+    assert_eq!(send(&[("content-type", "application/json"), ("origin", gateway.address())]).await.content(), "hi");
+}
+
+#[tokio::test]
+async fn a_body_that_would_take_a_gigabyte_when_parsed_is_refused_before_it_is() {
+    let gateway = Setup::new().serve().await;
+    let before = peak_memory_bytes(&gateway);
+    let body = format!(r#"{{"messages":[{}0]}}"#, r#"{"":0},"#.repeat((16 << 20) / 7 - 10));
+    let request = gateway.request(Method::POST, "/v1/chat/completions").header("content-type", "application/json");
+    let reply = Reply::of(request.body(body)).await;
+    assert_eq!((reply.status, reply.code()), (413, "request_too_large"), "{}", reply.text);
+    let taken = peak_memory_bytes(&gateway) - before;
+    assert!(taken < 100 << 20, "it took {taken} bytes");
+}
+
+/// The most memory that a gateway has had at any time.
+fn peak_memory_bytes(gateway: &Gateway) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", gateway.pid().as_raw_nonzero())).expect("it runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
+    peak.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+}
+
+#[tokio::test]
+async fn a_call_whose_arguments_have_a_key_twice_is_refused() {
+    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
+    let call = json!({"function": {"name": "server-echo", "arguments": r#"{"text":"checked","text":"run"}"#}});
+    let reply = gateway.post("/v1/mcp/tool/execute", &call).await;
+    assert_eq!(reply.status, 400, "{}", reply.text);
+    assert!(reply.text.contains("the key \\\"text\\\" is there twice"), "{}", reply.text);
+}
+
+#[tokio::test]
 async fn a_client_that_sends_half_a_request_is_let_go() {
     let gateway = Setup::new().set("/server/read_timeout", "200ms").serve().await;
     let address = gateway.address().trim_start_matches("http://");
     for start in [
         "POST /v1/chat/completions HTTP/1.1\r\nhost: loc",
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
     ] {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         stream.write_all(start.as_bytes()).await.expect("it is read");

@@ -51,19 +51,33 @@ pub(super) struct Server {
     /// Whether every request needs a virtual key. Only a loopback address can be listened on without. Default: true where
     /// `governance.virtual_keys` has an active key, else false.
     pub(super) require_virtual_key: Option<bool>,
-    /// Host names that requests may carry in `Host` and `Origin`, besides loopback ones and `listen` itself.
+    /// Host names that requests may carry in `Host`, on any port, besides loopback ones and `listen` itself.
     #[serde(default)]
     pub(super) allowed_hosts: Vec<String>,
-    /// Largest request body. Default: 16MiB.
+    /// Origins that requests may carry in `Origin`, besides `Host` with its port, as browsers write them:
+    /// `https://tools.example.com`. For a proxy that rewrites `Host`; the gateway sends no CORS headers, so pages of other sites can
+    /// neither send JSON nor read answers.
+    #[serde(default)]
+    pub(super) allowed_origins: Vec<String>,
+    /// Largest request body. Default: 16MiB. Parsed, a body may take four times as much memory.
     pub(super) max_body: Option<Size>,
+    /// Memory of all requests in flight: bodies, as text and parsed, and answers until they are sent. One virtual key, or one
+    /// address without a key, gets half of it at most. Default: 256MiB, or what `max_body` needs if that is more.
+    pub(super) max_request_memory: Option<Size>,
     /// Largest request head. Default: 64KiB.
     pub(super) max_header: Option<Size>,
     /// Time for a request's head, and then for its body, to arrive. Default: 30s.
     pub(super) read_timeout: Option<Span>,
+    /// Time for an answer to be taken by its client. Default: 30s.
+    pub(super) write_timeout: Option<Span>,
+    /// Time that a connection may stay open without a request. Default: 60s.
+    pub(super) idle_timeout: Option<Span>,
     /// Time for requests in flight to end after the gateway was told to stop. Default: 30s.
     pub(super) drain_timeout: Option<Span>,
-    /// Connections at the same time. Default: 1024.
+    /// Connections at the same time; beyond it those that are idle for longest are closed. Default: 1024.
     pub(super) max_connections: Option<u64>,
+    /// Connections of one address at the same time, or of one /64 network of IPv6. Default: half of `max_connections`.
+    pub(super) max_connections_per_peer: Option<u64>,
 }
 
 /// One model provider.

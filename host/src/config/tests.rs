@@ -210,7 +210,7 @@ fn every_unknown_key_is_told_with_the_nearest_known_one() {
     /etc/airlock/gateway.json has 4 errors:
       sever: unknown key, did you mean "server"?
       server.lisen: unknown key, did you mean "listen"?
-      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, max_body, max_header, read_timeout, drain_timeout, max_connections
+      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer
       mcp.client_configs[0].stdio_config.comand: unknown key, did you mean "command"?
     "#);
 }
@@ -431,9 +431,26 @@ fn what_can_be_reached_from_outside_needs_keys() {
     server.listen: found "localhost:80", expected an IP address and a port, such as "127.0.0.1:8080" or "[::1]:8080"
     server.allowed_hosts[0]: found "https://a.example", expected a host name without scheme or port, such as "tools.example.com"
     "#);
+    let origins = ["http://a.example/", "https://a.example/x", "a.example", "https://u@a.example", "ftp://a.example", "null"];
+    let errors = error(&json!({"server": {"allowed_origins": origins}}));
+    assert_eq!(errors.matches("expected an origin: scheme, host name and port").count(), origins.len(), "{errors}");
+    let config = good(&json!({"server": {"allowed_origins": ["HTTPS://A.example:443", "http://localhost:3000"]}}));
+    assert_eq!(config.server.allowed_origins, ["https://a.example", "http://localhost:3000"]);
     let keys = json!({"virtual_keys": [{"name": "a", "value": "env.GOOD"}]});
     let config = good(&json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}));
     assert!(config.keys.find(&format!("{SECRET}-GOOD")).is_some());
+}
+
+#[test]
+fn memory_for_requests_holds_a_body_of_the_largest_size() {
+    assert_eq!(good(&json!({})).server.max_request_memory_bytes, 256 << 20);
+    let server = good(&json!({"server": {"max_body": "256MiB"}})).server;
+    assert_eq!((server.max_request_memory_bytes, server.check()), (server.least_request_memory(), Ok(())));
+    assert_snapshot!(
+        error(&json!({"server": {"max_body": "16MiB", "max_request_memory": "160MiB"}})),
+        @"server.max_request_memory: must be at least 164000KiB where `server.max_body` is 16MiB, found 160MiB"
+    );
+    assert_eq!(good(&json!({"server": {"max_connections": 5}})).server.max_connections_per_peer, 3);
 }
 
 #[test]

@@ -44,9 +44,8 @@ impl<'a> Scanner<'a> {
         loop {
             self.skip_spaces();
             next = match next {
-                Next::Value => self.value()?,
                 Next::FirstElement if self.take(b']') => self.close(),
-                Next::FirstElement => self.value()?,
+                Next::Value | Next::FirstElement => self.value()?,
                 Next::FirstKey if self.take(b'}') => self.close(),
                 Next::FirstKey | Next::Key => self.key()?,
                 Next::Separator if self.depth > 0 => self.separator()?,

@@ -1,25 +1,150 @@
-//! Request bodies: so large and so slow, no more.
+//! Request bodies: JSON objects, bounded in bytes, time and memory.
 
-use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
-use super::{Settings, respond::ApiError};
+use super::{
+    Settings,
+    memory::{Charge, Memory, REQUEST_BYTES},
+    respond::ApiError,
+};
+use crate::{
+    json::{self, Caps},
+    model::Object,
+};
 
-/// Takes in a whole body.
-pub(super) async fn read(body: Incoming, settings: &Settings) -> Result<Bytes, ApiError> {
-    let limit = settings.max_body_bytes;
+/// A body of the largest size may take so many times its bytes when parsed. Conversations take two to four times, dense
+/// schemas of tools seven.
+const TREE_FACTOR: usize = 4;
+/// A body may take so much when parsed, however small the largest size is.
+const LEAST_TREE_BYTES: usize = 1 << 20;
+/// A body beyond this is parsed on a thread for blocking work: the worst of this size keeps a worker for a few milliseconds.
+const INLINE_BYTES: usize = 32 * 1024;
+
+/// Takes in bodies.
+pub(super) struct Intake {
+    /// Bounds parsing to what the machine has cores for.
+    parsers: Arc<Semaphore>,
+}
+
+impl Intake {
+    pub(super) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { parsers: Arc::new(Semaphore::new(cores)) }
+    }
+
+    /// Reads and parses the body of `request`. Its buffer is charged as it arrives and its tree before it is built. Fails if it
+    /// is not sent as JSON, is too large in bytes or memory, does not arrive in time, or is no JSON object.
+    pub(super) async fn object(
+        &self,
+        request: Request<Incoming>,
+        settings: &Settings,
+        charge: &Charge,
+    ) -> Result<Object, ApiError> {
+        check_type(request.headers())?;
+        let reading = read(request.into_body(), settings.max_body_bytes, charge);
+        let text = timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
+        self.parse(text, Caps::memory(tree_bytes(settings.max_body_bytes)), charge).await
+    }
+
+    async fn parse(&self, text: Vec<u8>, caps: Caps, charge: &Charge) -> Result<Object, ApiError> {
+        if text.len() <= INLINE_BYTES {
+            return parse(&text, &caps, charge);
+        }
+        let permit = self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
+        // Its own charge: the thread goes on where the request is dropped.
+        let charge = charge.clone();
+        let parsing = spawn_blocking(move || {
+            let _permit = permit;
+            parse(&text, &caps, &charge)
+        });
+        parsing.await.unwrap_or_else(|_| Err(ApiError::internal()))
+    }
+}
+
+/// Memory that a body may take when parsed, in bytes, where the largest is of `max_body_bytes`.
+const fn tree_bytes(max_body_bytes: usize) -> usize {
+    let bytes = max_body_bytes.saturating_mul(TREE_FACTOR);
+    if bytes < LEAST_TREE_BYTES { LEAST_TREE_BYTES } else { bytes }
+}
+
+/// The smallest budget for requests in which a body of `max_body_bytes` finds room, with a head of `max_header_bytes`.
+pub(super) const fn least_memory(max_body_bytes: usize, max_header_bytes: usize) -> usize {
+    let tree = tree_bytes(max_body_bytes).saturating_add(REQUEST_BYTES);
+    Memory::least_for(tree.saturating_add(max_body_bytes).saturating_add(max_header_bytes))
+}
+
+/// Refuses a body that is not sent as JSON. A page of another origin can send text and forms without being asked, but JSON
+/// only after the browser has asked the gateway, which does not agree.
+fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let found = match (types.next().map(HeaderValue::to_str), types.next()) {
+        (Some(Ok(found)), None) => found,
+        (None, _) => "none",
+        (Some(_), _) => "several or none that is text",
+    };
+    if found.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    let found = crate::catalog::cut(found.to_owned(), 64);
+    let message = format!("found content type {found:?}, expected \"application/json\" in the header `Content-Type`");
+    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error", "unsupported_media_type", message))
+}
+
+async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u8>, ApiError> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     // Refused before a byte of it is read, where the sender says how long it will be.
-    if body.size_hint().lower() > limit as u64 {
+    if announced > limit {
         return Err(too_large(limit));
     }
-    match tokio::time::timeout(settings.read_timeout, Limited::new(body, limit).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limit)),
-        Ok(Err(_)) => Err(ApiError::bad_request("bad_body", "the request body broke off")),
-        Err(_) => Err(too_slow()),
+    let mut text = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("bad_body", "the request body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let len = text.len().saturating_add(data.len());
+        if len > limit {
+            return Err(too_large(limit));
+        }
+        make_room(&mut text, len, if announced > 0 { announced } else { limit }, charge)?;
+        text.extend_from_slice(&data);
     }
+    Ok(text)
+}
+
+/// Lets `text` grow to `len` bytes, by doubling up to `most`. What is charged is what is allocated: an announced length alone
+/// costs its sender nothing and must not cost the others anything either.
+fn make_room(text: &mut Vec<u8>, len: usize, most: usize, charge: &Charge) -> Result<(), ApiError> {
+    let capacity = text.capacity();
+    if len > capacity {
+        let wanted = len.max(capacity.saturating_mul(2).min(most));
+        charge.grow(wanted - capacity)?;
+        text.reserve_exact(wanted - text.len());
+    }
+    Ok(())
+}
+
+fn parse(text: &[u8], caps: &Caps, charge: &Charge) -> Result<Object, ApiError> {
+    let cost = match json::check(text, caps) {
+        Ok(cost) => cost,
+        Err(error @ json::Error::TooLarge { .. }) => return Err(too_dense(&error)),
+        // Parsed for its error alone, which tells line and column, and within the caps.
+        Err(_) => return json::parse(text, caps).map(|(object, _)| object).map_err(|error| no_object(&error)),
+    };
+    charge.grow(cost.tree_bytes)?;
+    serde_json::from_slice(text).map_err(|error| no_object(&error))
+}
+
+fn no_object(error: &dyn std::error::Error) -> ApiError {
+    ApiError::bad_request("invalid_json", format!("the request body is no JSON object: {error}"))
+}
+
+fn too_dense(error: &json::Error) -> ApiError {
+    let message = format!("the request body {error}");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "request_too_large", message)
 }
 
 fn too_large(limit: usize) -> ApiError {
@@ -31,4 +156,77 @@ fn too_slow() -> ApiError {
     let message = "the request body did not arrive in time";
     let error = ApiError::new(StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "request_timeout", message);
     error.with_header(header::CONNECTION, HeaderValue::from_static("close"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{memory::Account, peer::Peer};
+
+    fn sent_as(types: &[&'static str]) -> Result<(), ApiError> {
+        check_type(&types.iter().map(|found| (header::CONTENT_TYPE, HeaderValue::from_static(found))).collect())
+    }
+
+    fn charge(memory: &Arc<Memory>) -> Charge {
+        memory.open(Account::Peer(Peer::of(None)), &HeaderMap::new()).expect("there is room")
+    }
+
+    #[test]
+    fn a_body_is_json_by_its_content_type() {
+        for good in ["application/json", "Application/JSON", "application/json; charset=utf-8", "application/json ;x=y"] {
+            assert!(sent_as(&[good]).is_ok(), "{good}");
+        }
+        for bad in [
+            &[][..],
+            &["text/plain"],
+            &["text/plain; application/json"],
+            &["application/jsonp"],
+            &["application/x-www-form-urlencoded"],
+            &["application/json", "text/plain"],
+            &[""],
+        ] {
+            let reply = sent_as(bad).expect_err("it is no JSON").into_reply();
+            assert_eq!(reply.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_doubles_up_to_what_was_announced() {
+        let memory = Memory::new(1 << 20);
+        let charge = charge(&memory);
+        let mut text = Vec::new();
+        let mut capacities = Vec::new();
+        for len in [10, 11, 20, 21, 40, 50, 60] {
+            make_room(&mut text, len, 50, &charge).expect("there is room");
+            text.resize(len, b' ');
+            capacities.push(text.capacity());
+        }
+        assert_eq!(capacities, [10, 20, 20, 40, 40, 50, 60]);
+        assert!(make_room(&mut text, 1 << 20, 1 << 20, &charge).is_err());
+    }
+
+    #[test]
+    fn a_tree_is_charged_before_it_is_built() {
+        let text = format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(1_000));
+        let memory = Memory::new(1 << 20);
+        let small = charge(&memory);
+        small.grow((512 << 10) - REQUEST_BYTES - 100_000).expect("there is room");
+        let caps = Caps::memory(1 << 20);
+        let status =
+            |result: Result<Object, ApiError>| result.map_or_else(|error| error.into_reply().status(), |_| StatusCode::OK);
+        assert_eq!(status(parse(text.as_bytes(), &caps, &small)), StatusCode::TOO_MANY_REQUESTS);
+        drop(small);
+        assert_eq!(status(parse(text.as_bytes(), &caps, &charge(&memory))), StatusCode::OK);
+        assert_eq!(status(parse(text.as_bytes(), &Caps::memory(100_000), &charge(&memory))), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(status(parse(b"[]", &caps, &charge(&memory))), StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn the_smallest_budget_holds_a_body_of_the_largest_size() {
+        let (body, head) = (1 << 20, 8 << 10);
+        let memory = Memory::new(least_memory(body, head));
+        let charge = charge(&memory);
+        charge.grow(head + body + tree_bytes(body)).expect("there is room");
+        assert!(charge.grow(1).is_err());
+    }
 }

@@ -5,16 +5,15 @@ use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::{
-    App, Sender, body,
+    App, Sender,
+    memory::Charge,
     respond::{self, ApiError, Reply},
 };
-use crate::{agent, door::Origin, model::Object};
+use crate::{agent, door::Origin};
 
 /// Answers a chat completion. Nothing is checked beyond what the loop needs: the rest is between sender and provider.
-pub(super) async fn complete(app: &App, sender: Sender, request: Request<Incoming>) -> Result<Reply, ApiError> {
-    let bytes = body::read(request.into_body(), &app.settings).await?;
-    let body: Object = serde_json::from_slice(&bytes)
-        .map_err(|error| ApiError::bad_request("invalid_json", format!("the request body is no JSON object: {error}")))?;
+pub(super) async fn complete(app: &App, sender: &Sender, request: Request<Incoming>, charge: &Charge) -> Result<Reply, ApiError> {
+    let body = app.intake.object(request, &app.settings, charge).await?;
     if !matches!(body.get("messages"), Some(Value::Array(_))) {
         return Err(ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages"));
     }
@@ -22,7 +21,7 @@ pub(super) async fn complete(app: &App, sender: Sender, request: Request<Incomin
         let message = "streaming is not supported; leave `stream` out or set it to false";
         return Err(ApiError::bad_request("unsupported_value", message).about("stream"));
     }
-    let caller = app.caller(&sender, Origin::Model);
+    let caller = app.caller(sender, Origin::Model);
     let request = agent::Request { body, names_tools: !sender.filter.is_none() };
     let answer = agent::run(&app.models, &caller, request, &app.agent).await?;
     Ok(respond::json(&answer.into()))

@@ -6,11 +6,12 @@
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    App, Sender, body,
+    App, Sender,
+    memory::Charge,
     respond::{self, ApiError, Reply},
 };
 use crate::{
@@ -22,11 +23,10 @@ use crate::{
 
 /// Runs the tool that the body names. A failure of the tool's own is its answer, marked by `is_error`; a call that could not
 /// be made or brought to its end is an error.
-pub(super) async fn run(app: &App, sender: Sender, request: Request<Incoming>) -> Result<Reply, ApiError> {
+pub(super) async fn run(app: &App, sender: &Sender, request: Request<Incoming>, charge: &Charge) -> Result<Reply, ApiError> {
     let format = Format::parse(request.uri().query())?;
-    let bytes = body::read(request.into_body(), &app.settings).await?;
-    let call = format.read(&bytes)?;
-    let caller = app.caller(&sender, Origin::Caller);
+    let call = format.read(app.intake.object(request, &app.settings, charge).await?)?;
+    let caller = app.caller(sender, Origin::Caller);
     let admitted = caller.admit(&call.name, &call.arguments).map_err(|error| refusal(&error))?;
     let id = admitted.chain().id();
     let result = admitted.run().await;
@@ -71,12 +71,6 @@ fn extension(ledger: &Ledger, id: CallId) -> Object {
     }
     extension.insert("calls".to_owned(), agent::describe(&records, id).into());
     extension
-}
-
-/// Reads an object and nothing else: serde would take an array for a struct as well.
-fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
-    let object: Object = serde_json::from_slice(bytes)?;
-    serde_json::from_value(object.into())
 }
 
 /// Which of OpenAI's APIs a call is written for.
@@ -128,10 +122,11 @@ impl Format {
         }
     }
 
-    fn read(self, bytes: &[u8]) -> Result<Call, ApiError> {
+    fn read(self, body: Object) -> Result<Call, ApiError> {
+        let body = Value::from(body);
         let (id, function) = match self {
-            Self::Chat => from_object::<ChatCall>(bytes).map(|call| (call.id, call.function)),
-            Self::Responses => from_object::<ResponsesCall>(bytes).map(|call| (call.call_id, Some(call.function))),
+            Self::Chat => serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function)),
+            Self::Responses => serde_json::from_value::<ResponsesCall>(body).map(|call| (call.call_id, Some(call.function))),
         }
         .map_err(|error| ApiError::bad_request("invalid_json", format!("Invalid request format: {error}")))?;
         let function = function.unwrap_or(Function { name: None, arguments: None });
@@ -175,12 +170,12 @@ mod tests {
 
     #[test]
     fn a_call_needs_a_name_and_keeps_its_id() {
-        let call = Format::Chat.read(br#"{"id": 7, "function": {"name": "t"}}"#).expect("a good call");
+        let call = Format::Chat.read(object(json!({"id": 7, "function": {"name": "t"}}))).expect("a good call");
         assert_eq!((call.id, call.name.as_str(), call.arguments.as_str()), (Some(json!(7)), "t", ""));
-        let call = Format::Responses.read(br#"{"name": "t", "arguments": "{}"}"#).expect("a good call");
+        let call = Format::Responses.read(object(json!({"name": "t", "arguments": "{}"}))).expect("a good call");
         assert_eq!((call.id, call.arguments.as_str()), (None, "{}"));
-        for bad in [&b"{}"[..], br#"{"function": {}}"#, br#"{"function": {"name": ""}}"#, br#"{"function": {"name": 1}}"#, b"["] {
-            assert!(Format::Chat.read(bad).is_err());
+        for bad in [json!({}), json!({"function": {}}), json!({"function": {"name": ""}}), json!({"function": {"name": 1}})] {
+            assert!(Format::Chat.read(object(bad)).is_err());
         }
     }
 }

@@ -1,36 +1,39 @@
 //! Sockets: accepts connections, bounds them, drains them.
 
-use std::{
-    future::Future,
-    io,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{convert::Infallible, fmt, future::Future, io, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
-use http::Request;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
 use hyper::{body::Incoming, rt::Executor, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    server::conn::auto::Builder,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
-use super::{App, Settings};
+use super::{
+    Answer, App, Settings,
+    activity::{Activity, Reason, Running, Sending, Waits},
+    connections::{Connections, Place},
+    memory::Charge,
+    peer::Peer,
+};
 
 /// Requests that one HTTP/2 connection may have in flight.
 const MAX_STREAMS: u32 = 64;
+/// Streams of one HTTP/2 connection that may be reset because of what the client sends, before the connection is closed
+/// (CVE-2025-8671). Those that the client itself resets before they are accepted are bounded by `h2`, to 20.
+const MAX_LOCAL_RESETS: usize = 128;
 /// How long to wait after the system could not give a connection, usually for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long an idle connection has to say goodbye. Over HTTP/2 that takes the other side.
+const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown` completes, then accepts no more and lets the requests in flight end, for at most
 /// `drain_timeout`. Dropping the future stops them at once.
@@ -40,8 +43,8 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<O
     let _stop = tasks.stop.clone().drop_guard();
     let server = Server {
         builder: builder(&app.settings, tasks.clone()),
-        room: Arc::new(Semaphore::new(app.settings.max_connections)),
-        draining: GracefulShutdown::new(),
+        connections: Connections::new(app.settings.max_connections, app.settings.max_connections_per_peer),
+        draining: CancellationToken::new(),
         app,
         tasks,
     };
@@ -50,7 +53,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<O
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            (permit, stream) = server.accept(&listener) => server.begin(stream, permit),
+            (stream, address, place) = server.accept(&listener) => server.begin(stream, address, place),
         }
     }
     drop(listener);
@@ -61,59 +64,68 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<O
 struct Server {
     app: Arc<App>,
     builder: Builder<Tasks>,
-    room: Arc<Semaphore>,
-    draining: GracefulShutdown,
+    connections: Arc<Connections>,
+    draining: CancellationToken,
     tasks: Tasks,
 }
 
 impl Server {
-    /// Waits for room and then for a connection, so that those beyond the cap wait in the system's queue.
-    async fn accept(&self, listener: &TcpListener) -> (OwnedSemaphorePermit, TcpStream) {
-        let permit = self.room.clone().acquire_owned().await.expect("the semaphore is never closed");
+    /// Waits for a connection and then for room, so that those beyond the cap wait in the system's queue.
+    async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, Place) {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => return (permit, stream),
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     warn!(%error, "a connection could not be accepted");
                     sleep(ACCEPT_PAUSE).await;
+                    continue;
                 }
+            };
+            if let Some(place) = self.connections.admit(Peer::of(Some(address.ip()))).await {
+                return (stream, address.ip(), place);
             }
         }
     }
 
-    fn begin(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    fn begin(&self, stream: TcpStream, address: IpAddr, place: Place) {
         // Answers are written whole, so waiting for more of them only costs time.
         let _ = stream.set_nodelay(true);
-        let has_asked = Arc::new(AtomicBool::new(false));
-        let peer = stream.peer_addr().ok().map(|peer| peer.ip());
-        let (app, asking) = (self.app.clone(), has_asked.clone());
+        let (app, activity) = (self.app.clone(), place.activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            asking.store(true, Ordering::Relaxed);
-            let app = app.clone();
-            async move { app.handle(request, peer).await }
+            // Here and not in the future, which HTTP/2 runs as a task of its own: that may be dropped before it starts.
+            let (app, running) = (app.clone(), activity.begin());
+            async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running)) }
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = self.draining.watch(connection);
-        let silence = silence(has_asked, self.app.settings.read_timeout);
+        let (draining, waits) = (self.draining.clone(), waits(&self.app.settings));
+        let drain_timeout = self.app.settings.drain_timeout;
         self.tasks.execute(async move {
+            let mut connection = pin!(connection);
+            let reason = tokio::select! {
+                result = &mut connection => return ended(result),
+                reason = place.activity.end(&waits) => reason,
+                () = draining.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    tokio::select! {
+                        result = &mut connection => return ended(result),
+                        reason = place.activity.end(&waits) => reason,
+                    }
+                }
+            };
+            debug!(?reason, "the gateway closes a connection");
+            connection.as_mut().graceful_shutdown();
             tokio::select! {
-                result = connection => if let Err(error) = result {
-                    debug!(%error, "connection broke off");
-                },
-                () = silence => debug!("connection closed, it asked for nothing"),
+                result = &mut connection => ended(result),
+                () = goodbye(reason, &place.activity, drain_timeout) => {}
             }
-            drop(permit);
         });
     }
 
     async fn drain(self) {
         info!(connections = self.tasks.tracker.len(), "draining");
         self.tasks.tracker.close();
-        let ended = async {
-            self.draining.shutdown().await;
-            self.tasks.tracker.wait().await;
-        };
-        if timeout(self.app.settings.drain_timeout, ended).await.is_err() {
+        self.draining.cancel();
+        if timeout(self.app.settings.drain_timeout, self.tasks.tracker.wait()).await.is_err() {
             warn!(left = self.tasks.tracker.len(), "requests were cut off, the time to drain is over");
         }
         self.tasks.stop.cancel();
@@ -133,16 +145,51 @@ fn builder(settings: &Settings, tasks: Tasks) -> Builder<Tasks> {
         .timer(TokioTimer::new())
         .max_header_list_size(head_bytes)
         .max_concurrent_streams(MAX_STREAMS)
-        .keep_alive_interval(settings.read_timeout);
+        .max_local_error_reset_streams(MAX_LOCAL_RESETS)
+        .keep_alive_interval(settings.read_timeout)
+        .keep_alive_timeout(settings.read_timeout);
     builder
 }
 
-/// Ends once a connection has asked for nothing in `limit`. hyper times a request's head, but not the bytes before it by
-/// which it tells HTTP/1 from HTTP/2, and a connection that sends none would be kept for ever.
-async fn silence(has_asked: Arc<AtomicBool>, limit: Duration) {
-    sleep(limit).await;
-    if has_asked.load(Ordering::Relaxed) {
-        std::future::pending::<()>().await;
+fn waits(settings: &Settings) -> Waits {
+    Waits { first_head: settings.read_timeout, idle: settings.idle_timeout, write: settings.write_timeout }
+}
+
+/// Waits as long as a connection that is being closed may take for it.
+async fn goodbye(reason: Reason, activity: &Activity, drain_timeout: Duration) {
+    match reason {
+        Reason::Silent | Reason::Idle | Reason::Evicted => sleep(GOODBYE).await,
+        // Other requests on the same connection are still answered.
+        Reason::Unread => {
+            let _ = timeout(drain_timeout, activity.answered()).await;
+        }
+        Reason::BrokenOff => {}
+    }
+}
+
+fn ended<E: fmt::Display>(result: Result<(), E>) {
+    if let Err(error) = result {
+        debug!(%error, "connection broke off");
+    }
+}
+
+/// Hands an answer to hyper. The bytes know when the last of them is written: neither HTTP/1 nor HTTP/2 says so, and `h2`
+/// takes in a whole answer before its client has made room for any of it.
+fn send(answer: Answer, running: Running) -> Response<Full<Bytes>> {
+    let (reply, charge) = answer;
+    let sending = running.answer();
+    reply.map(|bytes| Full::new(Bytes::from_owner(Unsent { bytes, _charge: charge, _sending: sending })))
+}
+
+struct Unsent {
+    bytes: Bytes,
+    _charge: Option<Charge>,
+    _sending: Sending,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

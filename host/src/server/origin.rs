@@ -1,35 +1,60 @@
 //! Keeps web pages out. A page that a browser has open can send requests to loopback addresses, and with a name that it
-//! points there (DNS rebinding) read the answers too. It cannot forge `Host` and `Origin`.
+//! points there (DNS rebinding) read the answers too. It cannot forge `Host`, `Origin` and `Sec-Fetch-Site`.
+//!
+//! `Host` must be one of the gateway's names, which stops rebinding. `Origin` must be that of the gateway itself, port included,
+//! because every other port of this machine is another program's; or the operator has listed it.
 
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
 use super::{Settings, respond::ApiError};
 
-/// Refuses a request whose `Host` or `Origin` is not one of the gateway's own names.
+/// Where a browser says that a request comes from, seen from its target.
+pub(super) const FETCH_SITE: &str = "sec-fetch-site";
+
+/// Refuses a request whose `Host` is not one of the gateway's own names, and one that a page of another origin makes a
+/// browser send.
 pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
-    if !settings.listen.ip().is_loopback() && settings.allowed_hosts.is_empty() {
-        return Ok(());
-    }
     // HTTP/2 sends `:authority`; a request that sends both is held to both.
-    let hosts = headers.get_all(header::HOST).iter().map(host_of).chain(uri.authority().map(|a| Some(a.host().to_owned())));
-    let hosts: Vec<Option<String>> = hosts.collect();
-    let is_ours = |host: &Option<String>| host.as_ref().is_some_and(|host| is_allowed(settings, host));
-    if hosts.is_empty() || !hosts.iter().all(is_ours) {
+    let hosts = headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
+    let hosts: Vec<Option<Authority>> = hosts.chain(uri.authority().cloned().map(Some)).collect();
+    let is_ours = |host: &Option<Authority>| host.as_ref().is_some_and(|host| is_allowed(settings, host.host()));
+    let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
+    if checks_hosts && (hosts.is_empty() || !hosts.iter().all(is_ours)) {
         return Err(ApiError::forbidden("host_not_allowed", "this host name is not one of the gateway's `allowed_hosts`"));
     }
-    if !headers.get_all(header::ORIGIN).iter().map(host_of_origin).all(|host| is_ours(&host)) {
-        return Err(ApiError::forbidden("origin_not_allowed", "this origin is not one of the gateway's `allowed_hosts`"));
+    let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
+    if !origins.is_empty() && origins.iter().all(|origin| is_listed(settings, origin)) {
+        return Ok(());
+    }
+    if !origins.iter().all(|origin| is_same(origin, &hosts)) {
+        let message = "this origin is neither the gateway's own, as in `Host` with its port, nor one of its `allowed_origins`";
+        return Err(ApiError::forbidden("origin_not_allowed", message));
+    }
+    // A page's GET carries no `Origin`; this it does carry, with any recent browser.
+    if !headers.get_all(FETCH_SITE).iter().all(|site| matches!(site.as_bytes(), b"same-origin" | b"none")) {
+        let message = "a web page of another origin made this request, as its `Sec-Fetch-Site` says";
+        return Err(ApiError::forbidden("origin_not_allowed", message));
     }
     Ok(())
 }
 
-fn host_of(value: &HeaderValue) -> Option<String> {
-    Some(Authority::try_from(value.as_bytes()).ok()?.host().to_owned())
+fn is_listed(settings: &Settings, origin: &HeaderValue) -> bool {
+    settings.allowed_origins.iter().any(|allowed| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
 }
 
-/// The host of `scheme://host:port`; none of `null`.
-fn host_of_origin(value: &HeaderValue) -> Option<String> {
-    Some(Uri::try_from(value.as_bytes()).ok()?.authority()?.host().to_owned())
+/// Whether an origin is the one that all `hosts` are reached at. `null` is nobody's.
+fn is_same(origin: &HeaderValue, hosts: &[Option<Authority>]) -> bool {
+    let Ok(origin) = Uri::try_from(origin.as_bytes()) else { return false };
+    let scheme_port = match origin.scheme_str() {
+        Some("http") => 80,
+        Some("https") => 443,
+        _ => return false,
+    };
+    let Some(origin) = origin.authority() else { return false };
+    // A `Host` without a port is reached at the one that belongs to the scheme, which a proxy before the gateway may know alone.
+    let port = |authority: &Authority| authority.port_u16().unwrap_or(scheme_port);
+    let is_origin = |host: &Authority| host.host().eq_ignore_ascii_case(origin.host()) && port(host) == port(origin);
+    !hosts.is_empty() && hosts.iter().all(|host| host.as_ref().is_some_and(is_origin))
 }
 
 fn is_allowed(settings: &Settings, host: &str) -> bool {
@@ -43,46 +68,114 @@ fn is_allowed(settings: &Settings, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::server::tests::settings;
 
-    fn is_let_in(listen: &str, host: Option<&str>, origin: Option<&str>) -> bool {
+    fn is_let_in(listen: &str, sent: &[(&'static str, &str)]) -> bool {
         let settings = Settings {
             listen: listen.parse().expect("an address"),
-            require_virtual_key: true,
             allowed_hosts: vec!["Tools.example".to_owned()],
-            max_body_bytes: 0,
-            max_header_bytes: 0,
-            read_timeout: Duration::ZERO,
-            drain_timeout: Duration::ZERO,
-            max_connections: 0,
+            allowed_origins: vec!["https://ui.example:8443".to_owned()],
+            ..settings()
         };
-        let mut headers = HeaderMap::new();
-        for (name, value) in [(header::HOST, host), (header::ORIGIN, origin)] {
-            headers.extend(value.map(|value| (name, HeaderValue::from_str(value).expect("a good value"))));
-        }
-        check(&settings, &headers, &Uri::from_static("/health")).is_ok()
+        let sent = sent
+            .iter()
+            .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_str(value).expect("a good value")));
+        check(&settings, &sent.collect(), &Uri::from_static("/health")).is_ok()
     }
+
+    const LOCAL: &str = "127.0.0.1:0";
+    const HOST: (&str, &str) = ("host", "localhost:8080");
 
     #[test]
     fn own_names_are_let_in_on_any_port() {
         for host in ["localhost", "LOCALHOST:80", "127.0.0.1:1", "127.9.9.9", "[::1]:8080", "tools.example", "TOOLS.EXAMPLE:443"]
         {
-            assert!(is_let_in("127.0.0.1:0", Some(host), None), "{host}");
-            assert!(is_let_in("127.0.0.1:0", Some("localhost"), Some(&format!("http://{host}"))), "{host}");
+            assert!(is_let_in(LOCAL, &[("host", host)]), "{host}");
         }
-        assert!(is_let_in("10.1.2.3:0", Some("10.1.2.3:8080"), None));
+        assert!(is_let_in("10.1.2.3:0", &[("host", "10.1.2.3:8080")]));
     }
 
     #[test]
     fn other_names_are_not() {
         for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "tools.example.evil", ""] {
-            assert!(!is_let_in("127.0.0.1:0", Some(host), None), "{host}");
-            assert!(!is_let_in("127.0.0.1:0", Some("localhost"), Some(&format!("https://{host}"))), "{host}");
+            assert!(!is_let_in(LOCAL, &[("host", host)]), "{host}");
+            assert!(!is_let_in(LOCAL, &[("host", host), ("origin", &format!("http://{host}"))]), "{host}");
         }
-        assert!(!is_let_in("127.0.0.1:0", Some("localhost"), Some("null")));
-        assert!(!is_let_in("127.0.0.1:0", None, None));
-        assert!(!is_let_in("0.0.0.0:0", Some("evil.example"), None));
+        assert!(!is_let_in(LOCAL, &[]));
+        assert!(!is_let_in("0.0.0.0:0", &[("host", "evil.example")]));
+    }
+
+    #[test]
+    fn an_origin_is_the_host_with_its_port() {
+        for (host, origin) in [
+            ("localhost:8080", "http://localhost:8080"),
+            ("localhost:8080", "http://LOCALHOST:8080"),
+            ("localhost:8080", "https://localhost:8080"),
+            ("[::1]:8080", "http://[::1]:8080"),
+            ("tools.example", "https://tools.example"),
+            ("tools.example", "https://tools.example:443"),
+            ("tools.example:80", "http://tools.example"),
+        ] {
+            assert!(is_let_in(LOCAL, &[("host", host), ("origin", origin)]), "{host} {origin}");
+        }
+        for (host, origin) in [
+            ("localhost:8080", "http://localhost:3000"),
+            ("localhost:8080", "http://localhost"),
+            ("localhost:8080", "http://127.0.0.1:8080"),
+            ("localhost", "http://localhost:8080"),
+            ("tools.example:80", "https://tools.example"),
+            ("localhost:8080", "http://tools.example:8080"),
+            ("localhost:8080", "https://evil.example"),
+            ("localhost:8080", "null"),
+            ("localhost:8080", ""),
+            ("localhost:8080", "localhost:8080"),
+            ("localhost:8080", "file://localhost:8080"),
+        ] {
+            assert!(!is_let_in(LOCAL, &[("host", host), ("origin", origin)]), "{host} {origin}");
+        }
+    }
+
+    #[test]
+    fn listed_origins_are_let_in_exactly_as_listed() {
+        assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://ui.example:8443")]));
+        assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://ui.example:8443"), (FETCH_SITE, "cross-site")]));
+        for origin in ["http://ui.example:8443", "https://ui.example", "https://a.ui.example:8443"] {
+            assert!(!is_let_in(LOCAL, &[HOST, ("origin", origin)]), "{origin}");
+        }
+        let both = [HOST, ("origin", "https://ui.example:8443"), ("origin", "https://evil.example")];
+        assert!(!is_let_in(LOCAL, &both));
+    }
+
+    #[test]
+    fn origins_are_checked_where_hosts_are_not() {
+        let settings = Settings { listen: "0.0.0.0:0".parse().expect("an address"), require_virtual_key: true, ..settings() };
+        let check = |origin: &'static str| {
+            let sent = [(header::HOST, "any.example"), (header::ORIGIN, origin)];
+            let sent = sent.map(|(name, value)| (name, HeaderValue::from_static(value)));
+            check(&settings, &sent.into_iter().collect(), &Uri::from_static("/health")).is_ok()
+        };
+        assert!(check("https://any.example") && !check("https://other.example"));
+    }
+
+    #[test]
+    fn a_request_of_another_sites_page_is_refused_without_an_origin_too() {
+        for (site, expected) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false), ("", false)]
+        {
+            assert_eq!(is_let_in(LOCAL, &[HOST, (FETCH_SITE, site)]), expected, "{site}");
+        }
+        assert!(!is_let_in(LOCAL, &[HOST, ("origin", "http://localhost:8080"), (FETCH_SITE, "same-site")]));
+    }
+
+    #[test]
+    fn every_host_that_is_sent_counts() {
+        let check = |host: &'static str, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
+            headers.extend(origin.map(|origin| (header::ORIGIN, HeaderValue::from_static(origin))));
+            check(&settings(), &headers, &Uri::from_static("http://localhost:1/health")).is_ok()
+        };
+        assert!(check("localhost:1", Some("http://localhost:1")));
+        assert!(!check("evil.example", None));
+        assert!(!check("localhost:2", Some("http://localhost:1")) && !check("localhost:2", Some("http://localhost:2")));
     }
 }

@@ -11,14 +11,14 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
 use super::{
-    App, Sender,
+    App, Sender, origin,
     respond::{self, ApiError, Reply},
 };
 
 const PREFIX: &str = "/api/mcp/client/";
 const SUFFIX: &str = "/reload";
 /// What proxies add. Behind one on this machine, everybody comes from this machine.
-const PROXIED: [&str; 3] = ["forwarded", "x-forwarded-for", "via"];
+const PROXIED: [&str; 6] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
 /// The plugins, for their operator. The server does not know how they are loaded.
 pub trait Reload: Send + Sync + 'static {
@@ -64,7 +64,7 @@ pub(super) fn check(
         return refuse("a virtual key does not make its holder an operator; only the operator reloads plugins");
     }
     // A command of the operator's carries none; a page in a browser always does.
-    if headers.contains_key(header::ORIGIN) {
+    if headers.contains_key(header::ORIGIN) || headers.contains_key(origin::FETCH_SITE) {
         return refuse("plugins are not reloaded for web pages");
     }
     let is_local = peer.is_some_and(|peer| peer.to_canonical().is_loopback());
@@ -123,7 +123,7 @@ mod tests {
         for peer in ["10.0.0.1", "::ffff:10.0.0.1", "unknown"] {
             assert!(!is_let_in(false, peer, false, &[]), "{peer}");
         }
-        for name in ["origin", "forwarded", "x-forwarded-for", "via"] {
+        for name in ["origin", "sec-fetch-site", "forwarded", "x-forwarded-for", "x-real-ip", "via"] {
             assert!(!is_let_in(false, LOCAL, false, &[name]), "{name}");
         }
     }

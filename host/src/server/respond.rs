@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use http_body_util::Full;
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -11,8 +10,8 @@ use crate::{
     model::{Object, causes, object},
 };
 
-/// An answer.
-pub(super) type Reply = Response<Full<Bytes>>;
+/// An answer, whole.
+pub(super) type Reply = Response<Bytes>;
 
 /// Answers 200 with JSON.
 pub(super) fn json(body: &Value) -> Reply {
@@ -20,7 +19,7 @@ pub(super) fn json(body: &Value) -> Reply {
 }
 
 fn with_status(status: StatusCode, body: &Value) -> Reply {
-    let mut reply = Response::new(Full::from(body.to_string()));
+    let mut reply = Response::new(Bytes::from(body.to_string()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply

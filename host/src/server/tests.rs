@@ -1,5 +1,9 @@
+mod http2;
+mod limits;
+
 use std::future::Future;
 
+use http::{HeaderValue, header};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -43,16 +47,21 @@ impl Reload for Shelf {
     }
 }
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         require_virtual_key: false,
         allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
         max_body_bytes: 10_000,
+        max_request_memory_bytes: 16 << 20,
         max_header_bytes: MIN_HEADER_BYTES,
         read_timeout: SOON,
+        write_timeout: SOON,
+        idle_timeout: SOON,
         drain_timeout: SOON,
         max_connections: 64,
+        max_connections_per_peer: 64,
     }
 }
 
@@ -66,7 +75,7 @@ impl Gateway {
         ]));
         let agent = agent::Settings { max_depth: 3, parallel_calls: 4, disable_auto_tool_inject: false };
         let desk = crate::catalog::ClientName::parse("desk").expect("a good name");
-        let rows = [(desk, Whitelist::parse(&["echo"]).expect("a good list"))].into();
+        let rows = [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([VirtualKey::new("ann", "sk-bf-ann", rows)]);
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -88,30 +97,32 @@ impl Gateway {
         Self::start(settings()).await
     }
 
-    async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, &str)], body: &str) -> (u16, Value) {
         let reply = self.send(method, path, headers, body).await;
         (reply.status().as_u16(), reply.json().await.unwrap_or_default())
     }
 
-    async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> reqwest::Response {
+    async fn send(&self, method: Method, path: &str, headers: &[(&'static str, &str)], body: &str) -> reqwest::Response {
         let client = tls::client().no_proxy().build().expect("a client");
         let mut request = client.request(method, format!("http://{}{path}", self.address)).body(body.to_owned());
+        let mut sent = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         for (name, value) in headers {
-            request = request.header(*name, *value);
+            sent.insert(header::HeaderName::from_static(name), value.parse().expect("a good value"));
         }
+        request = request.headers(sent);
         request.send().await.expect("an answer")
     }
 
-    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+    async fn get(&self, path: &str, headers: &[(&'static str, &str)]) -> (u16, Value) {
         self.ask(Method::GET, path, headers, "").await
     }
 
-    async fn chat(&self, message: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+    async fn chat(&self, message: &str, headers: &[(&'static str, &str)]) -> (u16, Value) {
         let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": message}]});
         self.ask(Method::POST, "/v1/chat/completions", headers, &body.to_string()).await
     }
 
-    async fn execute(&self, tool: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+    async fn execute(&self, tool: &str, headers: &[(&'static str, &str)]) -> (u16, Value) {
         let call = json!({"id": "c1", "type": "function", "function": {"name": tool, "arguments": r#"{"code":"files-write"}"#}});
         self.ask(Method::POST, "/v1/mcp/tool/execute", headers, &call.to_string()).await
     }
@@ -146,7 +157,8 @@ async fn rest_of(mut stream: TcpStream) -> String {
 }
 
 fn post(path: &str, body: &str) -> String {
-    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    let head = "host: localhost\r\ncontent-type: application/json";
+    format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
 fn hanging_chat() -> String {
@@ -281,6 +293,17 @@ async fn a_web_page_is_kept_out() {
     let gateway = Gateway::standard().await;
     assert_eq!(gateway.get("/health", &[("host", "evil.example")]).await.0, 403);
     assert_eq!(gateway.execute("desk-echo", &[("origin", "http://evil.example")]).await.0, 403);
+    assert_eq!(
+        gateway.execute("desk-echo", &[("origin", "http://localhost:3000")]).await.0,
+        403,
+        "another port is another program"
+    );
+    let own = format!("http://{}", gateway.address);
+    assert_eq!(gateway.execute("desk-echo", &[("origin", &own)]).await.0, 200);
+    assert_eq!(gateway.get("/health", &[("sec-fetch-site", "cross-site")]).await.0, 403);
+    gateway.stop().await;
+    let listed = vec!["http://localhost:3000".to_owned()];
+    let gateway = Gateway::start(Settings { allowed_origins: listed, ..settings() }).await;
     assert_eq!(gateway.execute("desk-echo", &[("origin", "http://localhost:3000")]).await.0, 200);
     gateway.stop().await;
 }
@@ -291,7 +314,7 @@ async fn a_body_that_is_too_large_is_refused() {
     let fits = format!("{:<10000}", r#"{"function":{"name":"desk-echo"}}"#);
     assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &fits).await.0, 200);
     assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &format!("{fits} ")).await.0, 413);
-    let chunked = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2711\r\n";
+    let chunked = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2711\r\n";
     let stream = gateway.connect(&format!("{chunked}{fits} \r\n0\r\n\r\n")).await;
     assert!(rest_of(stream).await.starts_with("HTTP/1.1 413 "));
     gateway.stop().await;
@@ -309,7 +332,8 @@ async fn a_head_that_is_too_large_is_refused() {
 #[tokio::test]
 async fn a_sender_who_is_too_slow_is_not_waited_for() {
     let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
-    let body = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{";
+    let body =
+        "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
     assert!(rest_of(gateway.connect(body).await).await.starts_with("HTTP/1.1 408 "));
     for head in ["", "P", "GET /health HTTP/1.1\r\nhost:", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
         let answer = rest_of(gateway.connect(head).await).await;
@@ -372,6 +396,11 @@ fn a_gateway_open_to_the_network_needs_keys() {
     assert_eq!(Settings { listen: "[::1]:80".parse().expect("an address"), ..settings() }.check(), Ok(()));
     assert_eq!(Settings { max_header_bytes: 1, ..settings() }.check(), Err(BadSettings::HeaderBytes { found: 1 }));
     assert_eq!(Settings { max_connections: 0, ..settings() }.check(), Err(BadSettings::Connections));
+    assert_eq!(Settings { max_connections_per_peer: 0, ..settings() }.check(), Err(BadSettings::Connections));
+    let least = settings().least_request_memory();
+    assert_eq!(Settings { max_request_memory_bytes: least, ..settings() }.check(), Ok(()));
+    let small = Settings { max_request_memory_bytes: least - 1, ..settings() };
+    assert!(matches!(small.check(), Err(BadSettings::RequestMemory { found, .. }) if found == least - 1));
 }
 
 #[tokio::test]
@@ -396,10 +425,12 @@ async fn the_operator_is_told_what_came_of_a_reload_and_why_not() {
 async fn nobody_but_the_operator_reloads() {
     let path = "/api/mcp/client/changed/reload";
     let gateway = Gateway::standard().await;
+    let own = format!("http://{}", gateway.address);
     for headers in [
         &[("x-bf-vk", "sk-bf-ann")][..],
         &[("authorization", "Bearer sk-bf-ann")],
-        &[("origin", "http://localhost:3000")],
+        &[("origin", own.as_str())],
+        &[("sec-fetch-site", "same-origin")],
         &[("x-forwarded-for", "127.0.0.1")],
     ] {
         let (status, body) = gateway.ask(Method::POST, path, headers, "").await;

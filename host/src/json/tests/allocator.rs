@@ -21,10 +21,10 @@ thread_local! {
 /// Returns the result of `make` and what it holds.
 pub(super) fn held_by<T>(make: impl FnOnce() -> T) -> (T, Held) {
     let before = HELD.get();
-    let made = make();
+    let result = make();
     let after = HELD.get();
     let bytes = after.bytes.wrapping_sub(before.bytes);
-    (made, Held { bytes, allocations: after.allocations.wrapping_sub(before.allocations) })
+    (result, Held { bytes, allocations: after.allocations.wrapping_sub(before.allocations) })
 }
 
 struct Counting;

@@ -1,0 +1,220 @@
+//! Memory of requests: one budget for all that are in flight, from the first byte of a body until the last byte of the answer
+//! is sent.
+//!
+//! A limit on each body bounds nothing where thousands of requests wait for a model at the same time. What is charged: a base
+//! for every request, its head, the buffer that its body arrives in, the tree that is parsed of it, and then its answer. One
+//! caller, a virtual key or else a peer, gets at most half of the budget, so that the others are still served.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use super::{peer::Peer, respond::ApiError};
+
+/// A request without head and body: its task, its stream, its view of the tools.
+pub(super) const REQUEST_BYTES: usize = 16 * 1024;
+/// One caller gets one part in so many.
+const SHARES: usize = 2;
+
+/// The budget.
+pub(super) struct Memory {
+    limit_bytes: usize,
+    used: Mutex<Used>,
+}
+
+#[derive(Default)]
+struct Used {
+    bytes: usize,
+    /// Those who have anything charged.
+    by_caller: HashMap<Account, usize>,
+}
+
+/// Who pays for a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Account {
+    /// The holder of a virtual key, by the key's name.
+    Key(String),
+    /// Where no key was sent.
+    Peer(Peer),
+}
+
+/// Why nothing more can be charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spent {
+    /// All requests together have everything.
+    Budget { limit_bytes: usize },
+    /// This caller's requests have all that one caller may have.
+    Share { limit_bytes: usize },
+}
+
+impl Memory {
+    pub(super) fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, used: Mutex::default() })
+    }
+
+    /// Bytes that one caller gets of a budget.
+    pub(super) const fn share_of(limit_bytes: usize) -> usize {
+        limit_bytes / SHARES
+    }
+
+    /// The smallest budget in which one caller's request of `bytes` finds room.
+    pub(super) const fn least_for(bytes: usize) -> usize {
+        bytes.saturating_mul(SHARES)
+    }
+
+    /// Charges the base and the head of a request.
+    pub(super) fn open(self: &Arc<Self>, account: Account, head: &HeaderMap) -> Result<Charge, Spent> {
+        let charge = Charge(Arc::new(Charged { memory: self.clone(), account, bytes: Mutex::new(0) }));
+        let head: usize = head.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        charge.grow(REQUEST_BYTES + head)?;
+        Ok(charge)
+    }
+
+    fn add(&self, account: &Account, bytes: usize) -> Result<(), Spent> {
+        let mut used = self.used();
+        let share = Self::share_of(self.limit_bytes);
+        let mine = used.by_caller.get(account).copied().unwrap_or_default();
+        if mine.saturating_add(bytes) > share {
+            return Err(Spent::Share { limit_bytes: share });
+        }
+        if used.bytes.saturating_add(bytes) > self.limit_bytes {
+            return Err(Spent::Budget { limit_bytes: self.limit_bytes });
+        }
+        used.bytes += bytes;
+        *used.by_caller.entry(account.clone()).or_default() += bytes;
+        Ok(())
+    }
+
+    /// Replaces what was charged, whether there is room or not.
+    fn replace(&self, account: &Account, old: usize, new: usize) {
+        let mut used = self.used();
+        used.bytes = used.bytes.saturating_sub(old).saturating_add(new);
+        let mine = used.by_caller.get(account).copied().unwrap_or_default().saturating_sub(old).saturating_add(new);
+        if mine == 0 {
+            used.by_caller.remove(account);
+        } else {
+            used.by_caller.insert(account.clone(), mine);
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one request was charged. Given back when the last clone is dropped.
+#[derive(Clone)]
+pub(super) struct Charge(Arc<Charged>);
+
+struct Charged {
+    memory: Arc<Memory>,
+    account: Account,
+    bytes: Mutex<usize>,
+}
+
+impl Charge {
+    /// Charges so many bytes more. Fails if the caller's share or the budget has no room for them, and then charges nothing.
+    pub(super) fn grow(&self, bytes: usize) -> Result<(), Spent> {
+        let mut charged = self.0.bytes();
+        self.0.memory.add(&self.0.account, bytes)?;
+        *charged += bytes;
+        Ok(())
+    }
+
+    /// Charges so many bytes in place of everything so far. An answer is charged even where there is no room, because the work
+    /// is done; until it is sent there is less room for new requests.
+    pub(super) fn settle(&self, bytes: usize) {
+        let mut charged = self.0.bytes();
+        self.0.memory.replace(&self.0.account, *charged, bytes);
+        *charged = bytes;
+    }
+}
+
+impl Charged {
+    fn bytes(&self) -> MutexGuard<'_, usize> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        let bytes = *self.bytes();
+        self.memory.replace(&self.account, bytes, 0);
+    }
+}
+
+impl From<Spent> for ApiError {
+    fn from(spent: Spent) -> Self {
+        let error = match spent {
+            Spent::Budget { limit_bytes } => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "gateway_overloaded",
+                format!("the requests in flight take all of the gateway's {limit_bytes} bytes for requests; try again later"),
+            ),
+            Spent::Share { limit_bytes } => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limit_error",
+                "caller_overloaded",
+                format!("this caller's requests in flight take all of its {limit_bytes} bytes; try again when one has ended"),
+            ),
+        };
+        error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 10 * REQUEST_BYTES;
+
+    fn account(name: &str) -> Account {
+        Account::Key(name.to_owned())
+    }
+
+    fn open(memory: &Arc<Memory>, name: &str) -> Charge {
+        memory.open(account(name), &HeaderMap::new()).expect("there is room")
+    }
+
+    #[test]
+    fn a_caller_gets_its_share_and_all_callers_together_the_budget() {
+        let memory = Memory::new(LIMIT);
+        let ann = open(&memory, "ann");
+        ann.grow(4 * REQUEST_BYTES).expect("half of the budget");
+        assert_eq!(ann.grow(1), Err(Spent::Share { limit_bytes: LIMIT / 2 }));
+        let bob = open(&memory, "bob");
+        bob.grow(3 * REQUEST_BYTES).expect("less than half of the budget");
+        let cid = open(&memory, "cid");
+        assert_eq!(cid.grow(1), Err(Spent::Budget { limit_bytes: LIMIT }));
+        drop(bob);
+        cid.grow(4 * REQUEST_BYTES).expect("what bob gave back");
+        assert_eq!(memory.used().bytes, LIMIT);
+    }
+
+    #[test]
+    fn everything_is_given_back() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        charge.grow(REQUEST_BYTES).expect("there is room");
+        let clone = charge.clone();
+        drop(charge);
+        clone.settle(LIMIT * 2);
+        assert_eq!(memory.used().bytes, LIMIT * 2);
+        assert!(memory.open(account("bob"), &HeaderMap::new()).is_err());
+        drop(clone);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn the_head_of_a_request_is_charged() {
+        let memory = Memory::new(LIMIT);
+        let head = HeaderMap::from_iter([(header::USER_AGENT, HeaderValue::from_static("x"))]);
+        let charge = memory.open(Account::Peer(Peer::of(None)), &head).expect("there is room");
+        assert_eq!(memory.used().bytes, REQUEST_BYTES + "user-agent".len() + 1);
+        drop(charge);
+    }
+}

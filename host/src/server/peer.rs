@@ -1,0 +1,54 @@
+//! Who is at the other end of connections.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+};
+
+/// An address that connections come from, or the network of it: who has one IPv6 address usually has all of its /64. Those
+/// whose address the system does not tell are one peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Peer(Option<IpAddr>);
+
+impl Peer {
+    /// The peer that has `address`.
+    pub(super) fn of(address: Option<IpAddr>) -> Self {
+        Self(address.map(|address| match address.to_canonical() {
+            IpAddr::V6(address) if !address.is_loopback() => {
+                let [a, b, c, d, ..] = address.segments();
+                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+            }
+            address => address,
+        }))
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(IpAddr::V6(address)) if !address.is_loopback() => write!(f, "{address}/64"),
+            Some(address) => write!(f, "{address}"),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: &str) -> Peer {
+        Peer::of(Some(address.parse().expect("an address")))
+    }
+
+    #[test]
+    fn a_peer_is_an_address_or_a_network_of_ipv6() {
+        assert_eq!(peer("10.0.0.1"), peer("::ffff:10.0.0.1"));
+        assert_ne!(peer("10.0.0.1"), peer("10.0.0.2"));
+        assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff:2"));
+        assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
+        assert_ne!(peer("::1"), peer("::2"));
+        let shown = ["10.0.0.1", "2001:db8::1", "::1"].map(|address| peer(address).to_string());
+        assert_eq!(shown, ["10.0.0.1", "2001:db8::/64", "::1"]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Clients of HTTP/2 that misbehave, frame by frame.
+
+use super::*;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const INITIAL_WINDOW_SIZE: u8 = 4;
+const CANCEL: [u8; 4] = [0, 0, 0, 8];
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// A header in HPACK: the name by its place in the static table, the value as it is.
+fn header(name: u8, value: &str) -> Vec<u8> {
+    // An index of fifteen or more takes a second byte.
+    let mut header = if name < 15 { vec![name] } else { vec![15, name - 15] };
+    header.push(u8::try_from(value.len()).expect("a short value"));
+    header.extend(value.as_bytes());
+    header
+}
+
+/// `:scheme: http` and the method are there as they are.
+fn head(method: u8, path: &str) -> Vec<u8> {
+    [vec![method, 0x86], header(4, path), header(1, "localhost"), header(31, "application/json")].concat()
+}
+
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(0x82, path))
+}
+
+fn post(stream: u32, path: &str, body: &str) -> Vec<u8> {
+    [frame(HEADERS, END_HEADERS, stream, &head(0x83, path)), frame(DATA, END_STREAM, stream, body.as_bytes())].concat()
+}
+
+impl Gateway {
+    /// Opens a connection of HTTP/2 with these settings.
+    async fn connect_2(&self, settings: &[u8]) -> TcpStream {
+        let mut stream = self.connect("").await;
+        stream.write_all(&[PREFACE.to_vec(), frame(SETTINGS, 0, 0, settings)].concat()).await.expect("it is read");
+        stream
+    }
+}
+
+/// Reads frames until one of `kind`; fails if the connection ends before. Returns its payload.
+async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
+    loop {
+        let mut head = [0; 9];
+        soon(stream.read_exact(&mut head)).await.expect("a frame");
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        soon(stream.read_exact(&mut payload)).await.expect("a payload");
+        if head[3] == kind {
+            return payload;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_of_http_2_that_asks_for_nothing_any_more_is_closed() {
+    let gateway = Gateway::start(Settings { idle_timeout: SHORT, ..settings() }).await;
+    let mut stream = gateway.connect_2(&[]).await;
+    stream.write_all(&get(1, "/health")).await.expect("it is read");
+    assert_eq!(next(&mut stream, HEADERS).await[0], 0x88, "status 200");
+    next(&mut stream, GOAWAY).await;
+    rest_of(stream).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_of_http_2_that_never_asks_is_closed() {
+    let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
+    rest_of(gateway.connect_2(&[]).await).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_of_http_2_that_makes_no_room_for_an_answer_is_let_go() {
+    let gateway = Gateway::start(Settings { write_timeout: SHORT, ..settings() }).await;
+    let mut stream = gateway.connect_2(&[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
+    stream.write_all(&get(1, "/health")).await.expect("it is read");
+    next(&mut stream, HEADERS).await;
+    rest_of(stream).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_breaks_off_request_after_request_is_let_go() {
+    let mut gateway = Gateway::standard().await;
+    let mut stream = gateway.connect_2(&[]).await;
+    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}]}).to_string();
+    for number in 0..129 {
+        let id = number * 2 + 1;
+        stream.write_all(&post(id, "/v1/chat/completions", &body)).await.expect("it is read");
+        assert_eq!(gateway.next_event().await, "started", "{number}");
+        stream.write_all(&frame(RST_STREAM, 0, id, &CANCEL)).await.expect("it is read");
+        assert_eq!(gateway.next_event().await, "dropped", "{number}");
+    }
+    rest_of(stream).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_of_http_2_do_not_shut_out_others() {
+    let gateway = Gateway::start(Settings { max_connections: 4, ..settings() }).await;
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        let mut stream = gateway.connect_2(&[]).await;
+        stream.write_all(&get(1, "/health")).await.expect("it is read");
+        next(&mut stream, HEADERS).await;
+        next(&mut stream, DATA).await;
+        idle.push(stream);
+    }
+    assert_eq!(soon(gateway.get("/health", &[])).await.0, 200);
+    rest_of(idle.remove(0)).await;
+    gateway.stop().await;
+}

@@ -1,0 +1,177 @@
+//! Limits on what clients make the gateway hold: bodies, answers, connections.
+
+use std::net::Ipv4Addr;
+
+use tokio::net::TcpSocket;
+
+use super::*;
+
+const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+/// Reads one answer without a body that matters; returns its status.
+async fn status_of(stream: &mut TcpStream) -> String {
+    let mut answer = vec![0; 12];
+    soon(stream.read_exact(&mut answer)).await.expect("an answer");
+    String::from_utf8_lossy(&answer[9..]).into_owned()
+}
+
+/// A chat that hangs, in a body of `bytes`.
+fn hanging_chat_of(bytes: usize) -> String {
+    let body = |padding: String| json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}], "x": padding});
+    let padding = "x".repeat(bytes - body(String::new()).to_string().len());
+    post("/v1/chat/completions", &body(padding).to_string())
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_sent_as_json_is_refused() {
+    let gateway = Gateway::standard().await;
+    for path in ["/v1/chat/completions", "/v1/mcp/tool/execute"] {
+        for sent_as in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""] {
+            let (status, answer) = gateway.ask(Method::POST, path, &[("content-type", sent_as)], "{}").await;
+            assert_eq!((status, &answer["error"]["code"]), (415, &json!("unsupported_media_type")), "{path} {sent_as}");
+        }
+    }
+    let (_, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[("content-type", "text/plain")], "{}").await;
+    insta::assert_snapshot!(
+        answer["error"]["message"].as_str().expect("a text"),
+        @r#"found content type "text/plain", expected "application/json" in the header `Content-Type`"#
+    );
+    let charset = [("content-type", "application/json; charset=utf-8")];
+    assert_eq!(gateway.execute("desk-echo", &charset).await.0, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_takes_too_much_memory_when_parsed_is_refused() {
+    let gateway = Gateway::start(Settings { max_body_bytes: 1 << 20, ..settings() }).await;
+    // The second is parsed beside the workers.
+    for objects in [3_000, 100_000] {
+        let body = format!(r#"{{"messages":[{}0]}}"#, r#"{"":0},"#.repeat(objects));
+        let (status, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], &body).await;
+        let expected = if objects == 3_000 { (400, "missing_model") } else { (413, "request_too_large") };
+        assert_eq!((status, answer["error"]["code"].as_str()), (expected.0, Some(expected.1)), "{answer}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_body_is_parsed_like_a_small_one() {
+    let gateway = Gateway::start(Settings { max_body_bytes: 1 << 20, ..settings() }).await;
+    for padding in [0, 100_000] {
+        let wrong = format!("{}[1 2]", " ".repeat(padding));
+        let (status, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], &wrong).await;
+        assert_eq!((status, &answer["error"]["code"]), (400, &json!("invalid_json")));
+        let fits = format!("{}{}", " ".repeat(padding), r#"{"function":{"name":"desk-echo"}}"#);
+        assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &fits).await.0, 200);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
+    const BODY: usize = 300_000;
+    let limited = Settings { max_body_bytes: BODY, ..settings() };
+    let mut gateway = Gateway::start(Settings { max_request_memory_bytes: limited.least_request_memory(), ..limited }).await;
+    let chat = hanging_chat_of(BODY);
+    let with_key = chat.replacen("host:", "x-bf-vk: sk-bf-ann\r\nhost:", 1);
+    let mut hanging = Vec::new();
+    for (text, code) in [(&chat, "429"), (&with_key, "429")] {
+        for _ in 0..2 {
+            hanging.push(gateway.connect(text).await);
+            assert_eq!(gateway.next_event().await, "started");
+        }
+        assert_eq!(status_of(&mut gateway.connect(text).await).await, code, "the caller has half of the budget");
+    }
+    // Another peer has its share, but the budget is spent.
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).expect("a loopback address");
+    let mut other = socket.connect(gateway.address).await.expect("a connection");
+    other.write_all(chat.as_bytes()).await.expect("it is read");
+    let mut answer = vec![0; 2_000];
+    let read = soon(other.read(&mut answer)).await.expect("an answer");
+    let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 1\r\n"), "{answer}");
+    assert!(answer.contains("gateway_overloaded"), "{answer}");
+    assert_eq!(gateway.get("/health", &[]).await.0, 200);
+    // Requests that end give back what they had.
+    hanging.clear();
+    for _ in 0..4 {
+        assert_eq!(gateway.next_event().await, "dropped");
+    }
+    let _again = gateway.connect(&chat).await;
+    assert_eq!(gateway.next_event().await, "started");
+    gateway.running.abort();
+}
+
+#[tokio::test]
+async fn a_connection_that_asks_for_nothing_any_more_is_closed() {
+    let gateway = Gateway::start(Settings { idle_timeout: SHORT, ..settings() }).await;
+    let answer = rest_of(gateway.connect(HEALTH).await).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_takes_long_is_not_idle() {
+    let mut gateway = Gateway::start(Settings { idle_timeout: SHORT, write_timeout: SHORT, ..settings() }).await;
+    let mut stream = gateway.connect(&hanging_chat()).await;
+    assert_eq!(gateway.next_event().await, "started");
+    assert!(tokio::time::timeout(SHORT * 4, stream.read(&mut [0])).await.is_err(), "it is still answered");
+    gateway.running.abort();
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_answers_is_let_go() {
+    // The only place is free again once the client that does not read has lost it.
+    let limits = Settings { max_body_bytes: 1 << 20, write_timeout: SHORT, max_connections: 1, ..settings() };
+    let gateway = Gateway::start(limits).await;
+    let text = "x".repeat(500_000);
+    let call = json!({"function": {"name": "desk-echo", "arguments": json!({"text": text}).to_string()}}).to_string();
+    let mut stream = gateway.connect("").await;
+    let unread = tokio::spawn(async move {
+        let call = post("/v1/mcp/tool/execute", &call);
+        // It ends when the gateway hangs up, long after the system's buffers are full.
+        while stream.write_all(call.as_bytes()).await.is_ok() {}
+    });
+    soon(unread).await.expect("no panic");
+    assert_eq!(status_of(&mut gateway.connect(HEALTH).await).await, "200");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_give_way_to_new_ones() {
+    let gateway = Gateway::start(Settings { max_connections: 3, ..settings() }).await;
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        let mut stream = gateway.connect(HEALTH).await;
+        assert_eq!(status_of(&mut stream).await, "200");
+        idle.push(stream);
+    }
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.push(gateway.connect("").await);
+    }
+    let mut fourth = gateway.connect(HEALTH).await;
+    assert_eq!(status_of(&mut fourth).await, "200");
+    rest_of(idle.remove(0)).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn one_peer_does_not_take_all_connections() {
+    let mut gateway = Gateway::start(Settings { max_connections: 4, max_connections_per_peer: 2, ..settings() }).await;
+    let mut in_use = Vec::new();
+    for _ in 0..2 {
+        in_use.push(gateway.connect(&hanging_chat()).await);
+        assert_eq!(gateway.next_event().await, "started");
+    }
+    assert_eq!(rest_of(gateway.connect(HEALTH).await).await, "", "both of its connections are in use");
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).expect("a loopback address");
+    let mut other = socket.connect(gateway.address).await.expect("a connection");
+    other.write_all(HEALTH.as_bytes()).await.expect("it is read");
+    assert_eq!(status_of(&mut other).await, "200");
+    drop(in_use.pop());
+    assert_eq!(gateway.next_event().await, "dropped");
+    gateway.running.abort();
+}
