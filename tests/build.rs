@@ -32,13 +32,13 @@ fn build() -> Result<(), String> {
         components.push(guests.component(&root.join("tests/guests").join(name))?);
     }
     components.push(guests.executor("starlark")?);
-    let constants: String = components.iter().map(constant).collect();
+    let constants: String = components.iter().map(|component| constant(component)).collect();
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);
     fs::write(out.join("guests.rs"), constants).map_err(|error| format!("cannot write the list of guests: {error}"))
 }
 
 /// `pub const TEXT: &str = "…/text.wasm";`
-fn constant(component: &PathBuf) -> String {
+fn constant(component: &Path) -> String {
     let stem = component.file_stem().unwrap_or_default().to_string_lossy();
     format!("/// The component `{stem}`.\npub const {}: &str = {:?};\n", stem.to_uppercase(), component.to_string_lossy())
 }
