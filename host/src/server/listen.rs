@@ -35,6 +35,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long an idle connection has to say goodbye. Over HTTP/2 that takes the other side.
 const GOODBYE: Duration = Duration::from_millis(100);
 
+/// How long a connection may stay open without a request once the gateway was told to stop. An idle client of HTTP/2 that does
+/// not take its leave would hold up the end for all of `drain_timeout`.
+const LAST_IDLE: Duration = Duration::from_secs(1);
+
 /// Serves until `shutdown` completes, then accepts no more and lets the requests in flight end, for at most
 /// `drain_timeout`. Dropping the future stops them at once.
 pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<Output = ()>) -> io::Result<()> {
@@ -106,6 +110,7 @@ impl Server {
                 reason = place.activity.end(&waits) => reason,
                 () = draining.cancelled() => {
                     connection.as_mut().graceful_shutdown();
+                    let waits = Waits { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
                     tokio::select! {
                         result = &mut connection => return ended(result),
                         reason = place.activity.end(&waits) => reason,

@@ -112,7 +112,8 @@ async fn a_client_that_breaks_off_request_after_request_is_let_go() {
 
 #[tokio::test]
 async fn idle_connections_of_http_2_do_not_shut_out_others() {
-    let gateway = Gateway::start(Settings { max_connections: 4, ..settings() }).await;
+    let drain_timeout = Duration::from_hours(1);
+    let gateway = Gateway::start(Settings { max_connections: 4, drain_timeout, ..settings() }).await;
     let mut idle = Vec::new();
     for _ in 0..4 {
         let mut stream = gateway.connect_2(&[]).await;
@@ -123,5 +124,6 @@ async fn idle_connections_of_http_2_do_not_shut_out_others() {
     }
     assert_eq!(soon(gateway.get("/health", &[])).await.0, 200);
     rest_of(idle.remove(0)).await;
+    // Nor do they keep it from ending.
     gateway.stop().await;
 }
