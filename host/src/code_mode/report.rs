@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{language, names::Namespace};
 use crate::{
-    catalog::{CallError, Content, ErrorKind, ToolError, ToolOutput, cut},
-    door::{Chain, Outcome},
+    catalog::{CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput, cut},
+    door::Chain,
     sandbox::{FailureKind, ScriptFailure},
 };
 
@@ -144,20 +144,19 @@ fn printed(chain: &Chain) -> String {
 }
 
 fn completed(chain: &Chain, namespaces: &[Namespace]) -> BTreeMap<String, usize> {
-    let functions = namespaces.iter().flat_map(|namespace| {
-        namespace.functions.iter().map(move |it| (&it.tool.name, format!("{}.{}", namespace.identifier, it.identifier)))
-    });
-    let names: BTreeMap<_, _> = functions.collect();
-    let mut completed = BTreeMap::new();
-    for record in chain.ledger().records() {
-        if record.parent == Some(chain.id())
-            && record.outcome == Outcome::Ok
-            && let Some(name) = names.get(&record.name)
-        {
-            *completed.entry(name.clone()).or_default() += 1;
-        }
+    let mut times: BTreeMap<ToolName, usize> = BTreeMap::new();
+    for tool in chain.ledger().completed_below(chain.id()) {
+        *times.entry(tool).or_default() += 1;
     }
-    completed
+    if times.is_empty() {
+        return BTreeMap::new();
+    }
+    let functions = namespaces.iter().flat_map(|namespace| namespace.functions.iter().map(move |it| (namespace, it)));
+    let called = functions.filter_map(|(namespace, function)| {
+        let times = *times.get(&function.tool.name)?;
+        Some((format!("{}.{}", namespace.identifier, function.identifier), times))
+    });
+    called.collect()
 }
 
 /// A value as JSON: indented where that fits, since an array in an array in an array can grow a hundredfold by blanks

@@ -15,11 +15,46 @@ use crate::catalog::{CallError, Content, ToolName, ToolOutput, cut};
 
 /// Arguments in a record beyond this are cut, and so no JSON any more.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
+/// Arguments and messages that the records of one request keep together. A request may make tens of thousands of calls, and its
+/// answer tells them all.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+/// Partial answers that the records of one request keep together.
+const MAX_EMITTED_BYTES: usize = 16 << 20;
+/// A message beyond that is cut to this.
+const MAX_SHORT_MESSAGE: usize = 128;
+/// What stands in a record for arguments that are not kept.
+const NOT_KEPT: &str = "…";
 
 /// The calls of one request in the order in which they started.
 #[derive(Clone, Default)]
 pub struct Ledger {
-    records: Arc<Mutex<Vec<CallRecord>>>,
+    records: Arc<Mutex<Records>>,
+}
+
+struct Records {
+    calls: Vec<CallRecord>,
+    /// For arguments and messages.
+    texts: Room,
+    /// For partial answers.
+    emitted: Room,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Self { calls: Vec::new(), texts: Room(MAX_TEXT_BYTES), emitted: Room(MAX_EMITTED_BYTES) }
+    }
+}
+
+/// Bytes that may still be kept.
+struct Room(usize);
+
+impl Room {
+    /// Takes room for so many bytes, or returns false.
+    fn take(&mut self, bytes: usize) -> bool {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
 }
 
 /// What a running call tells about itself as it goes, so that it is known of calls that fail too.
@@ -74,7 +109,7 @@ pub struct CallRecord {
     pub parent: Option<CallId>,
     /// The tool.
     pub name: ToolName,
-    /// The arguments, as JSON text.
+    /// The arguments, as JSON text; `…` for all or the end of what was too long to keep.
     pub arguments: Arc<str>,
     /// How it ended.
     pub outcome: Outcome,
@@ -82,7 +117,7 @@ pub struct CallRecord {
     pub duration: Duration,
     /// Fuel it burnt, where it ran in the sandbox.
     pub fuel: Option<u64>,
-    /// What it sent ahead of its answer: a script's printed lines, a plugin's partial results.
+    /// What it sent ahead of its answer: a script's printed lines, a plugin's partial results. Empty if it was too long to keep.
     pub emitted: Vec<Content>,
     /// How far it said it was, the last time that it did.
     pub progress: Option<Progress>,
@@ -110,11 +145,18 @@ pub enum Outcome {
 impl Ledger {
     /// A copy of the records. A call that still runs, or that nobody has come round to end, is told as far as it got.
     pub fn records(&self) -> Vec<CallRecord> {
-        let mut records = self.lock().clone();
+        let mut records = self.lock().calls.clone();
         for record in records.iter_mut().filter(|record| record.is_open) {
             record.duration = record.started.elapsed();
         }
         records
+    }
+
+    /// The tools of the calls that `parent` made and that ended well, in the order in which they started.
+    pub(crate) fn completed_below(&self, parent: CallId) -> Vec<ToolName> {
+        let records = self.lock();
+        let completed = records.calls.iter().filter(|record| record.parent == Some(parent) && record.outcome == Outcome::Ok);
+        completed.map(|record| record.name.clone()).collect()
     }
 
     /// Notes that a call starts. A call that is dropped half-way stays as cancelled.
@@ -123,7 +165,8 @@ impl Ledger {
         let arguments =
             if arguments.len() > MAX_ARGUMENT_BYTES { cut(arguments.to_string(), MAX_ARGUMENT_BYTES).into() } else { arguments };
         let mut records = self.lock();
-        records.push(CallRecord {
+        let arguments = if records.texts.take(arguments.len()) { arguments } else { NOT_KEPT.into() };
+        records.calls.push(CallRecord {
             id: call.id,
             parent: call.parent,
             name,
@@ -136,10 +179,10 @@ impl Ledger {
             started: Instant::now(),
             is_open: true,
         });
-        Open { ledger: self.clone(), index: records.len() - 1, report: call.report.clone() }
+        Open { ledger: self.clone(), index: records.calls.len() - 1, report: call.report.clone() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<CallRecord>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Records> {
         // Records are whole after every statement, so a panic elsewhere cannot have left half of one.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,9 +198,14 @@ pub(super) struct Open {
 impl Open {
     pub(super) fn close(self, result: &Result<ToolOutput, CallError>) {
         let mut records = self.ledger.lock();
-        records[self.index].outcome = match result {
+        records.calls[self.index].outcome = match result {
             Ok(_) => Outcome::Ok,
-            Err(error) => Outcome::Error { code: error.code(), message: error.to_string() },
+            Err(error) => {
+                let message = error.to_string();
+                let fits = records.texts.take(message.len());
+                let message = if fits { message } else { cut(message, MAX_SHORT_MESSAGE) };
+                Outcome::Error { code: error.code(), message }
+            }
         };
         // Dropping `self` adds what it took.
     }
@@ -165,12 +213,14 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        let emitted = self.report.take_emitted();
         let mut records = self.ledger.lock();
-        let record = &mut records[self.index];
+        let emitted = if records.emitted.take(emitted.iter().map(Content::size).sum()) { emitted } else { Vec::new() };
+        let record = &mut records.calls[self.index];
         record.duration = record.started.elapsed();
         record.is_open = false;
         record.fuel = self.report.fuel();
-        record.emitted = self.report.take_emitted();
+        record.emitted = emitted;
         record.progress = self.report.take_progress();
     }
 }

@@ -228,6 +228,22 @@ async fn the_ledger_holds_every_call_that_ran_and_those_that_were_dropped() {
     assert_eq!(outcomes, [Outcome::Ok], "a call that was never polled never ran");
 }
 
+#[tokio::test]
+async fn the_ledger_of_one_request_keeps_so_many_bytes_and_every_call() {
+    let catalog = catalog(&[open_policy(false)]);
+    let caller = caller(&catalog, &Filter::none(), None, Origin::Model);
+    let arguments = format!("{{\"a\":\"{}\"}}", "x".repeat((64 << 10) - 8));
+    assert_eq!(arguments.len(), 64 << 10, "as long as one record keeps whole");
+    for _ in 0..70 {
+        caller.admit("alpha-read", &arguments).expect("it is listed").run().await.expect("echo answers");
+    }
+    let records = caller.ledger().records();
+    let kept: usize = records.iter().map(|record| record.arguments.len()).sum();
+    assert_eq!(records.len(), 70);
+    assert!((4 << 20..5 << 20).contains(&kept), "{kept}");
+    assert_eq!((records[63].arguments.len(), &*records[64].arguments), (64 << 10, "…"));
+}
+
 #[test]
 fn a_header_that_is_present_lets_through_only_what_it_names() {
     let catalog = catalog(&[open_policy(false), open_policy(false)]);
