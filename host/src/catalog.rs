@@ -4,6 +4,7 @@
 //! and decides nothing about who may call what: that is the [`door`](crate::door).
 
 mod error;
+mod json_text;
 mod name;
 mod output;
 mod policy;
@@ -25,6 +26,7 @@ use tokio::sync::watch;
 pub(crate) use self::tool::cut;
 pub use self::{
     error::{CallError, Cause, ErrorKind, ToolError},
+    json_text::JsonText,
     name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
     output::{Content, Resource, ToolOutput},
     policy::{BadWhitelist, Policy, Whitelist},
@@ -194,14 +196,48 @@ impl Catalog {
 
     /// Replaces a client's tools and provider, and marks it connected. Definitions that cannot be used are left out, each
     /// with its reason; of two with one name the first wins.
-    pub fn publish(&self, client: &ClientName, definitions: Vec<ToolDefinition>, provider: Arc<dyn Provider>) -> Vec<String> {
+    ///
+    /// The definitions are checked on a thread that may block, which takes some 0.1 s for the largest lists. Dropping the
+    /// future before it is ready publishes nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if checking does, or if called outside a tokio runtime.
+    pub async fn publish(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        provider: Arc<dyn Provider>,
+    ) -> Vec<String> {
+        let name = client.clone();
+        let adopted = tokio::task::spawn_blocking(move || adopt_all(&name, definitions)).await;
+        let (tools, dropped) = adopted.unwrap_or_else(|lost| match lost.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down, and nobody reads the catalog any more.
+            Err(_) => (Vec::new(), Vec::new()),
+        });
+        self.install(client, tools, provider);
+        dropped
+    }
+
+    /// [`Catalog::publish`] on the calling thread, which it blocks: for few tools of known size.
+    pub fn blocking_publish(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        provider: Arc<dyn Provider>,
+    ) -> Vec<String> {
         let (tools, dropped) = adopt_all(client, definitions);
+        self.install(client, tools, provider);
+        dropped
+    }
+
+    fn install(&self, client: &ClientName, tools: Vec<Arc<Tool>>, provider: Arc<dyn Provider>) {
         self.change(client, |entry| {
             entry.tools = tools.into();
             entry.provider = Some(provider);
             entry.state = State::Connected;
         });
-        dropped
     }
 
     /// Says how a client is doing. Its tools stay.
@@ -270,7 +306,7 @@ mod tests {
         let catalog = Catalog::new();
         let fs = ClientName::parse("fs").expect("a good name");
         catalog.add_client(&fs, "stdio", Policy::default());
-        let dropped = catalog.publish(
+        let dropped = catalog.blocking_publish(
             &fs,
             definitions(json!([
                 {"name": "b", "inputSchema": {}},
@@ -293,7 +329,7 @@ mod tests {
         let fs = ClientName::parse("fs").expect("a good name");
         catalog.add_client(&fs, "stdio", Policy::default());
         let before = catalog.snapshot();
-        catalog.publish(&fs, definitions(json!([{"name": "a", "inputSchema": {}}])), Arc::new(Nobody));
+        catalog.blocking_publish(&fs, definitions(json!([{"name": "a", "inputSchema": {}}])), Arc::new(Nobody));
         catalog.set_state(&fs, State::Disconnected { reason: "gone".into() });
         assert!(before.clients().all(|client| client.tools.is_empty()));
         let after = catalog.snapshot();

@@ -7,6 +7,8 @@
 //! [`View`]: crate::door::View
 //! [`sandbox`]: crate::sandbox
 
+mod budget;
+mod cache;
 mod docs;
 mod language;
 mod meta;
@@ -14,6 +16,7 @@ mod missing;
 mod names;
 mod report;
 mod signature;
+mod stub;
 mod stubs;
 mod text;
 mod types;
@@ -22,9 +25,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use self::{meta::Given, names::Namespace, report::Report};
+use self::{cache::StubCache, meta::Given, names::Namespace, report::Report};
 use crate::{
-    catalog::{CallError, OwnTools, Provider, Tool, ToolOutput},
+    catalog::{CallError, Catalog, OwnTools, Provider, Tool, ToolOutput},
     door::{Admitted, Chain, Origin},
     sandbox::{Executor, Script, ScriptError, ScriptResult},
 };
@@ -42,6 +45,7 @@ pub enum BindingLevel {
 pub struct CodeMode {
     runner: Arc<dyn Runner>,
     binding_level: BindingLevel,
+    stubs: StubCache,
 }
 
 /// Who runs scripts: the sandbox, or a stand-in in tests.
@@ -57,8 +61,12 @@ impl Runner for Executor {
 
 impl CodeMode {
     /// Code mode with an executor to run scripts.
-    pub fn new(executor: Arc<Executor>, binding_level: BindingLevel) -> Self {
-        Self { runner: executor, binding_level }
+    pub fn new(executor: Arc<Executor>, binding_level: BindingLevel) -> Arc<Self> {
+        Self::with_runner(executor, binding_level)
+    }
+
+    fn with_runner(runner: Arc<dyn Runner>, binding_level: BindingLevel) -> Arc<Self> {
+        Arc::new(Self { runner, binding_level, stubs: StubCache::new() })
     }
 
     /// The meta-tools, with descriptions that fit the layout of the files.
@@ -67,8 +75,25 @@ impl CodeMode {
     }
 
     /// The meta-tools with who runs them, for [`Catalog::set_meta_tools`](crate::catalog::Catalog::set_meta_tools).
-    pub fn into_own_tools(self) -> OwnTools {
-        OwnTools { tools: self.tools(), provider: Arc::new(self) }
+    pub fn own_tools(self: &Arc<Self>) -> OwnTools {
+        OwnTools { tools: self.tools(), provider: self.clone() }
+    }
+
+    /// Renders the stubs of what is published for scripts, as it is published. Runs until it is dropped. A tool that a request
+    /// names before its stub is there is rendered for that request.
+    pub async fn follow(&self, catalog: &Catalog) {
+        let mut changes = catalog.changes();
+        loop {
+            changes.mark_unchanged();
+            let clients: Vec<_> = catalog.snapshot().clients().filter(|client| client.policy.code_mode).cloned().collect();
+            for client in clients {
+                self.stubs.stubs(&client.tools).await;
+            }
+            self.stubs.prune();
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     async fn answer(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
@@ -81,12 +106,29 @@ impl CodeMode {
             }
             meta::LIST => Ok(ToolOutput::text(stubs::list(&namespaces, self.binding_level))),
             meta::READ => {
-                let text = stubs::read(&namespaces, self.binding_level, given.text("fileName")?, given.range()?);
-                Ok(ToolOutput::text(text))
+                let (name, range) = (given.text("fileName")?, given.range()?);
+                Ok(ToolOutput::text(self.read(&namespaces, name, range).await))
             }
-            meta::DOCS => Ok(ToolOutput::text(docs::docs(&namespaces, given.text("server")?, given.text("tool")?))),
+            meta::DOCS => Ok(ToolOutput::text(self.docs(&namespaces, given.text("server")?, given.text("tool")?).await)),
             meta::EXECUTE => self.execute(call, &namespaces, given.code()?).await,
             other => Err(CallError::NotFound { name: other.to_owned() }),
+        }
+    }
+
+    async fn read(&self, namespaces: &[Namespace], file_name: &str, range: stubs::Range) -> String {
+        match stubs::find(namespaces, self.binding_level, file_name) {
+            Ok(file) => file.show(&self.stubs.stubs(&file.tools()).await, range),
+            Err(missing) => missing,
+        }
+    }
+
+    async fn docs(&self, namespaces: &[Namespace], server: &str, tool: &str) -> String {
+        match docs::find(namespaces, server, tool) {
+            Ok((namespace, function)) => {
+                let stubs = self.stubs.stubs(std::slice::from_ref(&function.tool)).await;
+                docs::page(namespace, function, &stubs[0])
+            }
+            Err(missing) => missing,
         }
     }
 

@@ -38,7 +38,7 @@ pub struct Gateway {
     plugins: Plugins,
 }
 
-/// The tasks that keep upstream servers connected.
+/// The tasks that keep upstream servers connected, and what follows their lists.
 #[derive(Default)]
 struct Upstreams {
     tasks: TaskTracker,

@@ -30,7 +30,7 @@ impl NativeTools {
             name: name.to_owned(),
             title: None,
             description: description.to_owned(),
-            input_schema,
+            input_schema: input_schema.into(),
             output_schema: None,
             annotations: Annotations::default(),
             meta: None,

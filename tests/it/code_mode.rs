@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use airlock_tests::{Client, Setup, guests, misbehaving, peers};
+use airlock_tests::{Client, Setup, guests, misbehaving, peers, wait};
 use serde_json::{Value, json};
 
 /// A server whose tool `note` leaves a mark that the gateway cannot take back, and where that mark would be.
@@ -99,6 +99,22 @@ async fn a_script_without_a_client_in_code_mode_has_nowhere_to_run() {
     let setup = Setup::new().client(misbehaving("server", []));
     let run = setup.script("result = 1").await;
     assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("not_found")), "{run:#}");
+}
+
+#[tokio::test]
+async fn a_vast_schema_neither_stops_the_gateway_nor_costs_the_file_of_its_server() {
+    let gateway = Setup::new().client(misbehaving("server", ["vast"]).code_mode().auto(&["*"])).serve_connected().await;
+    let arguments = json!({"fileName": "servers/server.pyi"});
+    let read = async || gateway.execute("readToolFile", &arguments).await.content();
+    let health = async || gateway.get("/health").await.ok();
+    // Each reading took minutes on one of the threads that answer requests, as many as there are processors.
+    let all = async { tokio::join!(read(), read(), read(), read(), health(), read(), health()) };
+    let (file, .., another, _) = tokio::time::timeout(wait::SOON, all).await.expect("the gateway answers");
+    assert_eq!(file, another);
+    assert!(file.contains("\ndef vast(p0: dict = None, p1: dict = None, "), "{file}");
+    assert!(file.contains("\ndef echo("), "{file}");
+    let docs = gateway.execute("getToolDocs", &json!({"server": "server", "tool": "vast"})).await.content();
+    assert!(docs.contains("    p0 (dict): p0 parameter (optional)\n"), "{docs}");
 }
 
 #[tokio::test]

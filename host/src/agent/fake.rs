@@ -40,7 +40,7 @@ fn add(catalog: &Catalog, name: &str, tools: &[&str], auto: &[&str], code_mode: 
     let definitions: Vec<ToolDefinition> =
         definitions.map(|definition| serde_json::from_value(definition).expect("a definition")).collect();
     catalog.add_client(&client(name), "internal", policy);
-    assert!(catalog.publish(&client(name), definitions, provider).is_empty());
+    assert!(catalog.blocking_publish(&client(name), definitions, provider).is_empty());
 }
 
 fn client(name: &str) -> ClientName {

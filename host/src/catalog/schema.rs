@@ -30,6 +30,7 @@ use serde_json::Value;
 
 pub use self::violations::{Violation, Violations};
 use self::{cost::Costs, document::Document, graph::Graph};
+use super::JsonText;
 
 /// The largest schema, as JSON text.
 pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
@@ -150,6 +151,13 @@ impl CompiledSchema {
             // The crate states its invariants as panics, and not all of them have been tried by someone who wants them broken.
             compiler.join().unwrap_or_else(|_| Err(("#".into(), Problem::Invalid("it breaks the compiler".into())))).map_err(bad)
         })
+    }
+
+    /// Compiles a schema that is kept as text, as [`CompiledSchema::compile`] does.
+    pub fn compile_text(which: &'static str, schema: &JsonText) -> Result<Self, BadSchema> {
+        // Text that was rendered from a value is JSON, so it can only be too deep to be read again.
+        let too_deep = |_| BadSchema { which, place: "#".into(), problem: Problem::TooDeep };
+        Self::compile(which, &schema.to_value().map_err(too_deep)?)
     }
 
     /// Memory that the compiled schema takes at most, in bytes, roughly.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ClientName, ToolName};
+use super::{ClientName, JsonText, ToolName};
 
 /// The longest name that MCP's guidance allows a tool (2025-11-25: 1 to 128 characters).
 const MAX_NAME: usize = 128;
@@ -28,16 +28,16 @@ pub struct ToolDefinition {
     #[serde(default)]
     pub description: String,
     /// JSON Schema of the arguments; root type "object".
-    pub input_schema: Value,
+    pub input_schema: JsonText,
     /// JSON Schema of the structured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
+    pub output_schema: Option<JsonText>,
     /// Behaviour hints.
     #[serde(default)]
     pub annotations: Annotations,
     /// Vendor keys.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Value>,
+    pub meta: Option<JsonText>,
 }
 
 /// MCP's tool annotations. Hints only: no decision depends on them.
@@ -58,7 +58,7 @@ pub struct Annotations {
     pub open_world: Option<bool>,
 }
 
-/// A tool as the catalog keeps it: checked, bounded, and named for the wire.
+/// A tool as the catalog keeps it: checked, bounded, and named for the wire. It takes about the bytes of its texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
     /// Name on every wire.
@@ -72,9 +72,9 @@ pub struct Tool {
     /// What it does, written for a model. Untrusted text.
     pub description: String,
     /// JSON Schema of the arguments: an object with `type` and `properties`.
-    pub input_schema: Value,
+    pub input_schema: JsonText,
     /// JSON Schema of the structured result.
-    pub output_schema: Option<Value>,
+    pub output_schema: Option<JsonText>,
     /// Behaviour hints.
     pub annotations: Annotations,
 }
@@ -135,7 +135,7 @@ impl Tool {
             original: name.to_owned(),
             title: None,
             description: description.to_owned(),
-            input_schema,
+            input_schema: input_schema.into(),
             output_schema: None,
             annotations: Annotations::default(),
         }
@@ -143,26 +143,28 @@ impl Tool {
 }
 
 /// Accepts an object schema and gives it the `type` and `properties` that OpenAI's API insists on.
-fn checked_schema(tool: &str, which: &'static str, schema: Value) -> Result<Value, BadTool> {
+fn checked_schema(tool: &str, which: &'static str, schema: JsonText) -> Result<JsonText, BadTool> {
     let wrong = || BadTool::Schema { tool: tool.to_owned(), which };
-    let Value::Object(mut schema) = schema else { return Err(wrong()) };
-    match schema.get("type") {
-        None if which == "inputSchema" => {
-            schema.insert("type".into(), "object".into());
+    let bounded = |schema: JsonText| {
+        let is_small = schema.as_str().len() <= MAX_SCHEMA;
+        if is_small { Ok(schema) } else { Err(BadTool::SchemaTooLarge { tool: tool.to_owned(), which }) }
+    };
+    // Before it becomes a tree.
+    let schema = bounded(schema)?;
+    let Ok(Value::Object(mut members)) = schema.to_value() else { return Err(wrong()) };
+    if which == "outputSchema" {
+        // 2026-07-28 lets an output be any JSON value.
+        return Ok(schema);
+    }
+    match members.get("type") {
+        None => {
+            members.insert("type".into(), "object".into());
         }
         Some(Value::String(kind)) if kind == "object" => {}
-        // 2026-07-28 lets an output be any JSON value.
-        _ if which == "outputSchema" => {}
-        _ => return Err(wrong()),
+        Some(_) => return Err(wrong()),
     }
-    if which == "inputSchema" {
-        schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    }
-    let schema = Value::Object(schema);
-    if schema.to_string().len() > MAX_SCHEMA {
-        return Err(BadTool::SchemaTooLarge { tool: tool.to_owned(), which });
-    }
-    Ok(schema)
+    members.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    bounded(Value::Object(members).into())
 }
 
 /// Cuts `text` to at most `limit` bytes at a character boundary and marks that it did.

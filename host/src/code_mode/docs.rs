@@ -1,9 +1,12 @@
 //! One tool in full: what `getToolDocs` answers.
 
+use serde_json::Value;
+
 use super::{
     missing,
     names::{self, Found, Function, Namespace},
-    signature::{example, returned, signature},
+    signature::{example, signature},
+    stub::Stub,
     text,
     types::{Detail, Field, Types, scalar},
 };
@@ -17,30 +20,32 @@ const MAX_FIELDS: usize = 16 << 10;
 /// How far fields of fields are told.
 const MAX_DEPTH: usize = 3;
 
-/// The docs of a tool, or what there is in its place.
-pub(super) fn docs(namespaces: &[Namespace], server: &str, tool: &str) -> String {
+/// The fields of a schema that is too large to be read.
+pub(super) const LEFT_OUT: &str = "    Not shown: the schema is too large to be explained.";
+
+/// Finds a tool. The error is the text that tells a model which tools there are instead.
+pub(super) fn find<'a>(namespaces: &'a [Namespace], server: &str, tool: &str) -> Result<(&'a Namespace, &'a Function), String> {
     let namespace = match names::find(namespaces, server) {
         Found::One(namespace) => namespace,
-        Found::Many(several) => return missing::ambiguous(server, &several),
-        Found::Nothing => return missing::no_server(namespaces, server),
+        Found::Many(several) => return Err(missing::ambiguous(server, &several)),
+        Found::Nothing => return Err(missing::no_server(namespaces, server)),
     };
-    match namespace.find(tool) {
-        Some(function) => page(namespace, function),
-        None => missing::no_tool(namespace, tool, "Available tools are:"),
-    }
+    let function = namespace.find(tool).ok_or_else(|| missing::no_tool(namespace, tool, "Available tools are:"))?;
+    Ok((namespace, function))
 }
 
-fn page(namespace: &Namespace, function: &Function) -> String {
-    let mut out = banner(namespace, function);
+/// The docs of a tool.
+pub(super) fn page(namespace: &Namespace, function: &Function, stub: &Stub) -> String {
+    let mut out = banner(namespace, function, stub);
     out.push(String::new());
-    out.push(format!("{}:", signature(function)));
-    let docstring = docstring(namespace, function);
+    out.push(format!("{}:", signature(function, stub)));
+    let docstring = docstring(namespace, function, stub);
     out.extend(docstring.into_iter().map(|line| if line.is_empty() { line } else { format!("    {line}") }));
     out.push("    ...".to_owned());
     out.join("\n")
 }
 
-fn banner(namespace: &Namespace, function: &Function) -> Vec<String> {
+fn banner(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String> {
     let full = format!("{}.{}", namespace.identifier, function.identifier);
     let mut lines = vec![format!("# {full}")];
     if function.tool.original != function.identifier {
@@ -50,47 +55,47 @@ fn banner(namespace: &Namespace, function: &Function) -> Vec<String> {
         lines.push(format!("# Also callable as {}.{alias}", namespace.identifier));
     }
     lines.extend([
-        format!("# Usage: {}", example(namespace, function)),
+        format!("# Usage: {}", example(namespace, function, stub)),
         "# The call waits for the answer: no async, no await".to_owned(),
         format!("# If it fails the script ends; attempt({full}, {{...}}) gives .ok, .value and .error instead"),
     ]);
     lines
 }
 
-fn docstring(namespace: &Namespace, function: &Function) -> Vec<String> {
+fn docstring(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String> {
     let tool = &function.tool;
     let mut lines = vec![r#"""""#.to_owned()];
     if !tool.description.trim().is_empty() {
         lines.extend(text::block(&tool.description, MAX_DESCRIPTION));
         lines.push(String::new());
     }
-    let arguments = fields(&tool.input_schema, "parameter");
-    if !arguments.is_empty() {
+    if !stub.parameter_lines.is_empty() {
         lines.push("Args:".to_owned());
-        lines.extend(arguments);
+        lines.extend(stub.parameter_lines.lines().map(str::to_owned));
         lines.push(String::new());
     }
     lines.push("Returns:".to_owned());
-    match &tool.output_schema {
-        Some(schema) => {
-            lines.push(format!("    {}", returned(function, Detail::Outline)));
-            lines.extend(fields(schema, "field").into_iter().map(|line| format!("    {line}")));
+    match &stub.field_lines {
+        Some(fields) => {
+            lines.push(format!("    {}", stub.returns_outline));
+            lines.extend(fields.lines().map(|line| format!("    {line}")));
         }
         None => lines.push("    Not declared: data if the answer is JSON, otherwise a str. Print it once to see.".to_owned()),
     }
-    lines.extend([String::new(), "Example:".to_owned(), format!("    result = {}", example(namespace, function))]);
+    lines.extend([String::new(), "Example:".to_owned(), format!("    result = {}", example(namespace, function, stub))]);
     lines.push(r#"""""#.to_owned());
     lines
 }
 
 /// The fields of an object, one a line, with those of their own below them.
-fn fields(schema: &serde_json::Value, what: &str) -> Vec<String> {
-    let mut listing = Listing { types: Types::new(schema), what, room: MAX_FIELDS, lines: Vec::new() };
-    listing.add(listing.types.inner_fields(schema), 1);
+pub(super) fn fields<'a>(types: Types<'a>, schema: &'a Value, what: &'a str) -> String {
+    let Some(fields) = types.inner_fields(schema) else { return LEFT_OUT.to_owned() };
+    let mut listing = Listing { types, what, room: MAX_FIELDS, lines: Vec::new() };
+    listing.add(fields, 1);
     if listing.room == 0 {
         listing.lines.push("    ...".to_owned());
     }
-    listing.lines
+    listing.lines.join("\n")
 }
 
 struct Listing<'a> {
@@ -110,8 +115,10 @@ impl<'a> Listing<'a> {
                 return;
             }
             self.lines.push(line);
-            if depth < MAX_DEPTH {
-                self.add(self.types.inner_fields(field.schema), depth + 1);
+            if depth < MAX_DEPTH
+                && let Some(fields) = self.types.inner_fields(field.schema)
+            {
+                self.add(fields, depth + 1);
             }
         }
     }
@@ -121,7 +128,7 @@ impl<'a> Listing<'a> {
         let schema = self.types.resolve(field.schema);
         let name = text::line(field.name, 128);
         let description = schema.get("description").or_else(|| field.schema.get("description"));
-        let description = match description.and_then(serde_json::Value::as_str).map(|it| text::line(it, MAX_FIELD)) {
+        let description = match description.and_then(Value::as_str).map(|it| text::line(it, MAX_FIELD)) {
             Some(description) if !description.is_empty() => description,
             _ => format!("{name} {}", self.what),
         };

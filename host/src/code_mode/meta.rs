@@ -71,11 +71,12 @@ fn execute() -> Arc<Tool> {
         }),
     );
     let mut tool = Tool::own(EXECUTE, EXECUTE_DESCRIPTION, schema);
-    tool.output_schema = Some(json!({
+    let output = json!({
         "type": "object",
         "properties": {"result": {"description": "What the script left in `result`; null if nothing"}},
         "required": ["result"],
-    }));
+    });
+    tool.output_schema = Some(output.into());
     Arc::new(tool)
 }
 

@@ -162,16 +162,26 @@ fn spelling(original: &str) -> String {
 /// own name behind it and not a number, so that one identifier does not mean another tool when the view is narrower.
 fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
     let mut taken: BTreeSet<String> = wanted.iter().filter(|(own, it)| own == it).map(|(_, it)| it.clone()).collect();
+    // Where to go on numbering, so that many names of one digest do not each count from the start.
+    let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
     let settle = |(own, identifier): &(&str, String)| {
         if own == identifier || taken.insert(identifier.clone()) {
             return identifier.clone();
         }
         let digest = Sha256::digest(own.as_bytes());
         let base = format!("{identifier}_{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2]);
+        if taken.insert(base.clone()) {
+            return base;
+        }
         // A server that knows this rule can name a tool like the digest of another.
-        let numbered = (2_u32..).map(|number| format!("{base}_{number}"));
-        let mut candidates = std::iter::once(base.clone()).chain(numbered);
-        candidates.find(|it| taken.insert(it.clone())).expect("there are fewer tools than numbers")
+        let number = numbers.entry(base.clone()).or_insert(1);
+        loop {
+            *number += 1;
+            let numbered = format!("{base}_{number}");
+            if taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
     };
     wanted.iter().map(settle).collect()
 }

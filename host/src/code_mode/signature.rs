@@ -3,6 +3,7 @@
 use super::{
     language,
     names::{Function, Namespace},
+    stub::Stub,
     text,
     types::{Detail, Field, Types, keyed},
 };
@@ -11,49 +12,51 @@ use super::{
 const MAX_PARAMETERS: usize = 1_500;
 /// Arguments of an example.
 const MAX_ARGUMENTS: usize = 12;
+/// The parameters of a tool whose schema is too large to be read.
+pub(super) const UNKNOWN_PARAMETERS: &str = "arguments: dict";
+/// The arguments in an example of such a tool.
+pub(super) const UNKNOWN_ARGUMENTS: &str = "{...}";
 
 /// `def name(parameters) -> type`.
-pub(super) fn signature(function: &Function) -> String {
-    format!("def {}({}) -> {}", function.identifier, parameters(function), returned(function, Detail::Fields))
-}
-
-/// What a call gives. A tool that does not say what it answers may answer with anything.
-pub(super) fn returned(function: &Function, detail: Detail) -> String {
-    let schema = function.tool.output_schema.as_ref();
-    schema.map_or_else(|| "Any".to_owned(), |schema| Types::new(schema).text(schema, detail))
+pub(super) fn signature(function: &Function, stub: &Stub) -> String {
+    format!("def {}({}) -> {}", function.identifier, stub.parameters, stub.returns)
 }
 
 /// A call with all that it needs, or with the first argument if it needs none.
-pub(super) fn example(namespace: &Namespace, function: &Function) -> String {
-    let types = Types::new(&function.tool.input_schema);
-    let fields = types.fields(&function.tool.input_schema);
-    let needed = fields.iter().filter(|field| field.is_required).count().clamp(1, MAX_ARGUMENTS);
-    let shown = fields.iter().take(needed).map(|field| (field.name, types.placeholder(field.schema)));
-    let arguments = if takes_dict(&fields) {
-        let pairs: Vec<_> = shown.map(|(name, value)| format!("{}: {value}", text::quoted(name))).collect();
-        format!("{{{}}}", pairs.join(", "))
-    } else {
-        shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
-    };
-    format!("{}.{}({arguments})", namespace.identifier, function.identifier)
+pub(super) fn example(namespace: &Namespace, function: &Function, stub: &Stub) -> String {
+    format!("{}.{}({})", namespace.identifier, function.identifier, stub.arguments)
 }
 
-/// Whether a call must pass one dict, since some name cannot be a keyword argument.
-fn takes_dict(fields: &[Field<'_>]) -> bool {
-    !fields.iter().all(|field| language::is_identifier(field.name))
-}
-
-fn parameters(function: &Function) -> String {
-    let types = Types::new(&function.tool.input_schema);
-    let fields = types.fields(&function.tool.input_schema);
+/// What stands between the parentheses of a `def`. `None` stands for fields that were too many to be read.
+pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
+    let Some(fields) = fields else { return UNKNOWN_PARAMETERS.to_owned() };
     let parameters = fields.iter().map(|field| (field, types.text(field.schema, Detail::Fields)));
-    if takes_dict(&fields) {
+    if takes_dict(fields) {
         return format!("arguments: {{{}}}", joined(parameters.map(|(field, kind)| keyed(field, &kind))));
     }
     joined(parameters.map(|(field, kind)| {
         let default = if field.is_required { "" } else { " = None" };
         format!("{}: {kind}{default}", field.name)
     }))
+}
+
+/// What stands between the parentheses of an example.
+pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
+    let Some(fields) = fields else { return UNKNOWN_ARGUMENTS.to_owned() };
+    let needed = fields.iter().filter(|field| field.is_required).count().clamp(1, MAX_ARGUMENTS);
+    let shown = fields.iter().take(needed).map(|field| (field.name, types.placeholder(field.schema)));
+    let arguments = if takes_dict(fields) {
+        let pairs: Vec<_> = shown.map(|(name, value)| format!("{}: {value}", text::quoted(name))).collect();
+        format!("{{{}}}", pairs.join(", "))
+    } else {
+        shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+    };
+    if arguments.len() <= MAX_PARAMETERS { arguments } else { UNKNOWN_ARGUMENTS.to_owned() }
+}
+
+/// Whether a call must pass one dict, since some name cannot be a keyword argument.
+fn takes_dict(fields: &[Field<'_>]) -> bool {
+    !fields.iter().all(|field| language::is_identifier(field.name))
 }
 
 /// Parts divided by commas, as far as they fit; `...` stands for the rest.

@@ -1,13 +1,15 @@
 //! The virtual files: what `listToolFiles` lists and `readToolFile` reads.
 
-use std::{fmt::Write as _, iter};
+use std::{fmt::Write as _, sync::Arc};
 
 use super::{
     BindingLevel, missing,
     names::{self, Found, Function, Namespace},
     signature::signature,
+    stub::Stub,
     text,
 };
+use crate::catalog::Tool;
 
 /// Bytes of a listing.
 const MAX_LISTING: usize = 64 << 10;
@@ -15,6 +17,12 @@ const MAX_LISTING: usize = 64 << 10;
 const MAX_SHOWN: usize = 128 << 10;
 /// Bytes of a tool's own name.
 const MAX_NAME: usize = 128;
+
+/// A virtual file: some functions of one namespace.
+pub(super) struct File<'a> {
+    namespace: &'a Namespace,
+    functions: Vec<&'a Function>,
+}
 
 /// A range of lines as the model asks for it, from 1, both ends included.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,83 +66,90 @@ pub(super) fn nothing_to_list(has_other_tools: bool) -> String {
     said.to_owned()
 }
 
-/// A file, or some lines of it.
-pub(super) fn read(namespaces: &[Namespace], level: BindingLevel, file_name: &str, range: Range) -> String {
+/// Finds a file. The error is the text that tells a model which files there are instead.
+pub(super) fn find<'a>(namespaces: &'a [Namespace], level: BindingLevel, file_name: &str) -> Result<File<'a>, String> {
+    let nothing = || missing::no_file(namespaces, level, file_name);
     let path = file_name.trim();
     let path = path.strip_suffix(".pyi").unwrap_or(path);
     let path = path.strip_prefix("servers/").unwrap_or(path);
     let mut parts = path.split('/');
-    let (Some(server), tool, None) = (parts.next(), parts.next(), parts.next()) else {
-        return missing::no_file(namespaces, level, file_name);
-    };
+    let (Some(server), tool, None) = (parts.next(), parts.next(), parts.next()) else { return Err(nothing()) };
     if path.contains("..") {
-        return missing::no_file(namespaces, level, file_name);
+        return Err(nothing());
     }
     let namespace = match names::find(namespaces, server) {
         Found::One(namespace) => namespace,
-        Found::Many(several) => return missing::ambiguous(server, &several),
-        Found::Nothing => return missing::no_file(namespaces, level, file_name),
+        Found::Many(several) => return Err(missing::ambiguous(server, &several)),
+        Found::Nothing => return Err(nothing()),
     };
-    let Some(tool) = tool else {
-        return shown(namespace, &namespace.functions.iter().collect::<Vec<_>>(), range);
+    let functions = match tool {
+        None => namespace.functions.iter().collect(),
+        Some(tool) => {
+            let missing = || missing::no_tool(namespace, tool, "Available tools in this server are:");
+            vec![namespace.find(tool).ok_or_else(missing)?]
+        }
     };
-    match namespace.find(tool) {
-        Some(function) => shown(namespace, &[function], range),
-        None => missing::no_tool(namespace, tool, "Available tools in this server are:"),
-    }
+    Ok(File { namespace, functions })
 }
 
-/// A file with its first line, which counts all lines and itself.
-fn shown(namespace: &Namespace, functions: &[&Function], range: Range) -> String {
-    let lines = file(namespace, functions);
-    let total = lines.len() + 1;
-    let start = range.start.unwrap_or(1).clamp(1, total);
-    let end = range.end.unwrap_or(total).clamp(1, total).max(start);
-    let last = last_shown(&lines, start, end);
-    let note =
-        if start == 1 && last < end { "too long to be shown at once" } else { "this is the complete file, no need to paginate" };
-    let first = format!("# Total lines: {total} ({note})");
-    let all: Vec<_> = iter::once(&first).chain(&lines).map(String::as_str).collect();
-    let mut shown = all[start - 1..last].join("\n");
-    if last < end {
-        let _ = write!(shown, "\n# Not shown: lines {next} to {end}; read on with startLine={next}", next = last + 1);
+impl File<'_> {
+    /// The tools that the file is about, a stub of each is needed to show it.
+    pub(super) fn tools(&self) -> Vec<Arc<Tool>> {
+        self.functions.iter().map(|function| function.tool.clone()).collect()
     }
-    shown
-}
 
-/// The last line up to `end` that may be shown together with `start`, counted from 1.
-fn last_shown(lines: &[String], start: usize, end: usize) -> usize {
-    let mut room = MAX_SHOWN;
-    // The first line is not among `lines`, and always fits.
-    for number in start.max(2)..=end {
-        let Some(left) = room.checked_sub(lines[number - 2].len() + 1) else { return number - 1 };
-        room = left;
+    /// The lines of a range, as many as may be shown at once. The first line of the file counts all lines and itself.
+    pub(super) fn show(&self, stubs: &[Arc<Stub>], range: Range) -> String {
+        let head = self.head();
+        let total = 1 + head.len() + self.functions.len();
+        let start = range.start.unwrap_or(1).clamp(1, total);
+        let end = range.end.unwrap_or(total).clamp(1, total).max(start);
+        let mut lines = Vec::new();
+        let mut room = MAX_SHOWN;
+        // The first line of the file always fits, and is written last: it says whether the others did.
+        let mut last = start.max(2) - 1;
+        for number in start.max(2)..=end {
+            let line = head.get(number - 2).cloned();
+            let line = line.unwrap_or_else(|| stub(self.functions[number - 2 - head.len()], &stubs[number - 2 - head.len()]));
+            let Some(left) = room.checked_sub(line.len() + 1) else { break };
+            lines.push(line);
+            (room, last) = (left, number);
+        }
+        if start == 1 {
+            let note = if last < end { "too long to be shown at once" } else { "this is the complete file, no need to paginate" };
+            lines.insert(0, format!("# Total lines: {total} ({note})"));
+        }
+        let mut shown = lines.join("\n");
+        if last < end {
+            let _ = write!(shown, "\n# Not shown: lines {next} to {end}; read on with startLine={next}", next = last + 1);
+        }
+        shown
     }
-    end
-}
 
-/// The lines of a file, without the first.
-fn file(namespace: &Namespace, functions: &[&Function]) -> Vec<String> {
-    let server = &namespace.identifier;
-    let (title, tool) = match functions {
-        [only] if namespace.functions.len() > 1 => (format!("# {server}.{} tool", only.identifier), only.identifier.as_str()),
-        _ => (format!("# {server} server tools"), "tool_name"),
-    };
-    let mut lines = vec![
-        title,
-        format!("# Usage: {server}.{tool}(name=value) - keyword arguments, or one dict"),
-        "# The names after def are exact; call nothing that you have not read here".to_owned(),
-        "# A call gives what is declared; for Any: the answer as data if it is JSON, otherwise a str".to_owned(),
-        format!("# Descriptions are shortened; in full: getToolDocs(server=\"{}\", tool=\"{tool}\")", namespace.client),
-        String::new(),
-    ];
-    lines.extend(functions.iter().map(|function| stub(function)));
-    lines
+    /// The lines between the first and the stubs.
+    fn head(&self) -> [String; 6] {
+        let server = &self.namespace.identifier;
+        let (title, tool) = match self.functions[..] {
+            [only] if self.namespace.functions.len() > 1 => {
+                (format!("# {server}.{} tool", only.identifier), only.identifier.as_str())
+            }
+            _ => (format!("# {server} server tools"), "tool_name"),
+        };
+        let client = &self.namespace.client;
+        [
+            title,
+            format!("# Usage: {server}.{tool}(name=value) - keyword arguments, or one dict"),
+            "# The names after def are exact; call nothing that you have not read here".to_owned(),
+            "# A call gives what is declared; for Any: the answer as data if it is JSON, otherwise a str".to_owned(),
+            format!("# Descriptions are shortened; in full: getToolDocs(server=\"{client}\", tool=\"{tool}\")"),
+            String::new(),
+        ]
+    }
 }
 
 /// One tool on one line.
-fn stub(function: &Function) -> String {
-    let signature = signature(function);
+fn stub(function: &Function, stub: &Stub) -> String {
+    let signature = signature(function, stub);
     let description = text::summary(&function.tool.description);
     // Where the identifier is not the one that the tool's name leads to, the name says which tool it is.
     let renamed = names::canonical(&function.tool.original) != function.identifier;

@@ -80,7 +80,7 @@ fn open_policy(code_mode: bool) -> Policy {
 fn publish(catalog: &Catalog, name: &str, policy: Policy, tools: &Value) {
     let definitions: Vec<ToolDefinition> = serde_json::from_value(tools.clone()).expect("definitions");
     catalog.add_client(&client(name), "internal", policy);
-    let dropped = catalog.publish(&client(name), definitions, Arc::new(Echo));
+    let dropped = catalog.blocking_publish(&client(name), definitions, Arc::new(Echo));
     assert!(dropped.is_empty(), "{dropped:?}");
 }
 
@@ -116,7 +116,7 @@ fn catalog() -> Arc<Catalog> {
 }
 
 fn caller(catalog: &Catalog, runner: Arc<dyn Runner>, binding_level: BindingLevel, filter: &Filter) -> Caller {
-    catalog.set_meta_tools(CodeMode { runner, binding_level }.into_own_tools());
+    catalog.set_meta_tools(CodeMode::with_runner(runner, binding_level).own_tools());
     Caller::new(View::new(&catalog.snapshot(), filter, None), Origin::Model, BUDGET)
 }
 
@@ -653,14 +653,18 @@ proptest! {
         let namespaces = names::namespaces(view.scripted());
         let bound: BTreeSet<_> = names::bindings(&namespaces).into_iter().map(|binding| binding.name).collect();
         prop_assert_eq!(bound.len(), names.len());
-        let file = stubs::read(&namespaces, BindingLevel::Server, "x", stubs::Range::default());
+        let file = stubs::find(&namespaces, BindingLevel::Server, "x").expect("it is there");
+        let tools = file.tools();
+        let rendered: Vec<_> = stub::Stub::render_all(tools.iter().map(|tool| &**tool)).into_iter().map(Arc::new).collect();
+        let file = file.show(&rendered, stubs::Range::default());
         let defined = file.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
         prop_assert_eq!(&defined.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>(), &bound);
         let list = stubs::list(&namespaces, BindingLevel::Tool);
         let listed = list.lines().filter_map(|line| line.strip_prefix("    ")?.strip_suffix(".pyi"));
         prop_assert_eq!(&listed.map(str::to_owned).collect::<BTreeSet<_>>(), &bound);
         for name in &bound {
-            let docs = docs::docs(&namespaces, "x", name);
+            let (namespace, function) = docs::find(&namespaces, "x", name).expect("it is there");
+            let docs = docs::page(namespace, function, &rendered[0]);
             let head = format!("\ndef {name}() -> Any:\n");
             prop_assert!(docs.contains(&head), "{}", docs);
         }

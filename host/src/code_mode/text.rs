@@ -5,10 +5,17 @@
 
 use std::fmt::Write as _;
 
+/// How many times the bytes that are shown of a text may be read to find them.
+const MAX_READ: usize = 16;
+
 /// Text on one line: every run of blanks, line breaks and control characters is one blank. Cut to `limit` bytes.
+///
+/// At most [`MAX_READ`] times as many bytes are read, because blanks and hidden characters need not leave anything behind and a
+/// schema can repeat one text many times. What is behind them is cut too.
 pub(super) fn line(text: &str, limit: usize) -> String {
     let mut out = String::new();
-    let visible = text.chars().filter(|c| !is_hidden(*c)).map(|c| if c.is_control() || c.is_whitespace() { ' ' } else { c });
+    let read = &text[..text.floor_char_boundary(limit.saturating_mul(MAX_READ))];
+    let visible = read.chars().filter(|c| !is_hidden(*c)).map(|c| if c.is_control() || c.is_whitespace() { ' ' } else { c });
     for c in visible {
         if c == ' ' && (out.is_empty() || out.ends_with(' ')) {
             continue;

@@ -1,11 +1,14 @@
 //! JSON Schema as Python types, for models to read.
 //!
-//! Schemas are untrusted and of any depth and width, with references that may lead in circles: every type has a bound on
-//! the schemas that it looks at and on its length, beyond which it says `Any` or `dict`.
+//! Schemas are untrusted and of any depth and width, with references that may lead in circles or to one large object again
+//! and again. Every type has a bound on the schemas that it reads and on its length, and all types of one tool share a
+//! [`Budget`] that pays for everything that is read. Beyond either bound a type says `Any` or `dict`.
+
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::text;
+use super::{budget::Budget, text};
 
 /// Schemas that one type may look at.
 const MAX_SCHEMAS: u32 = 64;
@@ -21,11 +24,14 @@ const MAX_FIELDS: usize = 12;
 const MAX_PLACEHOLDER: usize = 80;
 /// References that lead to references.
 const MAX_REFERENCES: usize = 8;
+/// Bytes of a reference. Resolving one reads all of it, each time.
+const MAX_REFERENCE: usize = 512;
 
 /// A schema with what its references point into.
 #[derive(Clone, Copy)]
 pub(super) struct Types<'a> {
     root: &'a Value,
+    budget: &'a Budget,
 }
 
 /// A property of an object.
@@ -54,18 +60,18 @@ impl Detail {
 }
 
 impl<'a> Types<'a> {
-    /// The types of `root`.
-    pub(super) fn new(root: &'a Value) -> Self {
-        Self { root }
+    /// The types of `root`. What is read of it is paid from `budget`.
+    pub(super) fn new(root: &'a Value, budget: &'a Budget) -> Self {
+        Self { root, budget }
     }
 
-    /// The properties of an object, those that must be there first, each group by name.
-    pub(super) fn fields(self, schema: &'a Value) -> Vec<Field<'a>> {
-        self.resolve(schema).as_object().map_or_else(Vec::new, fields_of)
+    /// The properties of an object: the required ones first, each group by name. `None` if the budget does not pay for them.
+    pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
+        self.resolve(schema).as_object().map_or_else(|| Some(Vec::new()), |schema| self.fields_of(schema))
     }
 
     /// The fields that a value of this type has, or each of its items.
-    pub(super) fn inner_fields(self, schema: &'a Value) -> Vec<Field<'a>> {
+    pub(super) fn inner_fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
         let schema = self.resolve(schema);
         match schema.get("items") {
             Some(items) => self.fields(items),
@@ -76,8 +82,8 @@ impl<'a> Types<'a> {
     /// A schema behind its references, as far as they lead into the same document.
     pub(super) fn resolve(self, mut schema: &'a Value) -> &'a Value {
         for _ in 0..MAX_REFERENCES {
-            let reference = schema.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix('#'));
-            match reference.and_then(|pointer| self.root.pointer(pointer)) {
+            let reference = schema.get("$ref").and_then(Value::as_str).filter(|it| it.len() <= MAX_REFERENCE);
+            match reference.and_then(|it| it.strip_prefix('#')).and_then(|pointer| self.root.pointer(pointer)) {
                 Some(target) => schema = target,
                 None => break,
             }
@@ -103,6 +109,20 @@ impl<'a> Types<'a> {
         value.to_owned()
     }
 
+    fn fields_of(self, schema: &'a Map<String, Value>) -> Option<Vec<Field<'a>>> {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if !self.budget.pay(properties.map_or(0, Map::len) + required.len()) {
+            return None;
+        }
+        let required: HashSet<&str> = required.iter().filter_map(Value::as_str).collect();
+        let field =
+            |(name, schema): (&'a String, &'a Value)| Field { name, schema, is_required: required.contains(name.as_str()) };
+        let mut fields: Vec<_> = properties.into_iter().flatten().map(field).collect();
+        fields.sort_by_key(|field| (!field.is_required, field.name));
+        Some(fields)
+    }
+
     /// A schema as a type.
     pub(super) fn text(self, schema: &'a Value, detail: Detail) -> String {
         Writer { types: self, left: MAX_SCHEMAS, depth: 0 }.schema(schema, detail.levels())
@@ -117,7 +137,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn schema(&mut self, schema: &'a Value, levels: u32) -> String {
-        if self.left == 0 || self.depth == MAX_DEPTH {
+        if self.left == 0 || self.depth == MAX_DEPTH || !self.types.budget.pay(1) {
             return anything();
         }
         self.left -= 1;
@@ -181,33 +201,35 @@ impl<'a> Writer<'a> {
     fn object(&mut self, schema: &'a Map<String, Value>, levels: u32) -> String {
         let dict = || "dict".to_owned();
         let Some(levels) = levels.checked_sub(1) else { return dict() };
-        let fields = fields_of(schema);
-        if fields.is_empty() {
-            return match schema.get("additionalProperties") {
+        match schema.get("properties").and_then(Value::as_object).map_or(0, Map::len) {
+            0 => match schema.get("additionalProperties") {
                 Some(values @ Value::Object(_)) => match self.schema(values, levels) {
                     values if values == "Any" => dict(),
                     values => format!("dict[str, {values}]"),
                 },
                 _ => dict(),
-            };
+            },
+            1..=MAX_FIELDS => self.types.fields_of(schema).and_then(|fields| self.fields(&fields, levels)).unwrap_or_else(dict),
+            // Not even read: references can lead here once for each schema.
+            _ => dict(),
         }
-        if fields.len() > MAX_FIELDS {
-            return dict();
-        }
-        let keyed = fields.iter().map(|field| keyed(field, &self.schema(field.schema, levels)));
-        let text = format!("{{{}}}", keyed.collect::<Vec<_>>().join(", "));
-        if text.len() <= MAX_TEXT { text } else { dict() }
     }
-}
 
-/// The properties of an object schema, those that must be there first, each group by name.
-fn fields_of(schema: &Map<String, Value>) -> Vec<Field<'_>> {
-    let required = schema.get("required").and_then(Value::as_array);
-    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
-    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let mut fields: Vec<_> = properties.map(|(name, schema)| Field { name, schema, is_required: is_required(name) }).collect();
-    fields.sort_by_key(|field| (!field.is_required, field.name));
-    fields
+    /// `None` where the text would be longer than [`MAX_TEXT`].
+    fn fields(&mut self, fields: &[Field<'a>], levels: u32) -> Option<String> {
+        let mut out = String::from("{");
+        for (at, field) in fields.iter().enumerate() {
+            if at > 0 {
+                out.push_str(", ");
+            }
+            if out.len() + field.name.len() > MAX_TEXT {
+                return None;
+            }
+            out.push_str(&keyed(field, &self.schema(field.schema, levels)));
+        }
+        out.push('}');
+        (out.len() <= MAX_TEXT).then_some(out)
+    }
 }
 
 /// A field of a dict, as a type.
@@ -216,31 +238,35 @@ pub(super) fn keyed(field: &Field<'_>, kind: &str) -> String {
     if field.is_required { format!("{name}: {kind}") } else { format!("{name}: NotRequired[{kind}]") }
 }
 
-/// A value as Python writes it, if it is no list and no object.
+/// A value as Python writes it. `None` for a list, an object, and a string that is longer than [`MAX_TEXT`].
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null => Some("None".to_owned()),
         Value::Bool(true) => Some("True".to_owned()),
         Value::Bool(false) => Some("False".to_owned()),
         Value::Number(number) => Some(number.to_string()),
-        Value::String(string) => Some(text::quoted(string)),
+        Value::String(string) => (string.len() <= MAX_TEXT).then(|| text::quoted(string)),
         Value::Array(_) | Value::Object(_) => None,
     }
 }
 
-/// The values that are allowed, or as many as fit.
+/// The values that are allowed, or as many as fit. No more are read than that.
 fn literal(options: &[Value]) -> String {
-    let Some(options) = options.iter().map(scalar).collect::<Option<Vec<_>>>() else { return anything() };
     let mut out = String::from("Literal[");
     for (at, option) in options.iter().enumerate() {
+        if option.is_array() || option.is_object() {
+            return anything();
+        }
         if at > 0 {
             out.push_str(", ");
         }
-        if out.len() + option.len() > MAX_TEXT {
-            out.push_str("...");
-            break;
+        match scalar(option) {
+            Some(option) if out.len() + option.len() <= MAX_TEXT => out.push_str(&option),
+            _ => {
+                out.push_str("...");
+                break;
+            }
         }
-        out.push_str(option);
     }
     out.push(']');
     out
@@ -271,7 +297,7 @@ mod tests {
     use super::*;
 
     fn typed(schema: &Value) -> String {
-        Types::new(schema).text(schema, Detail::Fields)
+        Types::new(schema, &Budget::whole()).text(schema, Detail::Fields)
     }
 
     #[test]
@@ -311,7 +337,7 @@ mod tests {
             "user-id": {"type": "string"},
         }});
         insta::assert_snapshot!(typed(&schema), @r#"{"a": list[{"b": NotRequired[dict]}], "user-id": NotRequired[str]}"#);
-        insta::assert_snapshot!(Types::new(&schema).text(&schema, Detail::Outline), @"dict");
+        insta::assert_snapshot!(Types::new(&schema, &Budget::whole()).text(&schema, Detail::Outline), @"dict");
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn catalog(policies: &[Policy]) -> Arc<Catalog> {
         let definitions: Vec<ToolDefinition> =
             TOOLS.iter().map(|tool| serde_json::from_value(json!({"name": tool, "inputSchema": {}})).expect("a tool")).collect();
         catalog.add_client(&client(name), "internal", policy.clone());
-        assert!(catalog.publish(&client(name), definitions, Arc::new(Echo)).is_empty());
+        assert!(catalog.blocking_publish(&client(name), definitions, Arc::new(Echo)).is_empty());
     }
     let run = Tool::own("executeToolCode", "", json!({"type": "object"}));
     catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(run)], provider: Arc::new(Echo) });

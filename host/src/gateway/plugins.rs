@@ -183,7 +183,7 @@ impl Plugins {
         let Some(Loaded { plugin, definitions, digest }) = self.read(client, &entry.wasm, before.as_deref()).await? else {
             return Ok(Reloaded::Unchanged);
         };
-        let dropped = self.0.catalog.publish(client, definitions, Arc::new(plugin));
+        let dropped = self.0.catalog.publish(client, definitions, Arc::new(plugin)).await;
         report_dropped(client, &dropped);
         entry.seen().loaded = Some(digest.clone());
         info!(%client, digest, reloaded = before.is_some(), "plugin loaded");

@@ -21,7 +21,7 @@ impl Gateway {
         let client = ClientName::parse(INTERNAL_CLIENT).expect("a constant that fits");
         let (definitions, provider) = tools.into_parts();
         self.catalog.add_client(&client, "internal", policy);
-        report_dropped(&client, &self.catalog.publish(&client, definitions, provider));
+        report_dropped(&client, &self.catalog.blocking_publish(&client, definitions, provider));
     }
 
     /// Starts one task a server; a slow or dead one delays nobody.
@@ -46,7 +46,9 @@ impl Gateway {
         let executor =
             self.plugins.with_progress("the script executor", &bytes, self.sandbox.executor(bytes.clone(), limits)).await?;
         let code_mode = CodeMode::new(Arc::new(executor), self.config.binding_level);
-        self.catalog.set_meta_tools(code_mode.into_own_tools());
+        self.catalog.set_meta_tools(code_mode.own_tools());
+        let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());
+        self.upstreams.tasks.spawn(async move { stop.run_until_cancelled(code_mode.follow(&catalog)).await });
         Ok(())
     }
 }

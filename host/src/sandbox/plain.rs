@@ -131,8 +131,8 @@ impl Plain {
             name: name.clone(),
             title: None,
             description: tool.description.clone(),
-            input_schema: schema::input(&tool.function.parameters),
-            output_schema: schema::output(tool.function.result.as_ref()),
+            input_schema: schema::input(&tool.function.parameters).into(),
+            output_schema: schema::output(tool.function.result.as_ref()).map(Into::into),
             annotations: Annotations::default(),
             meta: None,
         };

@@ -74,8 +74,8 @@ impl Schemas {
 
 impl Pair {
     fn compile(definition: &ToolDefinition) -> Result<Self, BadSchema> {
-        let output = definition.output_schema.as_ref().map(|schema| CompiledSchema::compile("outputSchema", schema));
-        Ok(Self { input: CompiledSchema::compile("inputSchema", &definition.input_schema)?, output: output.transpose()? })
+        let output = definition.output_schema.as_ref().map(|schema| CompiledSchema::compile_text("outputSchema", schema));
+        Ok(Self { input: CompiledSchema::compile_text("inputSchema", &definition.input_schema)?, output: output.transpose()? })
     }
 
     fn bytes(&self) -> usize {

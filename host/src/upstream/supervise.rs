@@ -73,7 +73,7 @@ impl Keeper {
             }
         };
         *era = if connection.link.is_modern() { Era::Either } else { Era::Legacy };
-        self.publish(std::mem::take(&mut connection.tools), &connection.link);
+        self.publish(std::mem::take(&mut connection.tools), &connection.link).await;
         let outcome = self.tend(connection, stop).await;
         outcome.map_or(Ok(()), Err)
     }
@@ -103,11 +103,11 @@ impl Keeper {
         trouble.map(|trouble| Failure { trouble, ending })
     }
 
-    fn publish(&self, tools: Vec<crate::catalog::ToolDefinition>, link: &Arc<Link>) {
+    async fn publish(&self, tools: Vec<crate::catalog::ToolDefinition>, link: &Arc<Link>) {
         let client = &self.settings.name;
         let count = tools.len();
         self.server.set_link(Some(link.clone()));
-        let dropped = self.catalog.publish(client, tools, self.server.clone());
+        let dropped = self.catalog.publish(client, tools, self.server.clone()).await;
         listing::complain(client, &dropped);
         let version = link.peer().peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default();
         info!(%client, version, tools = count - dropped.len().min(count), "upstream server listed its tools");
@@ -141,7 +141,7 @@ impl Keeper {
             changed.notified().await;
             sleep(SETTLE).await;
             match timeout(self.settings.connect_timeout, listing::read(link, &self.settings.name)).await {
-                Ok(Ok(tools)) => self.publish(tools, link),
+                Ok(Ok(tools)) => self.publish(tools, link).await,
                 Ok(Err(error)) => return Trouble::List(cause(error)),
                 Err(_) => return Trouble::Late(self.settings.connect_timeout),
             }

@@ -10,6 +10,7 @@
 //! | `malformed` | announces tools, one of which breaks the schema |
 //! | `pages` | announces its tools one a page |
 //! | `endless` | announces pages without an end |
+//! | `vast` | announces a tool whose 100 parameters all refer to one object of thousands of properties |
 //! | `notes=FILE` | tool `note` appends to the file |
 
 use std::{
@@ -19,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 fn main() -> io::Result<()> {
     let server = Server { modes: env::args().skip(1).collect(), cancelled: 0 };
@@ -89,6 +90,9 @@ impl Server {
                 5,
                 json!({"name": "odd_hint", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": "yes"}}),
             );
+        }
+        if self.is("vast") {
+            tools.push(json!({"name": "vast", "description": "vast", "inputSchema": vast()}));
         }
         let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
         if self.is("endless") {
@@ -164,6 +168,18 @@ const TOOLS: [&str; 14] = [
     "refuse",
     "wait_for",
 ];
+
+/// A schema within 256 KiB whose types cost billions of steps if each reference is read in full, and each property of it is
+/// looked for in the whole list of required ones.
+fn vast() -> Value {
+    let references: Map<_, _> = (0..100).map(|n| (format!("p{n}"), json!({"$ref": "#/d"}))).collect();
+    let properties: Map<_, _> = (0..15_500).map(|n| (format!("{n:x}"), json!(0))).collect();
+    json!({
+        "type": "object",
+        "properties": references,
+        "d": {"type": "object", "properties": properties, "required": vec![""; 40_000]},
+    })
+}
 
 /// Says with a file of its own that it waits, and waits until the other one is there.
 fn wait_for(file: &str) -> String {

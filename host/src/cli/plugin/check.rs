@@ -14,7 +14,7 @@ use super::{
     quality,
 };
 use crate::{
-    catalog::{CompiledSchema, ToolDefinition},
+    catalog::{BadSchema, CompiledSchema, ToolDefinition},
     gateway::{chain, read_component},
     plugin::{Facts, FactsError, visible},
     sandbox::{self, LoadError},
@@ -190,19 +190,17 @@ fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec
 
 fn schemas(facts: &Facts, tools: &[ToolDefinition]) -> Check {
     let mut bad = Vec::new();
-    let mut compile = |whose: &str, which: &'static str, schema: &serde_json::Value| {
-        if let Err(error) = CompiledSchema::compile(which, schema) {
-            bad.push(format!("{whose}: {error}"));
-        }
+    let mut note = |whose: &str, compiled: Result<CompiledSchema, BadSchema>| {
+        bad.extend(compiled.err().map(|error| format!("{whose}: {error}")));
     };
     for tool in tools {
-        compile(&tool.name, "inputSchema", &tool.input_schema);
+        note(&tool.name, CompiledSchema::compile_text("inputSchema", &tool.input_schema));
         if let Some(schema) = &tool.output_schema {
-            compile(&tool.name, "outputSchema", schema);
+            note(&tool.name, CompiledSchema::compile_text("outputSchema", schema));
         }
     }
     if let Some(schema) = facts.manifest.as_ref().and_then(|manifest| manifest.config_schema()) {
-        compile("the manifest", "config.schema", schema);
+        note("the manifest", CompiledSchema::compile("config.schema", schema));
     }
     Check::unless(SCHEMAS, Outcome::Fail, bad)
 }

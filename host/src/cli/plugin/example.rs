@@ -9,13 +9,14 @@ const MAX_DEPTH: u32 = 3;
 
 /// Arguments that have everything that is required.
 pub(super) fn arguments(tool: &ToolDefinition) -> Value {
-    object(&tool.input_schema, 0)
+    object(&tool.input_schema.to_value().unwrap_or_default(), 0)
 }
 
 /// What a person reads of the arguments: `(city: string, days?: integer)`.
 pub(super) fn signature(tool: &ToolDefinition) -> String {
-    let required = required(&tool.input_schema);
-    let properties = tool.input_schema.get("properties").and_then(Value::as_object);
+    let schema = tool.input_schema.to_value().unwrap_or_default();
+    let required = required(&schema);
+    let properties = schema.get("properties").and_then(Value::as_object);
     let parameter = |(name, schema): (&String, &Value)| {
         let mark = if required.contains(&name.as_str()) { "" } else { "?" };
         format!("{name}{mark}: {}", kind(schema))

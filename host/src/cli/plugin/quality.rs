@@ -1,6 +1,6 @@
 //! Whether a model could use the tools and a person could trust what is said of them.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::check::{Check, Outcome};
 use crate::{
@@ -45,8 +45,11 @@ fn description(tool: &ToolDefinition) -> Vec<String> {
     is_short.then_some(text).into_iter().collect()
 }
 
-fn properties(tool: &ToolDefinition) -> impl Iterator<Item = (&String, &Value)> {
-    tool.input_schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+fn properties(tool: &ToolDefinition) -> Map<String, Value> {
+    match tool.input_schema.to_value().unwrap_or_default().get_mut("properties").map(Value::take) {
+        Some(Value::Object(properties)) => properties,
+        _ => Map::new(),
+    }
 }
 
 fn parameters(tool: &ToolDefinition) -> Vec<String> {
@@ -61,7 +64,7 @@ fn parameters(tool: &ToolDefinition) -> Vec<String> {
             (false, false) => Some(format!("the parameter {name} has neither description nor type")),
         }
     };
-    properties(tool).filter_map(wrong).collect()
+    properties(tool).iter().filter_map(wrong).collect()
 }
 
 fn names(tool: &ToolDefinition) -> Vec<String> {
@@ -70,8 +73,9 @@ fn names(tool: &ToolDefinition) -> Vec<String> {
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
     let own = (!is_snake(&tool.name)).then(|| "its name is not in snake_case".to_owned());
-    let parameters = properties(tool).filter(|(name, _)| !is_snake(name));
-    own.into_iter().chain(parameters.map(|(name, _)| format!("the parameter {name} is not in snake_case"))).collect()
+    let properties = properties(tool);
+    let parameters = properties.keys().filter(|name| !is_snake(name));
+    own.into_iter().chain(parameters.map(|name| format!("the parameter {name} is not in snake_case"))).collect()
 }
 
 fn hidden(tool: &ToolDefinition) -> Vec<String> {

@@ -56,7 +56,7 @@ fn caller(origin: Origin) -> Caller {
     let auto_execute = Whitelist::parse(&["read"]).expect("a good list");
     catalog.add_client(&fs, "stdio", Policy { execute: Whitelist::All, auto_execute, code_mode: true, ..Policy::default() });
     let tools = json!([{"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}}]);
-    catalog.publish(&fs, serde_json::from_value(tools).expect("definitions"), Arc::new(Echo));
+    catalog.blocking_publish(&fs, serde_json::from_value(tools).expect("definitions"), Arc::new(Echo));
     let execute = Tool::own(EXECUTE, "Runs a script.", json!({"type": "object"}));
     catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(execute)], provider: Arc::new(Executor) });
     Caller::new(View::new(&catalog.snapshot(), &Filter::none(), None), origin, BUDGET)

@@ -51,7 +51,7 @@ pub(in crate::sandbox) fn describe(store: &mut Store<'_>, name: String) -> wasmt
     let state = store.data();
     let found = state.chain.as_ref().and_then(|chain| chain.view().find(&state.origin, &name));
     let Some(tool) = found.map(|entry| entry.tool.clone()) else { return Ok(Err(CallError::NotFound { name })) };
-    burn(store, (tool.description.len() + tool.input_schema.to_string().len()) as u64)?;
+    burn(store, (tool.description.len() + tool.input_schema.as_str().len()) as u64)?;
     Ok(Ok(tool))
 }
 

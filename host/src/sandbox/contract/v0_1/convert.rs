@@ -138,15 +138,15 @@ pub(super) fn definition_from_guest(tool: wit::ToolDescriptor) -> Result<ToolDef
         name: tool.name,
         title: tool.title,
         description: tool.description,
-        input_schema: parse("input-schema", &tool.input_schema)?,
-        output_schema: tool.output_schema.map(|text| parse("output-schema", &text)).transpose()?,
+        input_schema: parse("input-schema", &tool.input_schema)?.into(),
+        output_schema: tool.output_schema.map(|text| parse("output-schema", &text)).transpose()?.map(Into::into),
         annotations: Annotations {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,
             idempotent: tool.annotations.idempotent,
             open_world: tool.annotations.open_world,
         },
-        meta: tool.meta.map(|text| parse("meta", &text)).transpose()?,
+        meta: tool.meta.map(|text| parse("meta", &text)).transpose()?.map(Into::into),
     })
 }
 
@@ -156,7 +156,7 @@ pub(super) fn descriptor_for_guest(tool: &Tool) -> wit::ToolDescriptor {
         title: tool.title.clone(),
         description: tool.description.clone(),
         input_schema: tool.input_schema.to_string(),
-        output_schema: tool.output_schema.as_ref().map(Value::to_string),
+        output_schema: tool.output_schema.as_ref().map(ToString::to_string),
         annotations: wit::ToolAnnotations {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,

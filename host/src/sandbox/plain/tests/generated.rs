@@ -186,8 +186,8 @@ proptest! {
         let ty = wit(&shape, &mut definitions);
         let plain = load(&echo(&definitions.concat(), &ty)).expect("a usable component");
         let definition = plain.definitions().remove(0);
-        let input = CompiledSchema::compile("inputSchema", &definition.input_schema).expect("a usable schema");
-        let output = CompiledSchema::compile("outputSchema", &definition.output_schema.expect("it returns something"));
+        let input = CompiledSchema::compile_text("inputSchema", &definition.input_schema).expect("a usable schema");
+        let output = CompiledSchema::compile_text("outputSchema", &definition.output_schema.expect("it returns something"));
         let output = output.expect("a usable schema");
         prop_assert_eq!(&plain.tools["echo"].function.parameters[0].shape, &shape);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
