@@ -6,32 +6,46 @@
 //! says what was done, in an object named `airlock`.
 //!
 //! The loop decides nothing: [`Caller`] does. It holds no task of its own, so dropping [`run`] stops every tool.
+//!
+//! Model and tools are untrusted, so a request is bounded in rounds, in calls of one answer, in bytes that calls and results
+//! add to the conversation, and in time: see [`Settings`]. What a model can act on it is told as the result of a call; anything
+//! else ends the request with a [`Failure`] and the account of what was done.
 
+mod allowance;
 mod answer;
 mod calls;
 mod conversation;
+mod error;
+mod record;
 mod round;
 mod trace;
 mod usage;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use tokio::time::timeout_at;
+
+pub use self::error::{AgentError, Failure};
 use self::{
+    allowance::{Allowance, Exceeded},
     conversation::Conversation,
     round::{Pending, Reason, Sorted},
     trace::Trace,
 };
 pub(crate) use self::{
+    record::{describe, milliseconds},
     round::log_failure,
-    trace::{describe, milliseconds},
 };
 use crate::{
     door::Caller,
-    model::{ModelError, Models, Object},
+    model::{Models, Object},
 };
 
 /// The member of an answer that says what was done.
 pub(crate) const EXTENSION: &str = "airlock";
+/// Calls of one answer that are read at all; more end the request. Those beyond [`Settings::calls_per_answer`] are refused
+/// one by one, each with a message to the model.
+pub const MAX_CALLS_READ: u32 = 1_024;
 
 /// How the loop behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +54,13 @@ pub struct Settings {
     pub max_depth: u32,
     /// Tool calls of one round that run at the same time.
     pub parallel_calls: usize,
+    /// Tool calls of one answer that are run. The model is told to ask again for the others.
+    pub calls_per_answer: usize,
+    /// Bytes that tool calls and their results may add to the conversation, all rounds of one request together. A result that
+    /// does not fit is left out, and the model told so.
+    pub max_tool_bytes: usize,
+    /// Wall-clock time of one request: the model and the tools, all rounds together. Then running tools are cancelled.
+    pub timeout: Duration,
     /// Whether tools are offered to the model only where a request names them in an include header.
     pub disable_auto_tool_inject: bool,
 }
@@ -53,50 +74,72 @@ pub struct Request {
     pub names_tools: bool,
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-#[error("the model gave no answer")]
-pub struct AgentError {
-    /// What the model's provider did.
-    #[source]
-    pub error: ModelError,
-    /// What was called before that, if anything was: the `airlock` object of an answer.
-    pub airlock: Option<Object>,
+/// What the loop ends with: the model's last answer, and its calls that nobody ran.
+struct Ending {
+    answer: Object,
+    pending: Vec<Pending>,
 }
 
 /// Answers a chat completion: an OpenAI `chat.completion` object, with an `airlock` member if tools were called. Dropping
 /// the future hangs up on the model and cancels every running tool.
-pub async fn run(models: &Models, caller: &Caller, mut request: Request, settings: &Settings) -> Result<Object, AgentError> {
+pub async fn run(models: &Models, caller: &Caller, request: Request, settings: &Settings) -> Result<Object, AgentError> {
     let mut trace = Trace::new(caller.ledger());
-    let model = models.route(&mut request.body).map_err(|error| AgentError { error, airlock: None })?;
+    match converse(models, caller, request, settings, &mut trace).await {
+        Ok(Ending { answer, pending }) => Ok(trace.finish(answer, pending)),
+        Err(error) => Err(AgentError { error, airlock: trace.extension(&[]) }),
+    }
+}
+
+/// Asks the model and runs its calls until there is something to return.
+async fn converse(
+    models: &Models,
+    caller: &Caller,
+    mut request: Request,
+    settings: &Settings,
+    trace: &mut Trace<'_>,
+) -> Result<Ending, Failure> {
+    let allowance = Allowance::new(settings);
+    let model = models.route(&mut request.body)?;
     let mut conversation = Conversation::begin(request, caller, settings);
     let mut ids = BTreeSet::new();
+    let timeout = |rounds| Failure::Timeout { limit: settings.timeout, rounds };
     loop {
-        let mut answer = match model.complete(conversation.request()).await {
-            Ok(answer) => answer,
-            Err(error) => return Err(AgentError { error, airlock: trace.extension(&[]) }),
-        };
+        let asked = timeout_at(allowance.deadline, model.complete(conversation.prompt())).await;
+        let mut answer = asked.map_err(|_| timeout(trace.rounds))??;
         trace.usage.add(&answer);
+        check_count(calls::count(&answer))?;
         let calls = calls::read(&mut answer, &mut ids);
         let Sorted { run, mut pending } = round::sort(calls, conversation.offered(), caller);
         if run.is_empty() {
-            return Ok(trace.finish(answer, &pending));
+            return Ok(Ending { answer, pending });
         }
         if trace.rounds == settings.max_depth {
+            trace.depth_limit_reached = true;
             pending.extend(run.into_iter().map(|call| Pending::new(call, Reason::DepthLimit)));
-            return Ok(trace.finish_at_limit(answer, pending));
+            return Ok(Ending { answer, pending });
         }
-        let results = round::run(run, caller, settings.parallel_calls).await;
+        // Before anything is run that the model could not be told of.
+        let fits = allowance.take(conversation::message_bytes(&answer));
+        fits.map_err(|Exceeded { found, limit }| Failure::TooLarge { found, limit })?;
+        let results = round::run(run, caller, settings, &allowance).await;
         pending.extend(trace.note(&results));
-        if !pending.is_empty() {
-            pending.sort_by_key(|pending| pending.call.position);
-            return Ok(trace.finish(answer, &pending));
+        if allowance.is_over() {
+            return Err(timeout(trace.rounds));
         }
-        conversation.go_on(&answer, &results);
+        if !pending.is_empty() {
+            return Ok(Ending { answer, pending });
+        }
+        conversation.go_on(answer, &results);
     }
+}
+
+/// Refuses an answer that no model gives by mistake, before its calls are copied.
+fn check_count(found: usize) -> Result<(), Failure> {
+    let limit = MAX_CALLS_READ as usize;
+    if found > limit { Err(Failure::TooManyCalls { found, limit }) } else { Ok(()) }
 }
 
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

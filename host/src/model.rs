@@ -1,11 +1,12 @@
 //! Model providers: who answers a chat completion.
 //!
 //! A request names its provider in `model`, as `NAME/model`. Requests and answers are the JSON objects of OpenAI's chat
-//! completions and stay as they are, with all that this module does not know. It knows nothing of tools and who may call
-//! them: that is the [`agent`](crate::agent)'s part.
+//! completions and stay as they are, with all that this module does not know. It writes down the tools that it is given, and does
+//! not know who may call them: that is the [`agent`](crate::agent)'s part.
 
 mod error;
 mod openai;
+mod prompt;
 mod scripted;
 
 use std::{collections::BTreeSet, path::PathBuf};
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     error::{BadProvider, ModelError, Refusal},
+    prompt::Prompt,
     scripted::BadScript,
 };
 use crate::secret::Secret;
@@ -111,10 +113,10 @@ impl Provider {
     }
 
     /// Answers a chat completion. Dropping the future hangs up.
-    pub(crate) async fn complete(&self, request: &Object) -> Result<Object, ModelError> {
+    pub(crate) async fn complete(&self, prompt: &Prompt) -> Result<Object, ModelError> {
         match &self.backend {
-            Backend::OpenAi(client) => client.complete(request).await,
-            Backend::Scripted(script) => script.complete(request),
+            Backend::OpenAi(client) => client.complete(prompt).await,
+            Backend::Scripted(script) => script.complete(prompt),
         }
     }
 

@@ -191,6 +191,39 @@ async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back(
 }
 
 #[tokio::test]
+async fn a_model_that_answers_with_a_hundred_thousand_calls_gets_none_of_them() {
+    let calls = vec![("server-echo", json!({})); 100_000];
+    let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
+    let setup = Setup::new().openai("fake", service.base_url()).client(misbehaving("server", []).auto(&["*"]));
+    let gateway = setup.serve_connected().await;
+    let reply = gateway.chat("fake/model", "go").await;
+    let told = "the model answered with 100000 tool calls at once, the limit is 1024; none of them was made";
+    assert_eq!((reply.refusal(), reply.code()), ((502, told), "too_many_tool_calls"));
+    assert_eq!(service.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn the_limits_of_one_request_are_set_in_the_configuration() {
+    let calls = vec![("server-echo", json!({"text": "x".repeat(1_000)})); 3];
+    let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
+    let setup = Setup::new().openai("fake", service.base_url()).client(misbehaving("server", []).auto(&["*"]));
+    let gateway = setup.set("/mcp/tool_manager_config/max_tool_calls_per_answer", 2).serve_connected().await;
+    let answer = gateway.chat("fake/model", "go").await.ok();
+    let codes: Vec<_> =
+        answer["airlock"]["calls"].as_array().expect("a list").iter().map(|call| &call["error"]["code"]).collect();
+    assert_eq!(codes, [&json!(null), &json!(null), &json!("too_many_calls")]);
+    let told = &service.asked()[1].body["messages"];
+    assert!(told[4]["content"].as_str().is_some_and(|text| text.contains("3 tool calls, the limit is 2")), "{told:#}");
+
+    let hanging = Service::saying([service::asking_for(&[("server-hang", json!({}))])]).await;
+    let setup = Setup::new().openai("fake", hanging.base_url()).client(misbehaving("server", []).auto(&["*"]));
+    let gateway = setup.set("/mcp/tool_manager_config/agent_timeout", "300ms").serve_connected().await;
+    let reply = gateway.chat("fake/model", "go").await;
+    assert_eq!((reply.status, reply.code()), (504, "agent_timeout"));
+    assert_eq!(reply.body["airlock"]["calls"][0]["status"], "cancelled", "{}", reply.text);
+}
+
+#[tokio::test]
 async fn an_error_of_the_provider_reaches_the_client_as_it_was() {
     let service = Service::start(|_| {
         (429, json!({"error": {"message": "slow down", "type": "rate_limit", "param": null, "code": "rate"}}))

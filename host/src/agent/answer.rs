@@ -1,6 +1,9 @@
 //! The answer for a caller who has to decide about some calls while others were run.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 
@@ -11,7 +14,7 @@ use crate::model::Object;
 pub(super) struct Result {
     pub(super) tool: String,
     pub(super) tool_call_id: String,
-    pub(super) text: String,
+    pub(super) text: Arc<str>,
 }
 
 /// Replaces the choices by one that tells the results in its text and holds the calls that wait.
@@ -33,8 +36,8 @@ fn keyed(results: &[Result]) -> BTreeMap<String, &str> {
     let mut keyed = BTreeMap::new();
     for result in results {
         match keyed.entry(result.tool.clone()) {
-            Entry::Vacant(first) => first.insert(result.text.as_str()),
-            Entry::Occupied(_) => keyed.entry(format!("{}#{}", result.tool, result.tool_call_id)).or_insert(result.text.as_str()),
+            Entry::Vacant(first) => first.insert(&*result.text),
+            Entry::Occupied(_) => keyed.entry(format!("{}#{}", result.tool, result.tool_call_id)).or_insert(&*result.text),
         };
     }
     keyed

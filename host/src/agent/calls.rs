@@ -24,6 +24,12 @@ pub(super) struct ToolCall {
     pub(super) raw: Value,
 }
 
+/// The number of calls in all choices, before anything of them is copied.
+pub(super) fn count(answer: &Object) -> usize {
+    let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
+    choices.filter_map(|choice| choice.pointer("/message/tool_calls")?.as_array()).map(Vec::len).sum()
+}
+
 /// Reads the calls of all choices in order.
 ///
 /// Results find their call by its id alone, so a call without one, or with one that was there before, gets a new one: in the
@@ -97,6 +103,7 @@ mod tests {
         let read_back: Vec<_> = calls.iter().map(|c| (c.choice, c.name.as_str(), c.arguments.as_deref())).collect();
         assert_eq!(read_back, [(0, "x", Some("{}")), (0, "y", Some(r#"{"n":1}"#)), (2, "z", Some(""))]);
         assert_eq!((calls[0].id.as_str(), ids.len()), ("a", 3));
+        assert_eq!(count(&answer), 4, "what is no call counts as well");
         let shown = &answer["choices"][0]["message"]["tool_calls"][1];
         assert_eq!(shown["id"], calls[1].id);
         assert_eq!(

@@ -1,15 +1,18 @@
 //! The request as it grows from round to round.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io};
 
 use serde_json::{Value, json};
 
 use super::{Request, Settings, round::Ended};
-use crate::{catalog::Tool, door::Caller, model::Object};
+use crate::{
+    door::Caller,
+    model::{Object, Prompt},
+};
 
 /// A request to the model, with the tools that were offered in it.
 pub(super) struct Conversation {
-    request: Object,
+    prompt: Prompt,
     offered: BTreeSet<String>,
 }
 
@@ -17,15 +20,15 @@ impl Conversation {
     /// Offers the caller's tools after those that the request brings along, whose names win: a call of such a name is for
     /// whoever sent the request.
     pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let mut this = Self { request: request.body, offered: BTreeSet::new() };
-        if !settings.disable_auto_tool_inject || request.names_tools {
+        let mut this = Self { prompt: Prompt { body: request.body, tools: Vec::new() }, offered: BTreeSet::new() };
+        if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools() {
             this.offer(caller);
         }
         this
     }
 
-    pub(super) fn request(&self) -> &Object {
-        &self.request
+    pub(super) fn prompt(&self) -> &Prompt {
+        &self.prompt
     }
 
     /// Names of the tools that were offered here, and not by the caller.
@@ -34,35 +37,25 @@ impl Conversation {
     }
 
     fn offer(&mut self, caller: &Caller) {
-        let mut tools = match self.request.get("tools") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(tools)) => tools.clone(),
-            // Not a list: the provider will say so.
-            Some(_) => return,
-        };
-        let taken: BTreeSet<String> = tools.iter().filter_map(name_of).map(str::to_owned).collect();
-        for tool in caller.list().map(|entry| &entry.tool).filter(|tool| !taken.contains(tool.name.as_str())) {
-            self.offered.insert(tool.name.as_str().to_owned());
-            tools.push(definition(tool));
-        }
-        if !self.offered.is_empty() {
-            self.request.insert("tools".to_owned(), tools.into());
-        }
+        let taken: BTreeSet<&str> = self.prompt.offered().collect();
+        let tools = caller.list().map(|entry| &entry.tool).filter(|tool| !taken.contains(tool.name.as_str()));
+        let tools: Vec<_> = tools.cloned().collect();
+        self.offered = tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
+        self.prompt.tools = tools;
     }
 
-    /// Adds a round: what the model said, each message followed by the results of its calls, as OpenAI's API wants it.
-    pub(super) fn go_on(&mut self, answer: &Object, results: &[Ended]) {
-        let choices = answer.get("choices").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    /// Adds a round: what the model said, each message followed by the results of its calls, as OpenAI's API wants it. Results
+    /// are in the order of the calls.
+    pub(super) fn go_on(&mut self, mut answer: Object, results: &[Ended]) {
+        let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
         let mut added = Vec::new();
-        for (index, choice) in choices.iter().enumerate() {
-            let mut results = results.iter().filter(|ended| ended.call.choice == index).peekable();
-            if results.peek().is_some() {
-                added.push(choice["message"].clone());
-                added
-                    .extend(results.map(|ended| json!({"role": "tool", "tool_call_id": ended.call.id, "content": ended.text()})));
-            }
+        for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
+            let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
+            added.extend(choice.and_then(|choice| choice.get_mut("message")).map(Value::take));
+            added
+                .extend(round.iter().map(|ended| json!({"role": "tool", "tool_call_id": ended.call.id, "content": *ended.text})));
         }
-        if let Some(Value::Array(messages)) = self.request.get_mut("messages") {
+        if let Some(Value::Array(messages)) = self.prompt.body.get_mut("messages") {
             messages.extend(added);
         }
         self.stop_forcing();
@@ -70,7 +63,7 @@ impl Conversation {
 
     /// A forced call was made. Forced again each round, the model could never end with an answer.
     fn stop_forcing(&mut self) {
-        if let Some(choice) = self.request.get_mut("tool_choice")
+        if let Some(choice) = self.prompt.body.get_mut("tool_choice")
             && (choice == "required" || choice.is_object())
         {
             *choice = "auto".into();
@@ -78,11 +71,26 @@ impl Conversation {
     }
 }
 
-fn name_of(tool: &Value) -> Option<&str> {
-    tool.get("function").or_else(|| tool.get("custom"))?.get("name")?.as_str()
+/// Bytes that an answer's messages take in a conversation.
+pub(super) fn message_bytes(answer: &Object) -> usize {
+    let mut count = Count(0);
+    for choice in answer.get("choices").and_then(Value::as_array).into_iter().flatten() {
+        // Counting cannot fail.
+        let _ = serde_json::to_writer(&mut count, &choice["message"]);
+    }
+    count.0
 }
 
-fn definition(tool: &Tool) -> Value {
-    let function = json!({"name": tool.name.as_str(), "description": tool.description, "parameters": tool.input_schema});
-    json!({"type": "function", "function": function})
+/// Counts what is written.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -18,13 +18,16 @@ use crate::{
 
 pub(crate) const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 8, depth: 3, in_flight: 8 };
 
+/// Bytes of what the tool `large` answers.
+pub(crate) const LARGE: usize = 5_000;
+
 /// A catalog of three sources: `desk`, whose tools the model sees and may call all but `write`; `files`, behind
 /// `executeToolCode`, which may `read` but not `write`; and `away`, which never came.
 pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>) {
     let (events, happened) = mpsc::unbounded_channel();
     let desk = Arc::new(Desk { events, meet: Notify::new() });
     let catalog = Catalog::new();
-    let unasked = ["echo", "fail", "hang", "meet_a", "meet_b", "panic", "busy"];
+    let unasked = ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy"];
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
     add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
     catalog.add_client(&client("away"), "http", Policy::default());
@@ -68,6 +71,7 @@ impl Desk {
             "hang" => self.hang().await,
             "meet_a" => self.meet.notified().await,
             "meet_b" => self.meet.notify_one(),
+            "large" => return Ok(ToolOutput::text("x".repeat(LARGE))),
             "executeToolCode" => return run_code(&call).await,
             _ => {}
         }

@@ -1,11 +1,16 @@
 //! One round of calls: which run, which wait for the caller, and how they ended.
 
-use std::{collections::BTreeSet, error::Error as _};
+use std::{collections::BTreeSet, error::Error as _, pin::pin, sync::Arc};
 
 use futures_util::{StreamExt as _, stream};
+use tokio::time::timeout_at;
 use tracing::warn;
 
-use super::calls::ToolCall;
+use super::{
+    Settings,
+    allowance::{Allowance, Exceeded},
+    calls::ToolCall,
+};
 use crate::{
     catalog::CallError,
     door::{CallId, Caller},
@@ -48,8 +53,10 @@ pub(super) struct Ended {
     pub(super) call: ToolCall,
     /// The door's identifier, if the call was let in.
     pub(super) id: Option<CallId>,
-    /// The text of the result.
-    pub(super) result: Result<String, CallError>,
+    /// What the model is told.
+    pub(super) text: Arc<str>,
+    /// Why there is no result.
+    pub(super) error: Option<CallError>,
 }
 
 impl Pending {
@@ -59,11 +66,31 @@ impl Pending {
 }
 
 impl Ended {
-    /// What the model is told.
-    pub(super) fn text(&self) -> String {
-        match &self.result {
-            Ok(text) => text.clone(),
-            Err(error) => format!("Error executing tool {}: {error}", self.call.name),
+    fn new(call: ToolCall, id: Option<CallId>, result: Result<String, CallError>) -> Self {
+        match result {
+            Ok(text) => Self { call, id, text: text.into(), error: None },
+            Err(error) => {
+                let text = format!("Error executing tool {}: {error}", call.name).into();
+                Self { call, id, text, error: Some(error) }
+            }
+        }
+    }
+
+    /// Whether it waits for an approval, and so has no result.
+    pub(super) fn needs_approval(&self) -> bool {
+        matches!(self.error, Some(CallError::NeedsApproval { .. }))
+    }
+
+    /// The same, with an error in place of a result that does not fit into the conversation.
+    fn within(self, allowance: &Allowance) -> Self {
+        if self.needs_approval() {
+            return self;
+        }
+        match allowance.take(self.text.len()) {
+            Ok(()) => self,
+            Err(Exceeded { found, limit }) => {
+                Self::new(self.call, self.id, Err(CallError::ResultsTooLarge { found, limit, was_made: true }))
+            }
         }
     }
 }
@@ -91,21 +118,45 @@ fn reason_to_wait(call: &ToolCall, offered: &BTreeSet<String>, caller: &Caller) 
     }
 }
 
-/// Runs calls, at most `parallel` at the same time, and gives their ends in the order of the calls.
-pub(super) async fn run(calls: Vec<ToolCall>, caller: &Caller, parallel: usize) -> Vec<Ended> {
-    stream::iter(calls.into_iter().map(|call| run_one(call, caller))).buffered(parallel.max(1)).collect().await
+/// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns their ends in the order of the calls. What
+/// goes beyond a limit ends with an error for the model. Returns soon after the deadline at the latest.
+pub(super) async fn run(calls: Vec<ToolCall>, caller: &Caller, settings: &Settings, allowance: &Allowance) -> Vec<Ended> {
+    let (found, limit) = (calls.len(), settings.calls_per_answer);
+    let running = calls.into_iter().enumerate().map(|(index, call)| async move {
+        let refused = if index >= limit { Some(CallError::TooManyCalls { found, limit }) } else { reason_to_refuse(allowance) };
+        match refused {
+            Some(error) => Ended::new(call, None, Err(error)),
+            None => run_one(call, caller, allowance).await,
+        }
+    });
+    let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
+    let mut ended = Vec::with_capacity(found);
+    // Results are charged as they come, so that no more of them are held than fit and than run at the same time.
+    while let Some(next) = running.next().await {
+        ended.push(next.within(allowance));
+    }
+    ended
 }
 
-async fn run_one(call: ToolCall, caller: &Caller) -> Ended {
+/// Why a call is not even begun.
+fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
+    if allowance.is_over() {
+        return Some(CallError::Cancelled);
+    }
+    let exceeded = allowance.check().err();
+    exceeded.map(|Exceeded { found, limit }| CallError::ResultsTooLarge { found, limit, was_made: false })
+}
+
+async fn run_one(call: ToolCall, caller: &Caller, allowance: &Allowance) -> Ended {
     // Admitted only now, because the deadline of a call starts then, and it may have waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
             let id = admitted.chain().id();
-            let result = admitted.run().await;
+            let result = timeout_at(allowance.deadline, admitted.run()).await.unwrap_or(Err(CallError::Cancelled));
             log_failure(&call.name, result.as_ref().err());
-            Ended { call, id: Some(id), result: result.map(|output| output.to_text()) }
+            Ended::new(call, Some(id), result.map(|output| output.to_text()))
         }
-        Err(error) => Ended { call, id: None, result: Err(error) },
+        Err(error) => Ended::new(call, None, Err(error)),
     }
 }
 

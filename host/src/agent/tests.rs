@@ -6,7 +6,14 @@ use crate::{
     model::object,
 };
 
-const SETTINGS: Settings = Settings { max_depth: 3, parallel_calls: 4, disable_auto_tool_inject: false };
+pub(crate) const SETTINGS: Settings = Settings {
+    max_depth: 3,
+    parallel_calls: 4,
+    calls_per_answer: 6,
+    max_tool_bytes: 1 << 20,
+    timeout: Duration::from_secs(30),
+    disable_auto_tool_inject: false,
+};
 
 fn caller(filter: &Filter) -> Caller {
     let (catalog, _) = fake::catalog();
@@ -165,6 +172,95 @@ async fn the_depth_limit_is_marked() {
     assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "desk-echo");
 }
 
+/// An answer that calls `desk-echo` so many times.
+fn calling(times: usize) -> Value {
+    json!({"tool_calls": vec![json!({"name": "desk-echo"}); times]})
+}
+
+#[tokio::test]
+async fn calls_beyond_those_that_one_answer_may_have_are_refused_and_the_model_told() {
+    for (times, refused) in [(SETTINGS.calls_per_answer, 0), (SETTINGS.calls_per_answer + 2, 2)] {
+        let answer = ask(calling(times)["tool_calls"].clone()).await;
+        let calls = answer["airlock"]["calls"].as_array().expect("a list");
+        let codes: Vec<_> = calls.iter().map(|call| call["error"]["code"].as_str()).collect();
+        let expected = [vec![None; SETTINGS.calls_per_answer], vec![Some("too_many_calls"); refused]].concat();
+        assert_eq!(codes, expected, "{times} calls");
+        let told = answer["choices"][0]["message"]["content"].as_str().expect("a text");
+        assert_eq!(told.contains("the answer has 8 tool calls, the limit is 6 for one answer"), refused > 0, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_with_thousands_of_calls_ends_the_request_before_any_is_made() {
+    let most = MAX_CALLS_READ as usize;
+    let turns = |times| json!([{"when": {"role": "user"}, "answer": calling(times)}, {"answer": {"content": "end"}}]);
+    let answer = ask_script(turns(most), request(), SETTINGS).await.expect("as many as are read");
+    assert_eq!(answer["airlock"]["calls"].as_array().expect("a list").len(), most);
+    let failed = ask_script(turns(100_000), request(), SETTINGS).await.expect_err("too many");
+    assert_eq!((failed.error.status().as_u16(), failed.airlock), (502, None));
+    assert_eq!(failed.error.to_object()["code"], "too_many_tool_calls");
+    insta::assert_snapshot!(
+        failed.error,
+        @"the model answered with 100000 tool calls at once, the limit is 1024; none of them was made"
+    );
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_fit_is_left_out_and_further_calls_are_not_made() {
+    let large =
+        json!([{"answer": {"tool_calls": [{"id": "c1", "name": "desk-large"}, {"name": "desk-large"}, {"name": "desk-large"}]}}]);
+    let settings = Settings { max_depth: 1, parallel_calls: 1, max_tool_bytes: 2 * fake::LARGE + 600, ..SETTINGS };
+    let answer = ask_script(large.clone(), request(), settings).await.expect("an answer");
+    let calls = answer["airlock"]["calls"].as_array().expect("a list");
+    let codes: Vec<_> = calls.iter().map(|call| (call["id"].is_string(), call["error"]["code"].as_str())).collect();
+    assert_eq!(codes, [(true, None), (true, None), (false, Some("results_too_large"))], "{calls:#?}");
+
+    let settings = Settings { max_tool_bytes: 2 * fake::LARGE, ..settings };
+    let answer = ask_script(large, request(), settings).await.expect("an answer");
+    let told: Vec<_> = answer["airlock"]["calls"].as_array().expect("a list").iter().map(|call| &call["result"]).collect();
+    assert!(told[0].as_str().is_some_and(|text| text.len() == fake::LARGE), "{told:?}");
+    for left_out in &told[1..] {
+        let text = left_out.as_str().expect("a text");
+        assert!(text.ends_with("the limit is 10000; the call was made and its result is left out, ask for less"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_fill_the_conversation_by_themselves_end_the_request() {
+    let turns = json!([{"answer": {"tool_calls": [{"name": "desk-fail", "arguments": {"text": "x".repeat(3_000)}}]}}]);
+    let settings = Settings { max_tool_bytes: 8_000, ..SETTINGS };
+    let failed = ask_script(turns, request(), settings).await.expect_err("the third does not fit");
+    assert_eq!(failed.error.to_object()["code"], "tool_results_too_large");
+    assert!(matches!(failed.error, Failure::TooLarge { found: 9_000.., limit: 8_000 }), "{:?}", failed.error);
+    assert_eq!(failed.airlock.expect("calls were made")["calls"].as_array().expect("a list").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_takes_too_long_ends_with_what_was_done() {
+    let turns = json!([
+        {"when": {"tool_results": 0}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
+        {"answer": {"tool_calls": [{"name": "desk-hang"}, {"name": "desk-hang"}]}},
+    ]);
+    let settings = Settings { timeout: Duration::from_secs(7), parallel_calls: 1, ..SETTINGS };
+    let failed = ask_script(turns, request(), settings).await.expect_err("it hangs");
+    assert_eq!((failed.error.status().as_u16(), &failed.error.to_object()["code"]), (504, &json!("agent_timeout")));
+    insta::assert_snapshot!(failed.error, @"the request ran past its `agent_timeout` of 7s, after 2 rounds of tool calls");
+    let airlock = failed.airlock.expect("calls were made");
+    let statuses: Vec<_> = airlock["calls"].as_array().expect("a list").iter().map(|call| &call["status"]).collect();
+    assert_eq!(statuses, ["ok", "cancelled", "error"], "the second was running, the third had not begun");
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_answer_in_time_is_hung_up_on() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let silent = crate::model::Settings { name: "demo".into(), kind: crate::model::Kind::OpenAi { base_url, api_key: None } };
+    let models = Models::new(&[silent]).expect("good settings");
+    let settings = Settings { timeout: Duration::from_millis(50), ..SETTINGS };
+    let failed = run(&models, &caller(&Filter::none()), request(), &settings).await.expect_err("nobody answers");
+    assert!(matches!(failed.error, Failure::Timeout { rounds: 0, .. }), "{:?}", failed.error);
+}
+
 #[tokio::test]
 async fn ids_that_repeat_are_replaced() {
     let turns = json!([
@@ -206,14 +302,18 @@ fn tools_are_offered_sorted_after_the_callers_own() {
     let own = json!({"type": "function", "function": {"name": "desk-write"}});
     request.body.insert("tools".into(), json!([own]));
     let conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
-    let names: Vec<_> = conversation.request()["tools"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|t| t["function"]["name"].as_str().expect("a text"))
-        .collect();
-    let sorted =
-        ["desk-busy", "desk-echo", "desk-fail", "desk-hang", "desk-meet_a", "desk-meet_b", "desk-panic", "executeToolCode"];
+    let names: Vec<_> = conversation.prompt().offered().collect();
+    let sorted = [
+        "desk-busy",
+        "desk-echo",
+        "desk-fail",
+        "desk-hang",
+        "desk-large",
+        "desk-meet_a",
+        "desk-meet_b",
+        "desk-panic",
+        "executeToolCode",
+    ];
     assert_eq!(names, [&["desk-write"], &sorted[..]].concat());
 }
 
@@ -221,10 +321,10 @@ fn tools_are_offered_sorted_after_the_callers_own() {
 fn without_auto_inject_a_request_must_name_its_tools() {
     let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
     let everything = caller(&Filter::none());
-    assert!(!Conversation::begin(request(), &everything, &settings).request().contains_key("tools"));
+    assert_eq!(Conversation::begin(request(), &everything, &settings).prompt().offered().count(), 0);
     let named = Request { names_tools: true, ..request() };
     let caller = caller(&Filter::parse(None, Some("desk-echo")));
-    assert_eq!(Conversation::begin(named, &caller, &settings).request()["tools"].as_array().expect("a list").len(), 1);
+    assert_eq!(Conversation::begin(named, &caller, &settings).prompt().offered().count(), 1);
 }
 
 #[test]
@@ -233,7 +333,7 @@ fn a_forced_tool_is_forced_once() {
         let mut request = request();
         request.body.insert("tool_choice".into(), before);
         let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
-        conversation.go_on(&object(json!({"choices": []})), &[]);
-        assert_eq!(conversation.request()["tool_choice"], after);
+        conversation.go_on(object(json!({"choices": []})), &[]);
+        assert_eq!(conversation.prompt().body["tool_choice"], after);
     }
 }

@@ -13,23 +13,24 @@
 //! which name it as their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran has no
 //! `id`. `reason` is `needs_approval`, `not_offered` or `depth_limit`; `needs` tells which call inside a script waits.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::{
     EXTENSION, answer,
+    record::{self, Index},
     round::{Ended, Pending, Reason},
     usage::Usage,
 };
 use crate::{
     catalog::{CallError, cut},
-    door::{CallId, CallRecord, Ledger, Outcome},
+    door::{CallId, Ledger},
     model::{Object, object},
 };
 
-/// A result in the `airlock` object beyond this is cut: the model had all of it.
-const MAX_RESULT_BYTES: usize = 64 << 10;
+/// A result in the `airlock` object beyond this is cut, the model had all of it; so are arguments of a call that was refused.
+const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// What was done so far.
 pub(super) struct Trace<'a> {
@@ -40,15 +41,16 @@ pub(super) struct Trace<'a> {
     pub(super) usage: Usage,
     tops: Vec<Top>,
     results: Vec<answer::Result>,
-    depth_limit_reached: bool,
+    /// Whether the last answer has calls that were not run because there were so many rounds.
+    pub(super) depth_limit_reached: bool,
 }
 
 /// A call that the model asked for itself.
 struct Top {
     tool_call_id: String,
     id: Option<CallId>,
-    /// What the model was told, as far as there is room.
-    result: Option<String>,
+    /// What the model was told; none if it waits for an approval.
+    result: Option<Arc<str>>,
     /// How it looks if the ledger has nothing of it.
     refused: Value,
 }
@@ -64,28 +66,24 @@ impl<'a> Trace<'a> {
         let mut suspended = Vec::new();
         for ended in round {
             self.tops.push(Top::new(ended));
-            if let Err(CallError::NeedsApproval { name, arguments }) = &ended.result {
+            if let Some(CallError::NeedsApproval { name, arguments }) = &ended.error {
                 let reason = Reason::Suspended { tool: name.as_str().to_owned(), arguments: arguments.clone() };
                 suspended.push(Pending::new(ended.call.clone(), reason));
             } else {
-                let (tool, id) = (ended.call.name.clone(), ended.call.id.clone());
-                self.results.push(answer::Result { tool, tool_call_id: id, text: ended.text() });
+                let (tool, tool_call_id) = (ended.call.name.clone(), ended.call.id.clone());
+                self.results.push(answer::Result { tool, tool_call_id, text: ended.text.clone() });
             }
         }
         suspended
     }
 
-    /// Makes the last answer: the model's own, or a mixed one if calls were run and others wait.
-    pub(super) fn finish(self, answer: Object, pending: &[Pending]) -> Object {
-        let answer =
-            if pending.is_empty() || self.results.is_empty() { answer } else { answer::mixed(answer, &self.results, pending) };
-        self.complete(answer, pending)
-    }
-
-    /// Makes the last answer of a loop that was stopped: the model's own, with calls that nobody ran.
-    pub(super) fn finish_at_limit(mut self, answer: Object, mut pending: Vec<Pending>) -> Object {
-        self.depth_limit_reached = true;
+    /// Makes the last answer: the model's own, or a mixed one if calls were run and others wait. A loop that was stopped by
+    /// its depth ends with the model's own, whose calls nobody ran.
+    pub(super) fn finish(self, mut answer: Object, mut pending: Vec<Pending>) -> Object {
         pending.sort_by_key(|pending| pending.call.position);
+        if !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached {
+            answer = answer::mixed(answer, &self.results, &pending);
+        }
         self.complete(answer, &pending)
     }
 
@@ -115,16 +113,17 @@ impl<'a> Trace<'a> {
 
     fn calls(&self) -> Vec<Value> {
         let records = self.ledger.records();
+        let index = Index::new(&records);
         let mut calls = Vec::new();
         for top in &self.tops {
-            match records.iter().find(|record| top.id == Some(record.id)) {
+            match top.id.and_then(|id| index.find(id)) {
                 Some(record) => {
-                    let mut call = to_json(record, Some(&top.tool_call_id));
+                    let mut call = record::to_json(record, Some(&top.tool_call_id));
                     if let Some(result) = &top.result {
-                        call["result"] = result.as_str().into();
+                        call["result"] = shortened(result).into();
                     }
                     calls.push(call);
-                    calls.extend(describe(&records, record.id));
+                    calls.extend(index.describe_below(record.id));
                 }
                 None => calls.push(top.refused.clone()),
             }
@@ -135,8 +134,8 @@ impl<'a> Trace<'a> {
 
 impl Top {
     fn new(ended: &Ended) -> Self {
-        let text = ended.call.arguments.clone().unwrap_or_default();
-        let error = ended.result.as_ref().err().map(|error| json!({"code": error.code(), "message": error.to_string()}));
+        let text = shortened(ended.call.arguments.as_deref().unwrap_or_default());
+        let error = ended.error.as_ref().map(|error| json!({"code": error.code(), "message": error.to_string()}));
         let refused = json!({
             "id": null,
             "tool_call_id": ended.call.id,
@@ -147,11 +146,15 @@ impl Top {
             "error": error,
             "duration_ms": 0.0,
         });
-        // A call that waits for an approval has no result.
-        let has_result = !matches!(ended.result, Err(CallError::NeedsApproval { .. }));
-        let result = has_result.then(|| cut(ended.text(), MAX_RESULT_BYTES));
+        let result = (!ended.needs_approval()).then(|| ended.text.clone());
         Self { tool_call_id: ended.call.id.clone(), id: ended.id, result, refused }
     }
+}
+
+/// As much of a text as the `airlock` object repeats.
+fn shortened(text: &str) -> String {
+    // One character more than fits says that there is more.
+    cut(text[..text.floor_char_boundary(MAX_TEXT_BYTES + 4)].to_owned(), MAX_TEXT_BYTES)
 }
 
 impl Pending {
@@ -164,60 +167,8 @@ impl Pending {
         };
         let mut out = json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
         if let Some((tool, arguments)) = needs {
-            out["needs"] = json!({"name": tool, "arguments": parsed(arguments)});
+            out["needs"] = json!({"name": tool, "arguments": record::parsed(arguments)});
         }
         out
     }
-}
-
-/// Every call below `parent`, each followed by those that it made in turn.
-pub(crate) fn describe(records: &[CallRecord], parent: CallId) -> Vec<Value> {
-    let mut children: HashMap<CallId, Vec<&CallRecord>> = HashMap::new();
-    for record in records {
-        if let Some(parent) = record.parent {
-            children.entry(parent).or_default().push(record);
-        }
-    }
-    let below = |id: CallId| children.get(&id).into_iter().flatten().rev().copied();
-    let mut out = Vec::new();
-    let mut next: Vec<&CallRecord> = below(parent).collect();
-    while let Some(record) = next.pop() {
-        out.push(to_json(record, None));
-        next.extend(below(record.id));
-    }
-    out
-}
-
-fn to_json(record: &CallRecord, tool_call_id: Option<&str>) -> Value {
-    let (status, error) = match &record.outcome {
-        Outcome::Ok => ("ok", None),
-        Outcome::Cancelled => ("cancelled", None),
-        Outcome::Error { code, message } => ("error", Some(json!({"code": code, "message": message}))),
-    };
-    let mut out = json!({
-        "id": record.id,
-        "tool_call_id": tool_call_id,
-        "parent": record.parent,
-        "name": record.name.as_str(),
-        "arguments": parsed(&record.arguments),
-        "status": status,
-    });
-    if let Some(error) = error {
-        out["error"] = error;
-    }
-    out["duration_ms"] = milliseconds(record.duration).into();
-    if let Some(fuel) = record.fuel {
-        out["fuel"] = fuel.into();
-    }
-    out
-}
-
-/// Arguments as a value; as text if they are no JSON after all.
-fn parsed(arguments: &str) -> Value {
-    serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into())
-}
-
-/// Milliseconds to the microsecond: a call into the sandbox may take five of these.
-pub(crate) fn milliseconds(duration: std::time::Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
 }

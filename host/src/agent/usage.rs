@@ -4,6 +4,11 @@ use serde_json::{Map, Number, Value};
 
 use crate::model::Object;
 
+/// Values in a `usage` object beyond which it is not added: providers send some twenty, and each could bring new members.
+const MAX_VALUES: usize = 256;
+/// Bytes of names and texts in it.
+const MAX_BYTES: usize = 16 << 10;
+
 /// A sum of `usage` objects.
 #[derive(Debug, Default)]
 pub(super) struct Usage(Option<Value>);
@@ -11,7 +16,9 @@ pub(super) struct Usage(Option<Value>);
 impl Usage {
     /// Adds what an answer says it used.
     pub(super) fn add(&mut self, answer: &Object) {
-        if let Some(usage @ Value::Object(_)) = answer.get("usage") {
+        if let Some(usage @ Value::Object(_)) = answer.get("usage")
+            && is_small(usage)
+        {
             match &mut self.0 {
                 Some(sum) => add(sum, usage),
                 None => self.0 = Some(usage.clone()),
@@ -25,6 +32,26 @@ impl Usage {
             answer.insert("usage".to_owned(), sum);
         }
     }
+}
+
+/// Whether a value is within [`MAX_VALUES`] and [`MAX_BYTES`]. No more of it is read.
+fn is_small(value: &Value) -> bool {
+    let (mut found, mut bytes) = (0, 0);
+    let mut next = vec![value];
+    while let Some(value) = next.pop() {
+        found += 1;
+        let inner = value.as_array().map_or(0, Vec::len) + value.as_object().map_or(0, Map::len);
+        if found + next.len() + inner > MAX_VALUES {
+            return false;
+        }
+        let names = value.as_object().into_iter().flat_map(Map::keys).map(String::len).sum::<usize>();
+        bytes += names + value.as_str().map_or(0, str::len);
+        if bytes > MAX_BYTES {
+            return false;
+        }
+        next.extend(value.as_array().into_iter().flatten().chain(value.as_object().into_iter().flat_map(Map::values)));
+    }
+    true
 }
 
 /// Adds numbers, member by member. Of anything else the last one stays.
@@ -60,6 +87,23 @@ mod tests {
 
     use super::*;
     use crate::model::object;
+
+    #[test]
+    fn a_usage_that_no_provider_sends_is_not_added() {
+        let members = |n: usize| (0..n).map(|n| (n.to_string(), json!(1))).collect::<Map<_, _>>();
+        let mut usage = Usage::default();
+        for bad in [
+            json!(members(MAX_VALUES + 1)),
+            json!({"a": vec![members(10); 30]}),
+            json!({"a": vec![0; 10_000]}),
+            json!({"a": "x".repeat(MAX_BYTES)}),
+        ] {
+            usage.add(&object(json!({"usage": bad})));
+        }
+        assert!(usage.0.is_none());
+        usage.add(&object(json!({"usage": members(MAX_VALUES - 1)})));
+        assert!(usage.0.is_some());
+    }
 
     #[test]
     fn every_number_is_summed_however_deep() {

@@ -56,6 +56,27 @@ pub enum CallError {
         /// How much there was.
         limit: u64,
     },
+    /// One answer of a model asks for more calls than it may.
+    #[error(
+        "the answer has {found} tool calls, the limit is {limit} for one answer; this call was not made, ask for it in your next \
+         answer"
+    )]
+    TooManyCalls {
+        /// Calls in the answer.
+        found: usize,
+        /// Calls that one answer may have.
+        limit: usize,
+    },
+    /// The result does not fit into what all results of one request may take.
+    #[error("the tool calls of this request and their results would take {found} bytes, the limit is {limit}; {}", made(*was_made))]
+    ResultsTooLarge {
+        /// Bytes with this result.
+        found: usize,
+        /// Bytes there may be.
+        limit: usize,
+        /// Whether the tool ran.
+        was_made: bool,
+    },
     /// The guest burnt all its fuel.
     #[error("tool {tool} used up its fuel of {limit}")]
     Fuel {
@@ -214,6 +235,8 @@ impl CallError {
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => "bad_arguments",
             Self::Tool(_) => "tool_error",
             Self::Budget { .. } => "budget",
+            Self::TooManyCalls { .. } => "too_many_calls",
+            Self::ResultsTooLarge { .. } => "results_too_large",
             Self::Fuel { .. } => "out_of_fuel",
             Self::Cpu { .. } => "cpu_time",
             Self::Deadline { .. } => "deadline",
@@ -235,6 +258,8 @@ impl CallError {
         matches!(
             self,
             Self::Budget { .. }
+                | Self::TooManyCalls { .. }
+                | Self::ResultsTooLarge { .. }
                 | Self::Fuel { .. }
                 | Self::Cpu { .. }
                 | Self::Deadline { .. }
@@ -252,8 +277,8 @@ impl CallError {
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
             Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::ResultTooLarge { .. } => ErrorKind::TooLarge,
-            Self::Budget { .. } | Self::Busy => ErrorKind::RateLimited,
+            Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,
+            Self::Budget { .. } | Self::TooManyCalls { .. } | Self::Busy => ErrorKind::RateLimited,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Unavailable { .. } | Self::CircuitOpen { .. } => ErrorKind::Unavailable,
             Self::Fuel { .. }
@@ -280,6 +305,14 @@ impl CallError {
 fn listed(violations: &Violations) -> String {
     let text = violations.to_string();
     if text.starts_with('\n') { text } else { format!(" {text}") }
+}
+
+fn made(was_made: bool) -> &'static str {
+    if was_made {
+        "the call was made and its result is left out, ask for less"
+    } else {
+        "this call was not made, answer with what you have"
+    }
 }
 
 fn at(place: &str) -> String {

@@ -16,7 +16,15 @@ use std::{
 };
 
 use super::{Config, KeyPath, Problem, file, values::EnvText};
-use crate::{agent, catalog::Whitelist, code_mode::BindingLevel, door::Budget, sandbox, secret::Secret, units::Span};
+use crate::{
+    agent,
+    catalog::Whitelist,
+    code_mode::BindingLevel,
+    door::Budget,
+    sandbox,
+    secret::Secret,
+    units::{Size, Span},
+};
 
 /// Looks up a variable of the gateway's environment.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -69,6 +77,19 @@ fn tool_manager(place: &Place<'_>, file: &file::ToolManager) -> (agent::Settings
     let agent = agent::Settings {
         max_depth: place.member("max_agent_depth").count(file.max_agent_depth.filter(|depth| *depth != 0), 10, 1..=100),
         parallel_calls,
+        calls_per_answer: place.member("max_tool_calls_per_answer").count(
+            file.max_tool_calls_per_answer,
+            128,
+            1..=agent::MAX_CALLS_READ,
+        ) as usize,
+        max_tool_bytes: place
+            .member("max_tool_results")
+            .within(file.max_tool_results, Size::mib(8), Size::kib(64)..=Size::mib(64))
+            .bytes(),
+        timeout: place
+            .member("agent_timeout")
+            .within(file.agent_timeout, Span::secs(30 * 60), Span::millis(1)..=Span::secs(24 * 60 * 60))
+            .0,
         disable_auto_tool_inject: file.disable_auto_tool_inject,
     };
     let longest = Span::secs(60 * 60);

@@ -63,7 +63,8 @@ fn an_empty_file_listens_on_loopback_and_lends_nothing() {
     let config = good(&json!({}));
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
     assert!(config.providers.is_empty() && config.clients.is_empty() && config.keys.is_empty());
-    assert_eq!((config.agent.max_depth, config.agent.parallel_calls), (10, 8));
+    assert_eq!((config.agent.max_depth, config.agent.parallel_calls, config.agent.calls_per_answer), (10, 8, 128));
+    assert_eq!((config.agent.max_tool_bytes, config.agent.timeout.as_secs()), (8 << 20, 30 * 60));
     assert_eq!((config.budget.deadline.as_secs(), config.budget.nested_calls, config.budget.depth), (30, 64, 4));
     let client = &good(&clients(json!([stdio("fs")]))).clients[0];
     assert_eq!(client.policy, Policy::default());
@@ -167,6 +168,18 @@ fn a_bare_timeout_is_seconds_where_it_always_was_and_refused_elsewhere() {
     );
     let zero = good(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "0s", "max_agent_depth": 0}}}));
     assert_eq!((zero.budget.deadline.as_secs(), zero.agent.max_depth), (30, 10), "zero stands for the default");
+    assert_snapshot!(
+        error(&json!({"mcp": {"tool_manager_config": {"max_tool_calls_per_answer": 0}}})),
+        @"mcp.tool_manager_config.max_tool_calls_per_answer: must be from 1 to 1024, found 0"
+    );
+    assert_snapshot!(
+        error(&json!({"mcp": {"tool_manager_config": {"max_tool_results": "1KiB"}}})),
+        @"mcp.tool_manager_config.max_tool_results: must be from 64KiB to 64MiB, found 1KiB"
+    );
+    assert_snapshot!(
+        error(&json!({"mcp": {"tool_manager_config": {"agent_timeout": "25h"}}})),
+        @"mcp.tool_manager_config.agent_timeout: must be from 1ms to 1day, found 1day 1h"
+    );
     assert_snapshot!(
         error(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "2h"}}})),
         @"mcp.tool_manager_config.tool_execution_timeout: must be from 1ms to 1h, found 2h"

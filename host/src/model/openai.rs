@@ -11,7 +11,7 @@ use reqwest::{Response, Url, redirect};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::{BadProvider, ModelError, Object, Refusal, causes, object};
+use super::{BadProvider, ModelError, Object, Prompt, Refusal, causes, object};
 use crate::{
     json::{self, Caps},
     secret::Secret,
@@ -104,8 +104,9 @@ impl Client {
         })
     }
 
-    pub(super) async fn complete(&self, request: &Object) -> Result<Object, ModelError> {
-        let request = self.http.post(self.completions.clone()).json(request).timeout(self.bounds.answer);
+    pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Object, ModelError> {
+        let request = self.http.post(self.completions.clone()).header(header::CONTENT_TYPE, "application/json");
+        let request = request.body(prompt.to_json()).timeout(self.bounds.answer);
         let answer = self.exchange(request).await?;
         match answer.get("choices") {
             Some(Value::Array(_)) => Ok(answer),

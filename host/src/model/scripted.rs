@@ -35,7 +35,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{BadProvider, ModelError, Object, Refusal, object};
+use super::{BadProvider, ModelError, Object, Prompt, Refusal, object};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
@@ -152,13 +152,13 @@ impl Script {
         Ok(Self { provider: provider.to_owned(), turns })
     }
 
-    pub(super) fn complete(&self, request: &Object) -> Result<Object, ModelError> {
-        let seen = Seen::of(request);
+    pub(super) fn complete(&self, prompt: &Prompt) -> Result<Object, ModelError> {
+        let seen = Seen::of(prompt);
         let turn = self.turns.iter().find(|turn| turn.when.holds(&seen));
         let turn = turn.ok_or_else(|| ModelError::NoTurn { provider: self.provider.clone(), conversation: seen.describe() })?;
         match &turn.answer.error {
             Some(failure) => Err(failure.to_error(&self.provider)),
-            None => Ok(turn.answer.to_completion(request, &seen)),
+            None => Ok(turn.answer.to_completion(&prompt.body, &seen)),
         }
     }
 }
@@ -207,16 +207,15 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(request: &'a Object) -> Self {
-        let messages = request.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let tools = request.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    fn of(prompt: &'a Prompt) -> Self {
+        let messages = prompt.body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut seen = Self {
             role: messages.last().and_then(role_of),
             last_text: messages.last().map(text_of).unwrap_or_default(),
             last_user_message: String::new(),
             last_tool_result: String::new(),
             tool_results: 0,
-            offered: tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect(),
+            offered: prompt.offered().collect(),
         };
         for message in messages {
             match role_of(message) {

@@ -73,7 +73,7 @@ impl Gateway {
             {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
             {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
         ]));
-        let agent = agent::Settings { max_depth: 3, parallel_calls: 4, disable_auto_tool_inject: false };
+        let agent = agent::tests::SETTINGS;
         let desk = crate::catalog::ClientName::parse("desk").expect("a good name");
         let rows = [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([VirtualKey::new("ann", "sk-bf-ann", rows)]);

@@ -61,9 +61,13 @@ fn client(base_url: &str, bounds: Bounds) -> Client {
     Client::with_bounds("up", base_url, Some(&Secret::new(KEY)), bounds).expect("a good address")
 }
 
+fn prompt(body: Object) -> Prompt {
+    Prompt { body, tools: Vec::new() }
+}
+
 async fn complete(behaviour: Service) -> Result<Object, ModelError> {
     let (base_url, task) = service(behaviour).await;
-    let result = client(&base_url, SMALL).complete(&object(json!({"model": "m", "messages": []}))).await;
+    let result = client(&base_url, SMALL).complete(&prompt(object(json!({"model": "m", "messages": []})))).await;
     task.await.expect("the service ends");
     result
 }
@@ -74,7 +78,7 @@ async fn requests_and_answers_go_through_as_they_are() {
     let (base_url, task) = service(answer("200 OK", body)).await;
     let request = r#"{"zeta":{"y":1,"x":null},"model":"m","messages":[],"alpha":0.1}"#;
     let parsed: Object = serde_json::from_str(request).expect("an object");
-    let answered = client(&base_url, SMALL).complete(&parsed).await.expect("a completion");
+    let answered = client(&base_url, SMALL).complete(&prompt(parsed)).await.expect("a completion");
     assert_eq!(Value::from(answered).to_string(), body);
     let sent = task.await.expect("the service ends");
     assert!(sent.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{sent}");
@@ -139,11 +143,11 @@ async fn trouble_on_the_way_is_told_without_addresses() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let nobody = format!("http://{}/v1", gone.local_addr().expect("an address"));
     drop(gone);
-    let unreachable = client(&nobody, SMALL).complete(&Object::new()).await.expect_err("nobody listens");
+    let unreachable = client(&nobody, SMALL).complete(&Prompt::default()).await.expect_err("nobody listens");
     let hung_up = complete(Service::HangsUp).await.expect_err("no answer");
     let (base_url, task) = service(Service::IsSilent).await;
     let short = Bounds { answer: Duration::from_millis(50), ..SMALL };
-    let late = client(&base_url, short).complete(&Object::new()).await.expect_err("no answer");
+    let late = client(&base_url, short).complete(&Prompt::default()).await.expect_err("no answer");
     task.await.expect("the service ends");
     for (error, status) in [(unreachable, 502), (hung_up, 502), (late, 504)] {
         assert_eq!(error.status().as_u16(), status, "{error:?}");

@@ -8,8 +8,8 @@ fn script(turns: &Value) -> Result<Script, BadProvider> {
 }
 
 fn answer(turns: &Value, messages: &Value) -> Value {
-    let request = object(json!({"model": "m", "messages": messages, "tools": [{"function": {"name": "a"}}]}));
-    script(turns).expect("a good script").complete(&request).expect("a turn").into()
+    let body = object(json!({"model": "m", "messages": messages, "tools": [{"function": {"name": "a"}}]}));
+    script(turns).expect("a good script").complete(&Prompt { body, tools: Vec::new() }).expect("a turn").into()
 }
 
 #[test]
@@ -36,7 +36,8 @@ fn the_first_turn_that_holds_answers() {
 #[test]
 fn a_conversation_that_no_turn_fits_is_an_error_that_describes_it() {
     let script = script(&json!([{"when": {"contains": "x"}, "answer": {"content": ""}}])).expect("a good script");
-    let error = script.complete(&object(json!({"messages": [{"role": "user", "content": "hello"}]}))).expect_err("no turn");
+    let body = object(json!({"messages": [{"role": "user", "content": "hello"}]}));
+    let error = script.complete(&Prompt { body, tools: Vec::new() }).expect_err("no turn");
     insta::assert_snapshot!(
         error,
         @r#"no turn of script 'demo' answers a conversation whose last message is "hello" by user, with 0 tool results and 0 tools offered"#
