@@ -133,7 +133,7 @@ async fn a_long_answer_is_taken_in_too() {
     let (base_url, task) =
         service(answer("200 OK", &format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES)))).await;
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
-    let answered = client(&base_url, bounds).complete(&Object::new()).await.expect("a completion");
+    let answered = client(&base_url, bounds).complete(&Prompt::default()).await.expect("a completion");
     assert_eq!(answered["x"].as_str().map(str::len), Some(2 * INLINE_BYTES));
     task.await.expect("the service ends");
 }
