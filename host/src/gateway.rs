@@ -18,13 +18,16 @@ pub use self::plugins::{PluginError, Plugins, Reloaded};
 pub(crate) use self::{plugins::read_component, progress::compiling, report::chain};
 use crate::{
     catalog::{Catalog, Client, Policy, State, ToolError, ToolOutput},
-    config::Config,
+    config::{Config, Source},
     door::{Caller, Filter, Origin, View},
     model::Models,
     native::NativeTools,
     sandbox::Sandbox,
-    server,
+    server, upstream,
 };
+
+/// Time for upstream servers to stop. Each step of stopping one has a limit, and together they take less.
+const UPSTREAMS_STOP: Duration = Duration::from_secs(15);
 
 /// A gateway whose plugins are loaded and whose upstream servers are being connected to.
 pub struct Gateway {
@@ -39,17 +42,28 @@ pub struct Gateway {
 }
 
 /// The tasks that keep upstream servers connected, and what follows their lists.
-#[derive(Default)]
 struct Upstreams {
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// What the servers are talked to on, if there are any. Dropped last: it kills what did not stop.
+    runtime: Option<upstream::Runtime>,
 }
 
 impl Upstreams {
+    /// Starts what the servers of a configuration need.
+    fn new(config: &Config) -> io::Result<Self> {
+        let has_servers = config.clients.iter().any(|client| matches!(client.source, Source::Upstream(_)));
+        let runtime = has_servers.then(upstream::Runtime::new).transpose()?;
+        Ok(Self { tasks: TaskTracker::new(), stop: CancellationToken::new(), runtime })
+    }
+
+    /// Tells every server to stop and waits until it has; what takes longer than [`UPSTREAMS_STOP`] is killed with the runtime.
     async fn stop(&self) {
         self.stop.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
+        if tokio::time::timeout(UPSTREAMS_STOP, self.tasks.wait()).await.is_err() {
+            tracing::warn!(left = self.tasks.len(), "upstream servers did not stop in time and are killed");
+        }
     }
 }
 
@@ -188,19 +202,12 @@ impl Builder {
         config.server.check().context("the server's settings are not safe")?;
         let models = Models::new(&config.providers)?;
         let sandbox = Sandbox::new(&config.sandbox)?;
+        let upstreams = Upstreams::new(&config).context("no threads for upstream servers")?;
         let catalog = Catalog::new();
         let progress = MultiProgress::new();
         let plugins = Plugins::new(catalog.clone(), sandbox.clone(), &config, progress);
-        let gateway = Gateway {
-            plugins,
-            catalog,
-            sandbox,
-            models,
-            listener: self.listener,
-            shutdown: self.shutdown,
-            upstreams: Upstreams::default(),
-            config,
-        };
+        let gateway =
+            Gateway { plugins, catalog, sandbox, models, listener: self.listener, shutdown: self.shutdown, upstreams, config };
         gateway.add_native(self.native, self.native_policy);
         gateway.connect_upstreams();
         gateway.plugins.load_all().await;

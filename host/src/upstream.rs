@@ -1,17 +1,28 @@
 //! MCP servers as sources of tools: connects to them, keeps them connected, and runs their tools.
 //!
 //! A server is untrusted. Whatever it sends is bounded before it is kept, and one that hangs, floods, crashes or lies costs
-//! its own calls and no others. Nothing here decides who may call what, and `rmcp` is spoken nowhere else on this side.
+//! its own calls and no others. The bounds are in `limits`, with their units; every message passes the `inbox` and every text
+//! the `mask` before anything else sees it; and all of it happens on a [`Runtime`] of its own. Nothing here decides who may call
+//! what, and `rmcp` is spoken nowhere else on this side.
 
 mod answer;
 mod backoff;
-mod bounded;
+mod complaints;
 mod connection;
+mod decode;
+mod envelope;
 mod http;
+mod inbox;
+mod limits;
 mod link;
 mod listing;
+mod mask;
+mod meter;
+mod outbox;
 mod process;
+mod runtime;
 mod server;
+mod stdio;
 mod supervise;
 #[cfg(test)]
 mod tests;
@@ -19,7 +30,7 @@ mod trouble;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub use self::supervise::supervise;
+pub use self::{runtime::Runtime, supervise::supervise};
 use crate::{catalog::ClientName, secret::Secret};
 
 /// How to reach one MCP server.

@@ -65,6 +65,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wasmtime_wasi_http", &["sandbox"]),
     ("rusqlite", &["store"]),
     ("rmcp", &["upstream", "mcp", "demo"]),
+    ("sse_stream", &["upstream"]),
     ("reqwest", &["demo", "egress", "model", "tls", "upstream"]),
     ("rustls", &["tls"]),
     ("clap", &["cli", "telemetry"]),

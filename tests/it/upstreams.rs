@@ -1,5 +1,8 @@
 //! MCP servers that hang, die, flood or lie: each costs itself alone.
 
+mod floods;
+mod secrets;
+
 use std::time::{Duration, Instant};
 
 use airlock_tests::{Client, Setup, misbehaving, wait};

@@ -72,6 +72,14 @@ impl Gateway {
         String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
+    /// The most memory that its process ever had, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_nonzero())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it lives, and Linux counts");
+        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
+        kibibytes << 10
+    }
+
     /// A request, to be sent with [`Reply::of`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.address))

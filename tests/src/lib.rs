@@ -34,7 +34,7 @@ pub use self::{
     gateway::{Gateway, Reply},
     service::Service,
     setup::{Client, Setup},
-    upstream::misbehaving,
+    upstream::{MisbehavingHttp, misbehaving},
 };
 
 /// The directory of the whole project.

@@ -24,13 +24,14 @@ impl Gateway {
         report_dropped(&client, &self.catalog.blocking_publish(&client, definitions, provider));
     }
 
-    /// Starts one task a server; a slow or dead one delays nobody.
+    /// Starts one task a server, apart from what serves HTTP: a slow, dead or flooding one delays nobody.
     pub(super) fn connect_upstreams(&self) {
+        let Some(runtime) = &self.upstreams.runtime else { return };
         for client in &self.config.clients {
             let Source::Upstream(settings) = &client.source else { continue };
             self.catalog.add_client(&client.name, settings.transport.connection_type(), client.policy.clone());
             let task = upstream::supervise(settings.clone(), self.catalog.clone(), self.upstreams.stop.clone());
-            self.upstreams.tasks.spawn(task);
+            self.upstreams.tasks.spawn_on(task, runtime.handle());
         }
     }
 

@@ -3,14 +3,9 @@
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value};
 
+use super::limits::{MAX_FAILURE_BYTES, MAX_RAW_CHARS, MAX_RESULT_BYTES};
 use crate::catalog::{CallError, Cause, Content, ErrorKind, Resource, ToolError, ToolName, ToolOutput, cut};
 
-/// An answer beyond this is refused.
-const MAX_RESULT_BYTES: usize = 1 << 20;
-/// A tool's message about its failure is cut here.
-const MAX_MESSAGE_BYTES: usize = 16 * 1024;
-/// Characters of a raw result that stand in for a message.
-const MAX_RAW_CHARS: usize = 2_000;
 /// Tells which server answered: the operator's business, not the caller's.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -206,7 +201,7 @@ fn raw(result: &Map<String, Value>) -> String {
 /// Text without control characters, lines and tabs apart, and not too much of it.
 fn printable(text: &str) -> String {
     let kept = text.trim().chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-    cut(kept, MAX_MESSAGE_BYTES)
+    cut(kept, MAX_FAILURE_BYTES)
 }
 
 #[cfg(test)]
@@ -315,8 +310,8 @@ mod tests {
             other => panic!("expected the tool's own error, found {other:?}"),
         };
         assert_eq!(refused(ErrorCode::INVALID_PARAMS, "no\u{0} tool"), (ErrorKind::InvalidInput, "no tool".into()));
-        let (kind, message) = refused(ErrorCode::INTERNAL_ERROR, &"x".repeat(MAX_MESSAGE_BYTES * 2));
-        assert_eq!((kind, message.len()), (ErrorKind::Internal, MAX_MESSAGE_BYTES));
+        let (kind, message) = refused(ErrorCode::INTERNAL_ERROR, &"x".repeat(MAX_FAILURE_BYTES * 2));
+        assert_eq!((kind, message.len()), (ErrorKind::Internal, MAX_FAILURE_BYTES));
         assert!(!refused(ErrorCode(7), "").1.is_empty());
     }
 }

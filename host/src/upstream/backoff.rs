@@ -1,17 +1,12 @@
-//! How long to wait before the next attempt to connect.
+//! How long to wait before the next attempt to connect, and before a list that keeps changing is read again.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-/// The second attempt in a row waits this long, each further one twice as long.
-const FIRST: Duration = Duration::from_secs(1);
-/// No attempt waits longer.
-pub(super) const LONGEST: Duration = Duration::from_mins(1);
-/// A connection that lived this long was a good one.
-const STABLE: Duration = Duration::from_mins(1);
+use super::limits::{FIRST_RETRY, LAST_RETRY, STABLE};
 
-/// Counts attempts that came to nothing.
+/// Counts attempts that came to nothing, or lists that did not last.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
@@ -27,7 +22,7 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         match self.failures {
             1 => Duration::ZERO,
-            n => jittered(FIRST.saturating_mul(1 << (n - 2).min(16)).min(LONGEST)),
+            n => jittered(FIRST_RETRY.saturating_mul(1 << (n - 2).min(16)).min(LAST_RETRY)),
         }
     }
 }

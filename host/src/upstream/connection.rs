@@ -5,32 +5,31 @@ use std::sync::Arc;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
-    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, RunningService},
+    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
 };
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Settings, Transport,
-    bounded::Bounded,
     http::{self, Http},
+    inbox::Inbox,
     link::{Abandoned, Link},
-    listing,
+    listing::{self, List},
+    mask::Mask,
+    meter::Flood,
+    outbox::Outbox,
     process::{Pipes, Process},
     trouble::{Failure, Trouble, cause},
 };
-use crate::catalog::ToolDefinition;
 
 /// A server that is ready.
 pub(super) struct Connection {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) process: Option<Process>,
     pub(super) link: Arc<Link>,
+    pub(super) inbox: Arc<Inbox>,
     pub(super) abandoned: Abandoned,
-    pub(super) tools: Vec<ToolDefinition>,
-    pub(super) changed: Arc<Notify>,
+    pub(super) list: List,
 }
 
 /// What to try first. The protocol has two eras: in one a connection begins with `initialize`, in the other with
@@ -64,26 +63,40 @@ impl Era {
 }
 
 /// Connects within the time that `settings` allow. A child that does not get so far is stopped.
-pub(super) async fn open(settings: &Settings, era: Era) -> Result<Connection, Failure> {
+pub(super) async fn open(settings: &Settings, mask: &Arc<Mask>, era: Era) -> Result<Connection, Failure> {
+    let inbox = Inbox::new(mask.clone());
+    let (wire, process) = Wire::open(&settings.transport, &inbox)?;
+    let ready = tokio::select! {
+        () = inbox.flooded() => Err(Trouble::Flood(Flood)),
+        ready = make_ready(settings, wire, era) => ready,
+    };
+    match ready {
+        Ok((service, link, abandoned, list)) => Ok(Connection { service, process, link, inbox, abandoned, list }),
+        Err(trouble) => Err(give_up(blame(trouble, &inbox), process).await),
+    }
+}
+
+type Ready = (RunningService<RoleClient, Handler>, Arc<Link>, Abandoned, List);
+
+/// Shakes hands and lists. Dropping the future, like its failing, closes the connection, the first step of ending a child.
+async fn make_ready(settings: &Settings, wire: Wire, era: Era) -> Result<Ready, Trouble> {
+    let late = |_| Trouble::Late(settings.connect_timeout);
     let deadline = Instant::now() + settings.connect_timeout;
-    let late = || Trouble::Late(settings.connect_timeout);
-    let (wire, process) = Wire::open(&settings.transport)?;
-    let handler = Handler::new(settings);
-    let changed = handler.changed.clone();
-    let service = match timeout_at(deadline, wire.greet(handler, era.mode())).await {
-        Ok(Ok(service)) => service,
-        Ok(Err(error)) => return Err(give_up(Trouble::from(error), process).await),
-        Err(_) => return Err(give_up(late(), process).await),
-    };
+    let service = timeout_at(deadline, wire.greet(Handler::new(settings), era.mode())).await.map_err(late)??;
     let (link, abandoned) = Link::new(service.peer().clone());
-    let trouble = match timeout_at(deadline, listing::read(&link, &settings.name)).await {
-        Ok(Ok(tools)) => return Ok(Connection { service, process, link, abandoned, tools, changed }),
-        Ok(Err(error)) => Trouble::List(cause(error)),
-        Err(_) => late(),
-    };
-    // Closes its stdin, the first step of ending it.
-    let _ = service.cancel().await;
-    Err(give_up(trouble, process).await)
+    let list = timeout_at(deadline, listing::read(&link)).await.map_err(late);
+    match list.and_then(|list| list.map_err(|error| Trouble::List(cause(error)))) {
+        Ok(list) => Ok((service, link, abandoned, list)),
+        Err(trouble) => {
+            let _ = service.cancel().await;
+            Err(trouble)
+        }
+    }
+}
+
+/// Whatever else goes wrong with a server that floods, that is why.
+pub(super) fn blame(trouble: Trouble, inbox: &Inbox) -> Trouble {
+    if inbox.is_flooded() { Trouble::Flood(Flood) } else { trouble }
 }
 
 async fn give_up(trouble: Trouble, process: Option<Process>) -> Failure {
@@ -96,18 +109,21 @@ async fn give_up(trouble: Trouble, process: Option<Process>) -> Failure {
 
 /// A way to a server.
 enum Wire {
-    Stdio(Bounded<Pipes>),
-    Http(Bounded<Http>),
+    Stdio(Outbox<Pipes>),
+    Http(Outbox<Http>),
 }
 
 impl Wire {
-    fn open(transport: &Transport) -> Result<(Self, Option<Process>), Trouble> {
+    fn open(transport: &Transport, inbox: &Arc<Inbox>) -> Result<(Self, Option<Process>), Trouble> {
         match transport {
             Transport::Stdio { command, args, env } => {
-                let (process, pipes) = Process::spawn(command, args, env)?;
-                Ok((Self::Stdio(Bounded::new(pipes)), Some(process)))
+                let (process, pipes) = Process::spawn(command, args, env, inbox.clone())?;
+                Ok((Self::Stdio(Outbox::new(pipes, inbox.clone())), Some(process)))
             }
-            Transport::Http { url, headers } => Ok((Self::Http(Bounded::new(http::transport(url, headers)?)), None)),
+            Transport::Http { url, headers } => {
+                let http = http::transport(url, headers, inbox.clone())?;
+                Ok((Self::Http(Outbox::new(http, inbox.clone())), None))
+            }
         }
     }
 
@@ -123,29 +139,23 @@ impl Wire {
     }
 }
 
-/// What a server may ask of the gateway: nothing. It can say that its list has changed.
+/// What a server may ask of the gateway: nothing but an answer to `ping`, which `rmcp` gives.
 #[derive(Debug)]
-pub(super) struct Handler {
-    config: ClientConfig,
-    changed: Arc<Notify>,
-}
+pub(super) struct Handler(ClientConfig);
 
 impl Handler {
     fn new(settings: &Settings) -> Self {
         let name = format!("Airlock-{}", settings.name);
         let identity = Implementation::new(name, env!("CARGO_PKG_VERSION"));
-        let config = ClientConfig::new(ClientCapabilities::default(), identity)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
-        Self { config, changed: Arc::default() }
+        Self(
+            ClientConfig::new(ClientCapabilities::default(), identity)
+                .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        )
     }
 }
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        self.config.clone()
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.notify_one();
+        self.0.clone()
     }
 }

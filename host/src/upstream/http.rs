@@ -1,8 +1,12 @@
 //! Servers behind streamable HTTP.
 
+mod body;
+mod events;
+mod exchange;
+
 use std::{
     collections::{BTreeMap, HashMap},
-    time::Duration,
+    sync::Arc,
 };
 
 use http::{HeaderName, HeaderValue};
@@ -15,39 +19,39 @@ use rmcp::{
     },
 };
 
-use super::{bounded::SendError, process::MAX_MESSAGE_BYTES, trouble::Trouble};
+use self::exchange::{Exchange, Failed};
+use super::{
+    inbox::Inbox,
+    limits::{HTTP_CONNECT_TIMEOUT, MAX_HTTP_REQUESTS, MAX_MESSAGE_BYTES, MAX_REDIRECTS},
+    outbox::SendError,
+    trouble::Trouble,
+};
 use crate::{catalog::Cause, secret::Secret, tls};
 
-/// Time for reaching the host; what comes after it has deadlines of its own.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests open at one time; calls have a bound of their own below it.
-const MAX_REQUESTS: usize = 64;
-/// Redirects followed in a row.
-const MAX_REDIRECTS: usize = 3;
 /// Headers that the protocol sets itself.
 const RESERVED: [&str; 4] = ["accept", "mcp-protocol-version", "mcp-session-id", "last-event-id"];
 
-pub(super) type Http = StreamableHttpClientTransport<reqwest::Client>;
-type HttpError = SendError<StreamableHttpError<reqwest::Error>>;
+pub(super) type Http = StreamableHttpClientTransport<Exchange>;
+type HttpError = SendError<StreamableHttpError<Failed>>;
 
 /// Makes the transport; nothing is sent yet.
-pub(super) fn transport(url: &str, headers: &BTreeMap<String, Secret>) -> Result<Http, Trouble> {
+pub(super) fn transport(url: &str, headers: &BTreeMap<String, Secret>, inbox: Arc<Inbox>) -> Result<Http, Trouble> {
     let parsed = Url::parse(url).map_err(|error| Trouble::Settings(format!("the URL cannot be used: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(Trouble::Settings(format!("the URL must begin with http:// or https://, found {}://", parsed.scheme())));
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url)
-        .max_concurrent_requests(MAX_REQUESTS)
+        .max_concurrent_requests(MAX_HTTP_REQUESTS)
         .max_sse_event_size(MAX_MESSAGE_BYTES)
         .custom_headers(checked(headers)?);
-    Ok(StreamableHttpClientTransport::with_client(client()?, config))
+    Ok(StreamableHttpClientTransport::with_client(Exchange::new(client()?, inbox), config))
 }
 
 /// A client for one server: connections and credentials are shared with nobody.
 fn client() -> Result<reqwest::Client, Trouble> {
     tls::client()
         .no_proxy()
-        .connect_timeout(CONNECT_TIMEOUT)
+        .connect_timeout(HTTP_CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .referer(false)
         .redirect(redirect::Policy::custom(same_origin))
@@ -64,11 +68,11 @@ fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
-/// A transport's error without the layers around it: they hide its cause and show the whole URL.
+/// A transport's error without the layers around it, which hide its cause.
 pub(super) fn bare(error: Cause) -> Cause {
     match error.downcast::<HttpError>() {
         Ok(error) => match *error {
-            SendError::Transport(StreamableHttpError::Client(error)) => Cause::from(error.without_url()),
+            SendError::Transport(StreamableHttpError::Client(error)) => Cause::from(error),
             other => Cause::from(other),
         },
         Err(error) => error,
@@ -103,7 +107,7 @@ mod tests {
 
     fn refused(url: &str, name: &str, value: &str) -> String {
         let headers = BTreeMap::from([(name.to_owned(), Secret::new(value))]);
-        let Err(trouble) = transport(url, &headers) else { panic!("{url} {name} was taken") };
+        let Err(trouble) = transport(url, &headers, Inbox::new(Arc::default())) else { panic!("{url} {name} was taken") };
         assert!(trouble.is_lasting());
         trouble.to_string()
     }

@@ -1,6 +1,6 @@
 //! What a live connection is to those who send over it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use rmcp::{
     RoleClient,
@@ -17,14 +17,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::trouble::{Trouble, cause};
-
-/// Calls that were given up and whose server is still to be told.
-const MAX_ABANDONED: usize = 256;
-/// A cancellation that takes longer to send is of no use any more.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A server that is idle answers a ping in less.
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
+use super::{
+    limits::{CANCEL_TIMEOUT, MAX_ABANDONED, PING_TIMEOUT},
+    trouble::{Trouble, cause},
+};
 
 /// The sending side of a connection.
 pub(super) struct Link {
@@ -53,8 +49,9 @@ impl Link {
 
     /// Sends a request and waits for its result as it came. Dropping the future tells the server to stop.
     ///
-    /// `rmcp` decodes a result into the first of twenty shapes that fits and gives up whole on one odd field, so what it
-    /// decoded is made JSON again: there is one way to read a result, and it forgives what it can.
+    /// A tool's result over stdio or in a plain HTTP body is read once, by the inbox. Any other `rmcp` decodes into the first of
+    /// twenty shapes that fits, and it gives up whole on one odd field; what it decoded is made JSON again, because there is one
+    /// way to read a result, and it forgives what it can.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
         let handle = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let mut pending = Pending { link: self, id: Some(handle.id.clone()) };

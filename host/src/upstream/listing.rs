@@ -7,20 +7,19 @@ use rmcp::{
     service::ServiceError,
 };
 use serde_json::Value;
-use tracing::warn;
 
-use super::link::Link;
-use crate::catalog::{ClientName, MAX_TOOLS_PER_CLIENT, ToolDefinition, cut};
+use super::{
+    complaints::Complaints,
+    limits::{MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
+    link::Link,
+};
+use crate::{
+    catalog::{MAX_TOOLS_PER_CLIENT, ToolDefinition, cut},
+    json,
+};
 
-/// Pages read at most.
-const MAX_PAGES: usize = 100;
-/// JSON text of all tools together.
-const MAX_LIST_BYTES: usize = 16 << 20;
-/// Complaints told about one list.
-const MAX_COMPLAINTS: usize = 20;
-
-/// Reads the whole list. What cannot be used is left out, and the operator told.
-pub(super) async fn read(link: &Link, client: &ClientName) -> Result<Vec<ToolDefinition>, ServiceError> {
+/// Reads the whole list. What cannot be used is left out, with a complaint.
+pub(super) async fn read(link: &Link) -> Result<List, ServiceError> {
     let mut list = List::default();
     let mut cursor = None;
     loop {
@@ -36,28 +35,20 @@ pub(super) async fn read(link: &Link, client: &ClientName) -> Result<Vec<ToolDef
             break;
         }
     }
-    complain(client, &list.dropped);
-    Ok(list.tools)
-}
-
-/// Tells the operator what was left out of a client's list.
-pub(super) fn complain(client: &ClientName, dropped: &[String]) {
-    for reason in dropped.iter().take(MAX_COMPLAINTS) {
-        warn!(%client, reason, "tool left out");
-    }
-    if let Some(more @ 1..) = dropped.len().checked_sub(MAX_COMPLAINTS) {
-        warn!(%client, more, "more tools left out");
-    }
+    Ok(list)
 }
 
 /// The list so far.
 #[derive(Default)]
-struct List {
-    tools: Vec<ToolDefinition>,
-    dropped: Vec<String>,
+pub(super) struct List {
+    /// The tools that can be used.
+    pub(super) tools: Vec<ToolDefinition>,
+    /// Why others cannot.
+    pub(super) complaints: Complaints,
     cursors: HashSet<String>,
     pages: usize,
     bytes: usize,
+    tree_bytes: usize,
 }
 
 impl List {
@@ -65,14 +56,14 @@ impl List {
     fn add(&mut self, page: Value) -> Option<String> {
         self.pages += 1;
         let Value::Object(mut page) = page else {
-            self.dropped.push("a page that is no object".into());
+            self.complaints.push("a page that is no object");
             return None;
         };
         let tools = match page.remove("tools") {
             Some(Value::Array(tools)) => tools,
             None => Vec::new(),
             Some(_) => {
-                self.dropped.push("a page whose tools are no list".into());
+                self.complaints.push("a page whose tools are no list");
                 Vec::new()
             }
         };
@@ -89,26 +80,35 @@ impl List {
 
     /// Whether there is room for more.
     fn add_tool(&mut self, tool: Value) -> bool {
-        self.bytes += tool.to_string().len();
-        if self.tools.len() == MAX_TOOLS_PER_CLIENT || self.bytes > MAX_LIST_BYTES {
-            let (tools, bytes) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES);
-            self.dropped.push(format!("all beyond {tools} tools or {bytes} bytes"));
+        let text = tool.to_string();
+        self.bytes += text.len();
+        let memory = json::Caps::memory(MAX_TREE_BYTES - self.tree_bytes);
+        let cost = json::check(text.as_bytes(), &memory).ok().filter(|_| self.bytes <= MAX_LIST_BYTES);
+        let Some(cost) = cost.filter(|_| self.tools.len() < MAX_TOOLS_PER_CLIENT) else {
+            let (tools, bytes, memory) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES, MAX_TREE_BYTES);
+            self.complaints.push(format!("all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"));
             return false;
-        }
+        };
+        self.tree_bytes += cost.tree_bytes;
         match decode(tool) {
             Ok(tool) => self.tools.push(tool),
-            Err(reason) => self.dropped.push(reason),
+            Err(reason) => self.complaints.push(reason),
         }
         true
     }
 
     fn next(&mut self, cursor: String) -> Option<String> {
         if self.pages >= MAX_PAGES {
-            self.dropped.push(format!("all beyond {MAX_PAGES} pages"));
+            self.complaints.push(format!("all beyond {MAX_PAGES} pages"));
+            return None;
+        }
+        self.bytes += cursor.len();
+        if self.bytes > MAX_LIST_BYTES {
+            self.complaints.push(format!("all beyond {MAX_LIST_BYTES} bytes"));
             return None;
         }
         if !self.cursors.insert(cursor.clone()) {
-            self.dropped.push("a page that was read already".into());
+            self.complaints.push("a page that was read already");
             return None;
         }
         Some(cursor)
@@ -144,9 +144,9 @@ mod tests {
         ]});
         assert_eq!(list.add(page), None);
         assert_eq!(list.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["good"]);
-        insta::assert_snapshot!(list.dropped.join("\n"), @r#"
-        tool "no_schema": missing field `inputSchema`
+        insta::assert_snapshot!(list.complaints.reasons().collect::<Vec<_>>().join("\n"), @r#"
         tool "hint": invalid type: string "yes", expected a boolean
+        tool "no_schema": missing field `inputSchema`
         tool without a name: invalid type: integer `7`, expected struct ToolDefinition
         "#);
     }
@@ -175,10 +175,24 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_bounded_in_text_and_in_memory() {
+        let filled = |schema: Value, count: usize| {
+            let mut list = List::default();
+            let tools: Vec<Value> = (0..count).map(|n| json!({"name": n.to_string(), "inputSchema": schema})).collect();
+            list.add(json!({"tools": tools}));
+            (list.tools.len(), list.complaints.len())
+        };
+        let text = filled(json!({"x": "x".repeat(MAX_LIST_BYTES / 8)}), 8);
+        assert_eq!(text, (7, 1));
+        let dense = filled(json!({"x": vec![json!({"": 0}); 10_000]}), 8);
+        assert!((1..8).contains(&dense.0) && dense.1 == 1, "{dense:?}");
+    }
+
+    #[test]
     fn tools_end_at_the_bound() {
         let tools: Vec<Value> = (0..=MAX_TOOLS_PER_CLIENT).map(|n| json!({"name": n.to_string(), "inputSchema": {}})).collect();
         let mut list = List::default();
         assert_eq!(list.add(json!({"tools": tools, "nextCursor": "more"})), None);
-        assert_eq!((list.tools.len(), list.dropped.len()), (MAX_TOOLS_PER_CLIENT, 1));
+        assert_eq!((list.tools.len(), list.complaints.len()), (MAX_TOOLS_PER_CLIENT, 1));
     }
 }

@@ -6,52 +6,51 @@ use std::{
     ffi::{OsStr, OsString},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::Stdio as Pipe,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
-use rmcp::{RoleClient, transport::async_rw::AsyncRwTransport};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{ChildStdin, ChildStdout, Command},
     signal::unix::SignalKind,
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
-use super::trouble::{Ending, Trouble, one_line};
+use super::{
+    inbox::Inbox,
+    limits::{GRACE, KEPT_STDERR_BYTES, LAST_WORDS, STDERR_BURST_BYTES, STDERR_PAUSE, TOLD_STDERR_BYTES},
+    mask::Mask,
+    stdio::Stdio,
+    trouble::{Ending, Trouble},
+};
 use crate::secret::Secret;
 
-/// The longest message that a server may send; a longer one is dropped where it is read.
-pub(super) const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Kept of what a server writes to stderr.
-const KEPT_STDERR_BYTES: usize = 16 * 1024;
-/// Told of it when the server dies.
-const TOLD_STDERR_BYTES: usize = 1024;
-/// How long a server may take to end once its stdin is closed, and again once it is asked to.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long the rest of its stderr may take once it is gone; someone may have inherited the pipe and kept it.
-const LAST_WORDS: Duration = Duration::from_millis(100);
-
 /// The two pipes of a child.
-pub(super) type Pipes = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
+pub(super) type Pipes = Stdio<ChildStdout, ChildStdin>;
 
 /// A running child with all that it has started. Dropping it kills them.
 pub(super) struct Process {
     child: Box<dyn ChildWrapper>,
     tail: Arc<Mutex<Tail>>,
     reader: JoinHandle<()>,
+    inbox: Arc<Inbox>,
 }
 
 impl Process {
     /// Starts a server in a process group of its own, with `env` as its whole environment.
-    pub(super) fn spawn(command: &str, args: &[String], env: &BTreeMap<String, Secret>) -> Result<(Self, Pipes), Trouble> {
+    pub(super) fn spawn(
+        command: &str,
+        args: &[String],
+        env: &BTreeMap<String, Secret>,
+        inbox: Arc<Inbox>,
+    ) -> Result<(Self, Pipes), Trouble> {
         let cannot = |cause| Trouble::Spawn { command: command.to_owned(), cause };
         let mut prepared = Command::new(find(command, env)?);
         prepared.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value.expose())));
-        prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        prepared.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped());
         let mut wrapped = CommandWrap::from(prepared);
         wrapped.wrap(ProcessGroup::leader());
         let mut child = wrapped.spawn().map_err(cannot)?;
@@ -61,8 +60,8 @@ impl Process {
         };
         let tail = Arc::new(Mutex::new(Tail::default()));
         let reader = tokio::spawn(read_all(stderr, tail.clone()));
-        let pipes = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
-        Ok((Self { child, tail, reader }, pipes))
+        let pipes = Stdio::new(stdout, stdin, inbox.clone());
+        Ok((Self { child, tail, reader, inbox }, pipes))
     }
 
     /// Ends the child, whose stdin must be closed by now: it may go by itself, then it is asked to, then it is killed. Whatever
@@ -80,7 +79,7 @@ impl Process {
             status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
         }
         let _ = timeout(LAST_WORDS, &mut self.reader).await;
-        Ending { status, unasked, stderr: lock(&self.tail).last_words() }
+        Ending { status, unasked, stderr: lock(&self.tail).last_words(self.inbox.mask()) }
     }
 }
 
@@ -133,20 +132,22 @@ impl Tail {
         self.0.extend(bytes);
     }
 
-    fn last_words(&mut self) -> String {
-        let text = one_line(&String::from_utf8_lossy(self.0.make_contiguous()));
-        match text.len().checked_sub(TOLD_STDERR_BYTES) {
-            None | Some(0) => text,
-            Some(excess) => format!("…{}", &text[text.ceil_char_boundary(excess)..]),
-        }
+    fn last_words(&mut self, mask: &Mask) -> String {
+        mask.end_of_line(&String::from_utf8_lossy(self.0.make_contiguous()), TOLD_STDERR_BYTES)
     }
 }
 
-/// Reads without end, so that a chatty child never waits for the gateway.
+/// Reads without end, so that a chatty child need not wait for the gateway. One that never pauses does.
 async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
     let mut buffer = vec![0; 8 * 1024];
+    let mut burst = 0;
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
         lock(&tail).push(&buffer[..count]);
+        burst += count;
+        if burst >= STDERR_BURST_BYTES {
+            burst = 0;
+            sleep(STDERR_PAUSE).await;
+        }
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
             tail.push(format!("line {round}\n").repeat(100).as_bytes());
         }
         assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);
-        let told = tail.last_words();
+        let told = tail.last_words(&Mask::default());
         assert!(told.starts_with('…') && told.ends_with("line 99") && told.len() <= TOLD_STDERR_BYTES + 3, "{told}");
         tail.push(&vec![b'x'; 3 * KEPT_STDERR_BYTES]);
         assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);

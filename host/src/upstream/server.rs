@@ -11,25 +11,34 @@ use rmcp::{
     model::{CallToolRequest, CallToolRequestParams, ClientRequest},
     service::ServiceError,
 };
-use tokio::{sync::Semaphore, time::timeout_at};
+use tokio::{runtime::Handle, sync::Semaphore, time::timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 
-use super::{answer, http, link::Link, trouble::cause};
+use super::{
+    answer, decode, http,
+    limits::{MAX_RUNNING, MAX_WAITING},
+    link::Link,
+    trouble::cause,
+};
 use crate::{
     catalog::{CallError, Cause, Provider, ToolName, ToolOutput},
     door::Admitted,
 };
 
-/// Calls that run at one time on one server.
-pub(super) const MAX_RUNNING: usize = 32;
-/// Calls that may wait for their turn; beyond it the answer is "busy".
-pub(super) const MAX_WAITING: usize = 128;
-
 /// Runs the tools of one server, whether it is connected or not. It stays the same from connection to connection, so a
 /// view made before a break can still be called through after it.
+///
+/// A call runs on the runtime of the upstream servers, where its answer is read; its deadline is kept by the caller.
 pub(super) struct Server {
-    link: ArcSwapOption<Link>,
+    shared: Arc<Shared>,
     /// Running and waiting calls.
     places: Semaphore,
+    runtime: Handle,
+}
+
+struct Shared {
+    link: ArcSwapOption<Link>,
     /// Running calls.
     turns: Semaphore,
 }
@@ -44,36 +53,41 @@ enum Lost {
 }
 
 impl Server {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            link: ArcSwapOption::empty(),
-            places: Semaphore::new(MAX_RUNNING + MAX_WAITING),
-            turns: Semaphore::new(MAX_RUNNING),
-        })
+    /// A server that is not connected, whose calls run on `runtime`.
+    pub(super) fn new(runtime: Handle) -> Arc<Self> {
+        let shared = Shared { link: ArcSwapOption::empty(), turns: Semaphore::new(MAX_RUNNING) };
+        Arc::new(Self { shared: Arc::new(shared), places: Semaphore::new(MAX_RUNNING + MAX_WAITING), runtime })
     }
 
     /// Sends calls over `link` from now on, or nowhere.
     pub(super) fn set_link(&self, link: Option<Arc<Link>>) {
-        self.link.store(link);
+        self.shared.link.store(link);
     }
 
     /// Whether no call is running.
     pub(super) fn is_idle(&self) -> bool {
-        self.turns.available_permits() == MAX_RUNNING
+        self.shared.turns.available_permits() == MAX_RUNNING
     }
 
     async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
+        let _place = self.places.try_acquire().map_err(|_| CallError::Busy)?;
+        let tool = call.tool().name.clone();
         let deadline = call.chain().deadline();
         let limit = whole_millis(deadline.saturating_duration_since(Instant::now()));
-        match timeout_at(deadline.into(), self.ask(&call)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(CallError::Deadline { tool: call.tool().name.clone(), limit }),
+        let shared = self.shared.clone();
+        let asking = async move { shared.ask(&call).await }.in_current_span();
+        let asking = AbortOnDropHandle::new(self.runtime.spawn(asking));
+        match timeout_at(deadline.into(), asking).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(ended)) => Err(unavailable(&tool, Lost::Broken(Cause::from(ended)))),
+            Err(_) => Err(CallError::Deadline { tool, limit }),
         }
     }
+}
 
+impl Shared {
     async fn ask(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool();
-        let _place = self.places.try_acquire().map_err(|_| CallError::Busy)?;
         let _turn = self.turns.acquire().await.map_err(|_| CallError::Busy)?;
         let Some(link) = self.link.load_full() else {
             return Err(unavailable(&tool.name, Lost::NotConnected));
@@ -81,9 +95,9 @@ impl Server {
         let params = CallToolRequestParams::new(tool.original.clone()).with_arguments(call.arguments().to_object());
         match link.ask(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await {
             Ok(result) => answer::read(&tool.name, result),
+            Err(error) if decode::is_too_large(&error) || http::is_too_large(&error) => Err(answer::too_large(&tool.name)),
             Err(ServiceError::McpError(error)) => Err(answer::refusal(error)),
             Err(ServiceError::UnexpectedResponse) => Err(answer::no_result(&tool.name, "the answer is of no known shape")),
-            Err(error) if http::is_too_large(&error) => Err(answer::too_large(&tool.name)),
             Err(error) => {
                 link.raise_doubt();
                 Err(unavailable(&tool.name, Lost::Broken(cause(error))))

@@ -1,50 +1,63 @@
 //! Keeps one server connected.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use rmcp::{RoleClient, model::SubscriptionFilter, service::Peer};
 use tokio::{
-    sync::Notify,
+    runtime::Handle,
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    Settings, backoff,
+    Settings,
     backoff::Backoff,
-    connection::{self, Connection, Era},
+    complaints::Complaints,
+    connection::{self, Connection, Era, blame},
+    inbox::Inbox,
+    limits::{CLOSE_TIMEOUT, FLOOD_PAUSE, HEARTBEAT, LAST_RETRY, MAX_VERSION_BYTES, RENEW, SETTLE},
     link::Link,
-    listing,
+    listing::{self, List},
+    mask::Mask,
+    meter::Flood,
     server::Server,
     trouble::{Failure, Trouble, cause},
 };
-use crate::catalog::{Catalog, State};
-
-/// An idle server is asked whether it is there this often.
-const HEARTBEAT: Duration = Duration::from_secs(30);
-/// Lists are read again this long after a change, so that many changes cost one reading.
-const SETTLE: Duration = Duration::from_millis(200);
-/// A subscription that ends is renewed after this.
-const RENEW: Duration = Duration::from_secs(5);
-/// Time for a connection to be taken down on our side, before its process is.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::catalog::{Catalog, State, cut};
 
 /// Keeps one server connected until `stop` is cancelled: connects, lists, publishes into the catalog, follows changes of the
 /// list, and reconnects. A lost server is tried again at once, then after 1 s, twice as long each time, up to a minute; a
 /// connection that lasts a minute starts the count anew. Returns when the server is stopped, its process group included.
 ///
 /// A server whose settings cannot work is `Failed`: the program is not there, or the URL or a header is none. It is looked
-/// at once a minute all the same, because a program may be installed later. Any other trouble is `Disconnected`.
+/// at once a minute all the same, because a program may be installed later. Any other trouble is `Disconnected`. One that
+/// floods the gateway with messages is disconnected, and left alone for ten seconds at least.
+///
+/// The server's calls run on the runtime that this runs on, which should not be the one that serves HTTP: see
+/// [`Runtime`](super::Runtime).
 pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: CancellationToken) {
-    let keeper = Keeper { settings, catalog, server: Server::new() };
+    let (mask, settled) = match Mask::new(&settings.transport) {
+        Ok(mask) => (mask, Ok(())),
+        Err(trouble) => (Mask::default(), Err(trouble)),
+    };
+    let mut keeper =
+        Keeper { settings, catalog, server: Server::new(Handle::current()), mask: Arc::new(mask), told: Complaints::default() };
+    if let Err(trouble) = settled {
+        keeper.report(&trouble.into());
+        return stop.cancelled().await;
+    }
     let mut backoff = Backoff::default();
     let mut era = Era::Either;
     loop {
         let began = Instant::now();
         let Err(failure) = Box::pin(keeper.attempt(&mut era, &stop)).await else { break };
         keeper.report(&failure);
-        let delay = if failure.trouble.is_lasting() { backoff::LONGEST } else { backoff.after(began.elapsed()) };
+        let delay = match &failure.trouble {
+            trouble if trouble.is_lasting() => LAST_RETRY,
+            Trouble::Flood(_) => backoff.after(began.elapsed()).max(FLOOD_PAUSE),
+            _ => backoff.after(began.elapsed()),
+        };
         if stop.run_until_cancelled(sleep(delay)).await.is_none() {
             break;
         }
@@ -56,12 +69,15 @@ struct Keeper {
     settings: Settings,
     catalog: Arc<Catalog>,
     server: Arc<Server>,
+    mask: Arc<Mask>,
+    /// What the operator knows of the list.
+    told: Complaints,
 }
 
 impl Keeper {
     /// Connects and stays connected for as long as it goes well. Ends without a failure when told to stop.
-    async fn attempt(&self, era: &mut Era, stop: &CancellationToken) -> Result<(), Failure> {
-        let opening = Box::pin(connection::open(&self.settings, *era));
+    async fn attempt(&mut self, era: &mut Era, stop: &CancellationToken) -> Result<(), Failure> {
+        let opening = Box::pin(connection::open(&self.settings, &self.mask, *era));
         let Some(opened) = stop.run_until_cancelled(opening).await else { return Ok(()) };
         let mut connection = match opened {
             Ok(connection) => connection,
@@ -73,27 +89,31 @@ impl Keeper {
             }
         };
         *era = if connection.link.is_modern() { Era::Either } else { Era::Legacy };
-        self.publish(std::mem::take(&mut connection.tools), &connection.link).await;
+        self.publish(std::mem::take(&mut connection.list), &connection.link).await;
         let outcome = self.tend(connection, stop).await;
         outcome.map_or(Ok(()), Err)
     }
 
     /// Serves a connection until it ends, then takes it down with its process.
-    async fn tend(&self, connection: Connection, stop: &CancellationToken) -> Option<Failure> {
-        let Connection { service, process, link, abandoned, changed, .. } = connection;
+    async fn tend(&mut self, connection: Connection, stop: &CancellationToken) -> Option<Failure> {
+        let Connection { service, process, link, inbox, abandoned, .. } = connection;
         let close = service.cancellation_token();
         let mut ended = std::pin::pin!(service.waiting());
+        let server = self.server.clone();
         let trouble = tokio::select! {
             () = stop.cancelled() => None,
             _ = &mut ended => Some(Trouble::Ended),
-            trouble = self.watch(&link) => Some(trouble),
-            trouble = self.follow(&link, &changed) => Some(trouble),
+            () = inbox.flooded() => Some(Trouble::Flood(Flood)),
+            trouble = watch(&server, &link) => Some(trouble),
+            trouble = self.follow(&link, &inbox) => Some(trouble),
             () = link.cancel_abandoned(abandoned) => Some(Trouble::Ended),
-            () = subscribe(&link, &changed) => Some(Trouble::Ended),
+            () = subscribe(&link, &inbox) => Some(Trouble::Ended),
         };
         self.server.set_link(None);
         close.cancel();
-        if !matches!(trouble, Some(Trouble::Ended)) {
+        let has_ended = matches!(trouble, Some(Trouble::Ended));
+        let trouble = trouble.map(|trouble| blame(trouble, &inbox));
+        if !has_ended {
             let _ = timeout(CLOSE_TIMEOUT, ended).await;
         }
         let ending = match process {
@@ -103,63 +123,72 @@ impl Keeper {
         trouble.map(|trouble| Failure { trouble, ending })
     }
 
-    async fn publish(&self, tools: Vec<crate::catalog::ToolDefinition>, link: &Arc<Link>) {
+    async fn publish(&mut self, list: List, link: &Arc<Link>) {
         let client = &self.settings.name;
+        let List { tools, mut complaints, .. } = list;
         let count = tools.len();
         self.server.set_link(Some(link.clone()));
         let dropped = self.catalog.publish(client, tools, self.server.clone()).await;
-        listing::complain(client, &dropped);
+        let tools = count - dropped.len().min(count);
+        for reason in dropped {
+            complaints.push(reason);
+        }
+        complaints.tell(client, &self.told);
+        self.told = complaints;
         let version = link.peer().peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default();
-        info!(%client, version, tools = count - dropped.len().min(count), "upstream server listed its tools");
+        let version = cut(version, MAX_VERSION_BYTES);
+        info!(%client, version, tools, "upstream server listed its tools");
     }
 
     fn report(&self, failure: &Failure) {
         let client = &self.settings.name;
-        let reason = failure.reason(&self.settings);
+        let reason = failure.reason(&self.mask);
         warn!(%client, reason, "upstream server is not connected");
         let state = if failure.trouble.is_lasting() { State::Failed { reason } } else { State::Disconnected { reason } };
         self.catalog.set_state(client, state);
     }
 
-    /// Looks after an idle server now and then, and after any whose messages do not get through. A busy one is left alone: many
-    /// answer nothing while they work, and their calls have deadlines.
-    async fn watch(&self, link: &Link) -> Trouble {
+    /// Reads the list again when it has changed. A list that changes all the time is read less and less often.
+    async fn follow(&mut self, link: &Arc<Link>, inbox: &Inbox) -> Trouble {
+        let mut pace = Backoff::default();
+        let mut read = Instant::now();
         loop {
-            tokio::select! {
-                () = sleep(HEARTBEAT) => if !self.server.is_idle() { continue },
-                () = link.doubted() => {}
-            }
-            if let Err(trouble) = link.check().await {
-                return trouble;
-            }
-        }
-    }
-
-    /// Reads the list again when it has changed.
-    async fn follow(&self, link: &Arc<Link>, changed: &Notify) -> Trouble {
-        loop {
-            changed.notified().await;
-            sleep(SETTLE).await;
-            match timeout(self.settings.connect_timeout, listing::read(link, &self.settings.name)).await {
-                Ok(Ok(tools)) => self.publish(tools, link).await,
+            inbox.changed().await;
+            sleep(pace.after(read.elapsed()).max(SETTLE)).await;
+            match timeout(self.settings.connect_timeout, listing::read(link)).await {
+                Ok(Ok(list)) => self.publish(list, link).await,
                 Ok(Err(error)) => return Trouble::List(cause(error)),
                 Err(_) => return Trouble::Late(self.settings.connect_timeout),
             }
+            read = Instant::now();
         }
     }
 }
 
-/// Asks a server of the new era to say when its list changes; one of the old era says so unasked.
-async fn subscribe(link: &Link, changed: &Notify) {
+/// Looks after an idle server now and then, and after any whose messages do not get through. A busy one is left alone: many
+/// answer nothing while they work, and their calls have deadlines.
+async fn watch(server: &Server, link: &Link) -> Trouble {
+    loop {
+        tokio::select! {
+            () = sleep(HEARTBEAT) => if !server.is_idle() { continue },
+            () = link.doubted() => {}
+        }
+        if let Err(trouble) = link.check().await {
+            return trouble;
+        }
+    }
+}
+
+/// Asks a server of the new era to say when its list changes; one of the old era says so unasked. The inbox hears it, so here
+/// the subscription is only kept.
+async fn subscribe(link: &Link, inbox: &Inbox) {
     if link.is_modern() && tells_of_changes(link.peer()) {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         while let Ok(mut subscription) = link.peer().listen(filter.clone()).await {
-            while let Ok(Some(_)) = subscription.next().await {
-                changed.notify_one();
-            }
-            // What changed while nobody listened is not told again.
+            while let Ok(Some(_)) = subscription.next().await {}
             sleep(RENEW).await;
-            changed.notify_one();
+            // What changed in the meantime is not told again.
+            inbox.suspect_change();
         }
     }
     std::future::pending::<()>().await;

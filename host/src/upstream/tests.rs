@@ -160,7 +160,7 @@ async fn the_last_words_of_a_server_are_told_without_secrets() {
     let server = Supervised::start(python(&[dying]), PATIENCE);
     insta::assert_snapshot!(
         server.reason().await,
-        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its last words: no [1mcheese, only ***"
+        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its last words: no [1mcheese, only [secret TOKEN]"
     );
     server.stop().await;
 }
@@ -208,7 +208,7 @@ async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn calls_beyond_those_that_may_wait_are_refused_at_once() {
     let server = Supervised::connected("well").await;
-    let places = server::MAX_RUNNING + server::MAX_WAITING;
+    let places = limits::MAX_RUNNING + limits::MAX_WAITING;
     let mut calls: Vec<_> = (0..places).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
     assert!(join_all(&mut calls).now_or_never().is_none());
     assert!(matches!(server.call("pid").await, Err(CallError::Busy)));

@@ -4,13 +4,8 @@ use std::{error::Error, io, process::ExitStatus, time::Duration};
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
-use super::{Settings, Transport, http};
-use crate::catalog::{Cause, cut};
-
-/// A reason beyond this is cut.
-const MAX_REASON: usize = 2 * 1024;
-/// Shorter values are more likely to be words than credentials, and blotting them out would garble every message.
-const SHORTEST_SECRET: usize = 8;
+use super::{http, mask::Mask, meter::Flood};
+use crate::catalog::Cause;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +52,9 @@ pub(super) enum Trouble {
     /// It cannot be reached any more.
     #[error("it cannot be reached")]
     Unreachable(#[source] Cause),
+    /// It sends more than it may.
+    #[error(transparent)]
+    Flood(#[from] Flood),
 }
 
 impl From<ClientInitializeError> for Trouble {
@@ -121,8 +119,8 @@ impl From<Trouble> for Failure {
 }
 
 impl Failure {
-    /// One line for the operator: bounded, without control characters, and without the values of `settings`.
-    pub(super) fn reason(&self, settings: &Settings) -> String {
+    /// One line for the operator: bounded, without control characters, and without the server's secrets.
+    pub(super) fn reason(&self, mask: &Mask) -> String {
         let mut parts = vec![chain(&self.trouble)];
         if let Some(ending) = &self.ending {
             let hung_up = matches!(self.trouble, Trouble::Ended | Trouble::Handshake { .. });
@@ -136,8 +134,7 @@ impl Failure {
                 parts.push(format!("its last words: {}", ending.stderr));
             }
         }
-        let reason = parts.join("; ");
-        cut(one_line(&without_secrets(reason, settings)), MAX_REASON)
+        mask.reason(&parts.join("; "))
     }
 }
 
@@ -162,37 +159,16 @@ pub(super) fn one_line(text: &str) -> String {
     words.join(" ")
 }
 
-/// A child may print its environment, and an HTTP error the URL with its query.
-fn without_secrets(mut text: String, settings: &Settings) -> String {
-    let (secrets, query) = match &settings.transport {
-        Transport::Stdio { env, .. } => (env, None),
-        Transport::Http { headers, url } => (headers, url.split_once('?').map(|(_, query)| query)),
-    };
-    for secret in secrets.values().map(crate::secret::Secret::expose).chain(query) {
-        if secret.len() >= SHORTEST_SECRET {
-            text = text.replace(secret, "***");
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, os::unix::process::ExitStatusExt};
+    use std::os::unix::process::ExitStatusExt;
 
     use super::*;
-    use crate::{catalog::ClientName, secret::Secret};
+    use crate::{secret::Secret, upstream::Transport};
 
-    fn settings() -> Settings {
-        Settings {
-            name: ClientName::parse("x").expect("a good name"),
-            transport: Transport::Stdio {
-                command: "server".into(),
-                args: vec![],
-                env: BTreeMap::from([("TOKEN".into(), Secret::new("hunter2hunter2")), ("LEVEL".into(), Secret::new("info"))]),
-            },
-            connect_timeout: Duration::from_secs(1),
-        }
+    fn mask() -> Mask {
+        let env = [("TOKEN".into(), Secret::new("hunter2hunter2")), ("LEVEL".into(), Secret::new("info"))].into();
+        Mask::new(&Transport::Stdio { command: "server".into(), args: vec![], env }).expect("good secrets")
     }
 
     #[test]
@@ -203,7 +179,13 @@ mod tests {
             stderr: "env: node: info \u{1b}[31m not found, TOKEN=hunter2hunter2".into(),
         };
         let failure = Failure { trouble: Trouble::Ended, ending: Some(ending) };
-        insta::assert_snapshot!(failure.reason(&settings()), @r#"the connection ended; it ended with exit status: 127; it inherits no environment and may need a "PATH" in its envs; its last words: env: node: info [31m not found, TOKEN=***"#);
+        insta::assert_snapshot!(failure.reason(&mask()), @r#"the connection ended; it ended with exit status: 127; it inherits no environment and may need a "PATH" in its envs; its last words: env: node: info [31m not found, TOKEN=[secret TOKEN]"#);
+    }
+
+    #[test]
+    fn a_reason_is_cut() {
+        let failure = Failure::from(Trouble::Settings("x".repeat(100_000)));
+        assert!(failure.reason(&mask()).len() <= 2 << 10);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! An MCP server over stdio (2025-11-25) that misbehaves on request: at start by argument, later by tool.
+//! An MCP server over stdio or HTTP (2025-11-25) that misbehaves on request: at start by argument, later by tool.
 //!
 //! It writes JSON-RPC by hand, because what it sends is what no library would.
 //!
@@ -12,6 +12,15 @@
 //! | `endless` | announces pages without an end |
 //! | `vast` | announces a tool whose 100 parameters all refer to one object of thousands of properties |
 //! | `notes=FILE` | tool `note` appends to the file |
+//! | `flood=KIND` | sends messages of one kind without an end once it has listed its tools; the kinds are in `flood.rs` |
+//! | `deaf` | reads nothing more once it has listed its tools |
+//! | `changing` | says that its list has changed whenever it was read, and has a tool whose error is long |
+//! | `http` | is an HTTP server and prints its URL; what it does is in `http.rs` |
+
+#[path = "misbehaving_server/flood.rs"]
+mod flood;
+#[path = "misbehaving_server/http.rs"]
+mod http;
 
 use std::{
     env, fs,
@@ -23,9 +32,12 @@ use std::{
 use serde_json::{Map, Value, json};
 
 fn main() -> io::Result<()> {
-    let server = Server { modes: env::args().skip(1).collect(), cancelled: 0 };
+    let server = Server { modes: env::args().skip(1).collect(), cancelled: 0, listed: 0 };
     if server.is("die") {
         process::exit(3);
+    }
+    if server.is("http") {
+        return http::serve(&server.modes);
     }
     server.run()
 }
@@ -33,6 +45,7 @@ fn main() -> io::Result<()> {
 struct Server {
     modes: Vec<String>,
     cancelled: u32,
+    listed: u32,
 }
 
 impl Server {
@@ -62,6 +75,25 @@ impl Server {
                 };
                 send(&json!({"jsonrpc": "2.0", "id": id, member: value}))?;
             }
+            if message["method"] == "tools/list" {
+                self.after_the_list()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn after_the_list(&mut self) -> io::Result<()> {
+        self.listed += 1;
+        if self.is("changing") {
+            send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))?;
+        }
+        if let Some(kind) = self.modes.iter().find_map(|mode| mode.strip_prefix("flood=")).filter(|_| self.listed == 1) {
+            let kind = kind.to_owned();
+            // It ends with the process, or with the pipe.
+            thread::spawn(move || flood::without_end(&kind, &mut io::stdout()));
+        }
+        while self.is("deaf") {
+            thread::park();
         }
         Ok(())
     }
@@ -94,6 +126,10 @@ impl Server {
         if self.is("vast") {
             tools.push(json!({"name": "vast", "description": "vast", "inputSchema": vast()}));
         }
+        if self.is("changing") {
+            let hint = json!({"readOnlyHint": "very ".repeat(38_000)});
+            tools.push(json!({"name": "long_error", "inputSchema": {"type": "object"}, "annotations": hint}));
+        }
         let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
         if self.is("endless") {
             let name = format!("tool_{page}");
@@ -117,6 +153,13 @@ impl Server {
             "pid" => process::id().to_string(),
             "env" => env::vars().map(|(name, _)| name).collect::<Vec<_>>().join(" "),
             "cancelled" => self.cancelled.to_string(),
+            "listed" => self.listed.to_string(),
+            "secret" => format!("my environment is {:?}", env::vars().collect::<Vec<_>>()),
+            "dense" => {
+                // Seven bytes of text, five hundred of memory.
+                let zeros = vec![json!({"": 0}); 550_000];
+                return Some(Ok(json!({"content": [], "structuredContent": zeros})));
+            }
             "note" => self.note(argument("text").as_str().unwrap_or_default()),
             "die" => process::exit(4),
             "hang" => return None,
@@ -152,8 +195,9 @@ impl Server {
     }
 }
 
-const TOOLS: [&str; 14] = [
+const TOOLS: [&str; 17] = [
     "cancelled",
+    "dense",
     "die",
     "echo",
     "env",
@@ -162,10 +206,12 @@ const TOOLS: [&str; 14] = [
     "garbage",
     "hang",
     "huge_line",
+    "listed",
     "note",
     "odd_content",
     "pid",
     "refuse",
+    "secret",
     "wait_for",
 ];
 

@@ -1,0 +1,81 @@
+//! What the operator is told of tools that cannot be used: not much, and not the same again.
+
+use std::collections::BTreeSet;
+
+use tracing::warn;
+
+use super::limits::{MAX_COMPLAINT_BYTES, MAX_COMPLAINTS};
+use crate::catalog::{ClientName, cut};
+
+/// Why tools of one list were left out. Keeps the first [`MAX_COMPLAINTS`] reasons, of [`MAX_COMPLAINT_BYTES`] each, and counts
+/// the others.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    reasons: BTreeSet<String>,
+    more: usize,
+}
+
+impl Complaints {
+    /// Adds a reason, which may quote the server.
+    pub(super) fn push(&mut self, reason: impl Into<String>) {
+        if self.reasons.len() < MAX_COMPLAINTS {
+            self.reasons.insert(cut(reason.into(), MAX_COMPLAINT_BYTES));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// How many there were.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.reasons.len() + self.more
+    }
+
+    /// The reasons that are kept.
+    #[cfg(test)]
+    pub(super) fn reasons(&self) -> impl Iterator<Item = &str> {
+        self.reasons.iter().map(String::as_str)
+    }
+
+    /// Tells the operator what `told`, the complaints about the list before, did not tell already.
+    pub(super) fn tell(&self, client: &ClientName, told: &Self) {
+        for reason in self.unlike(told) {
+            warn!(%client, reason, "tool left out");
+        }
+        if self.more > 0 && self.more != told.more {
+            warn!(%client, more = self.more, "more tools left out");
+        }
+    }
+
+    fn unlike<'a>(&'a self, told: &'a Self) -> impl Iterator<Item = &'a String> {
+        self.reasons.difference(&told.reasons)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_few_and_short() {
+        let mut complaints = Complaints::default();
+        for n in 0..MAX_COMPLAINTS * 3 {
+            complaints.push(format!("{n} {}", "x".repeat(100_000)));
+        }
+        assert_eq!((complaints.reasons().count(), complaints.len()), (MAX_COMPLAINTS, MAX_COMPLAINTS * 3));
+        assert!(complaints.reasons().all(|reason| reason.len() <= MAX_COMPLAINT_BYTES));
+    }
+
+    #[test]
+    fn what_was_told_is_not_told_again() {
+        let of = |reasons: &[&str]| {
+            let mut complaints = Complaints::default();
+            reasons.iter().for_each(|reason| complaints.push(*reason));
+            complaints
+        };
+        let (first, second) = (of(&["a", "b"]), of(&["b", "c"]));
+        assert_eq!(second.unlike(&first).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(first.unlike(&Complaints::default()).count(), 2);
+        assert_eq!(first.unlike(&first).count(), 0);
+    }
+}

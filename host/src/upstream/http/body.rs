@@ -1,0 +1,49 @@
+//! Bodies of answers, read no further than they may be long.
+
+use reqwest::Response;
+
+/// Why there is no body.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BodyError {
+    /// It is longer than it may be.
+    #[error("the body has more than {limit_bytes} bytes")]
+    TooLarge {
+        /// The bound.
+        limit_bytes: usize,
+    },
+    /// It broke off.
+    #[error(transparent)]
+    Broken(#[from] reqwest::Error),
+}
+
+/// Reads a body of at most `limit_bytes`. What the server says of its length is believed only where that ends it early.
+pub(super) async fn read(mut response: Response, limit_bytes: usize) -> Result<Vec<u8>, BodyError> {
+    let too_large = BodyError::TooLarge { limit_bytes };
+    if response.content_length().is_some_and(|length| length > limit_bytes as u64) {
+        return Err(too_large);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if chunk.len() > limit_bytes - body.len() {
+            return Err(too_large);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(body: &str) -> Response {
+        Response::from(http::Response::new(body.to_owned()))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_bounded_to_the_byte() {
+        assert_eq!(read(response("abcd"), 4).await.expect("it fits"), b"abcd");
+        assert!(matches!(read(response("abcde"), 4).await, Err(BodyError::TooLarge { limit_bytes: 4 })));
+        assert_eq!(read(response(""), 0).await.expect("it fits"), b"");
+    }
+}

@@ -1,0 +1,285 @@
+//! Every message of one server, before `rmcp` sees it.
+//!
+//! `rmcp` starts a task for each notification and each request that it is handed, and builds several trees of every answer. So
+//! it is handed what the gateway asked for, what the protocol needs, and no more of the rest than can be answered; whatever
+//! goes through is bounded as a tree and without the server's secrets.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rmcp::{
+    RoleClient,
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    },
+    service::RxJsonRpcMessage,
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    decode::{self, Asked},
+    envelope::{self, Kind},
+    limits::{BYTES_PER_TOKEN, MAX_NOTIFICATION_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS},
+    mask::Mask,
+    meter::{Flood, Meter},
+};
+
+/// What one connection has received and still expects.
+pub(super) struct Inbox {
+    mask: Arc<Mask>,
+    meter: Mutex<Meter>,
+    book: Mutex<Book>,
+    changed: Notify,
+    flooded: CancellationToken,
+}
+
+/// Requests on their way, in both directions. Its size is bounded: by the calls that may run, and by [`MAX_UNANSWERED`].
+#[derive(Default)]
+struct Book {
+    /// Ours, until the answer is there or nobody waits for it.
+    awaited: HashMap<RequestId, Asked>,
+    /// The server's, until the answer is sent.
+    unanswered: HashSet<RequestId>,
+}
+
+/// What is left of a message.
+#[derive(Debug)]
+enum Screened<'t> {
+    Nothing,
+    /// A message of our own, in place of what came.
+    Replaced(Box<ServerJsonRpcMessage>),
+    /// The message, without secrets.
+    Passed {
+        text: Cow<'t, [u8]>,
+        answers: Option<(RequestId, Asked)>,
+    },
+}
+
+impl Inbox {
+    /// An inbox for a new connection.
+    pub(super) fn new(mask: Arc<Mask>) -> Arc<Self> {
+        Arc::new(Self {
+            mask,
+            meter: Mutex::new(Meter::new(Instant::now())),
+            book: Mutex::default(),
+            changed: Notify::new(),
+            flooded: CancellationToken::new(),
+        })
+    }
+
+    /// Knows the server's secrets.
+    pub(super) fn mask(&self) -> &Mask {
+        &self.mask
+    }
+
+    /// Waits until the server has said that its list of tools has changed. Several times are one.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Makes [`Self::changed`] return: the list may have changed while nothing was heard of it.
+    pub(super) fn suspect_change(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until the server has sent more than it may.
+    pub(super) async fn flooded(&self) {
+        self.flooded.cancelled().await;
+    }
+
+    pub(super) fn is_flooded(&self) -> bool {
+        self.flooded.is_cancelled()
+    }
+
+    /// Waits until the next message may be read. Dropping the future changes nothing.
+    pub(super) async fn room(&self) -> Result<(), Flood> {
+        loop {
+            if self.is_flooded() {
+                return Err(Flood);
+            }
+            let wait = lock(&self.meter).wait(Instant::now());
+            match wait {
+                Ok(wait) if wait.is_zero() => return Ok(()),
+                Ok(wait) => sleep(wait).await,
+                Err(flood) => {
+                    self.flooded.cancel();
+                    return Err(flood);
+                }
+            }
+        }
+    }
+
+    /// Counts bytes that were read and are no message yet, or none at all.
+    pub(super) fn charge(&self, bytes: usize) {
+        self.spend(price(bytes));
+    }
+
+    /// Counts a stream of events that is opened.
+    pub(super) fn charge_stream(&self) {
+        self.spend(STREAM_TOKENS);
+    }
+
+    /// Notes a message to the server, before it is sent.
+    pub(super) fn sending(&self, message: &ClientJsonRpcMessage) {
+        match message {
+            JsonRpcMessage::Request(request) => self.expect(&request.id, &request.request),
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.forget(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    /// Notes that a request is on its way, so that its answer is let in.
+    pub(super) fn expect(&self, id: &RequestId, request: &ClientRequest) {
+        let asked = if matches!(request, ClientRequest::CallToolRequest(_)) { Asked::Call } else { Asked::Other };
+        lock(&self.book).awaited.insert(envelope::comparable(id), asked);
+    }
+
+    /// Notes that a request was not sent after all.
+    pub(super) fn forget(&self, id: &RequestId) {
+        lock(&self.book).awaited.remove(&envelope::comparable(id));
+    }
+
+    /// Notes that the server's request `id` was answered.
+    pub(super) fn answered(&self, id: &RequestId) {
+        lock(&self.book).unanswered.remove(&envelope::comparable(id));
+    }
+
+    /// Reads a message. `None` where there is nothing for `rmcp` to do: it was no message, not asked for, or of no use.
+    pub(super) fn take(&self, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+        match self.screen(text) {
+            Screened::Nothing => None,
+            Screened::Replaced(message) => Some(*message),
+            Screened::Passed { text, answers } => decode::message(&text, answers),
+        }
+    }
+
+    /// The same for an event of an HTTP stream, which `rmcp` parses itself. Its bytes were counted when they were read; those
+    /// of an answer are given back.
+    pub(super) fn take_event(&self, text: &str) -> Option<String> {
+        match self.screen(text.as_bytes()) {
+            Screened::Nothing => None,
+            Screened::Replaced(message) => serde_json::to_string(&message).ok(),
+            Screened::Passed { text: passed, answers } => {
+                if answers.is_some() {
+                    lock(&self.meter).refund(price(text.len()));
+                }
+                String::from_utf8(passed.into_owned()).ok()
+            }
+        }
+    }
+
+    /// Reads the error in the body of a request that was refused, whatever request it names: some servers cannot tell.
+    pub(super) fn take_refusal(&self, text: &[u8]) -> Option<ErrorData> {
+        let Screened::Passed { text, .. } = self.pass(text, None) else { return None };
+        decode::refusal(&text)
+    }
+
+    fn screen<'t>(&self, text: &'t [u8]) -> Screened<'t> {
+        match Kind::of(text) {
+            Some(Kind::Answer(id)) => self.answer(id, text),
+            Some(Kind::Request { id, method }) => self.request(id, method, text.len()),
+            Some(Kind::Notification(method)) => self.notification(&method, text),
+            Some(Kind::Refusal) if text.len() <= MAX_NOTIFICATION_BYTES => {
+                self.charge(text.len());
+                self.pass(text, None)
+            }
+            Some(Kind::Refusal) | None => {
+                self.charge(text.len());
+                Screened::Nothing
+            }
+        }
+    }
+
+    /// An answer to a request of ours is free of charge: we asked for it. No other is let in.
+    fn answer<'t>(&self, id: RequestId, text: &'t [u8]) -> Screened<'t> {
+        let asked = lock(&self.book).awaited.remove(&envelope::comparable(&id));
+        let Some(asked) = asked else {
+            self.charge(text.len());
+            return Screened::Nothing;
+        };
+        match self.pass(text, Some((id.clone(), asked))) {
+            Screened::Nothing => Screened::Replaced(Box::new(decode::unusable(text, id))),
+            passed => passed,
+        }
+    }
+
+    /// A request is handed on by its name alone: the gateway offers servers nothing but an answer to `ping`.
+    fn request(&self, id: RequestId, method: Cow<'_, str>, bytes: usize) -> Screened<'static> {
+        self.spend(price(bytes).saturating_add(REQUEST_TOKENS));
+        let unanswered = {
+            let mut book = lock(&self.book);
+            // A second request of the same name could not be told from the first.
+            let is_new = book.unanswered.insert(envelope::comparable(&id));
+            if is_new { book.unanswered.len() } else { 0 }
+        };
+        match unanswered {
+            0 => Screened::Nothing,
+            1..=MAX_UNANSWERED => Screened::Replaced(Box::new(decode::bare_request(method, id))),
+            _ => {
+                self.flooded.cancel();
+                Screened::Nothing
+            }
+        }
+    }
+
+    /// Of notifications, `rmcp` needs those about its subscriptions. That the list has changed is all that we want to know.
+    fn notification<'t>(&self, method: &str, text: &'t [u8]) -> Screened<'t> {
+        self.charge(text.len());
+        let is_needed = match method {
+            "notifications/tools/list_changed" => {
+                self.changed.notify_one();
+                false
+            }
+            "notifications/subscriptions/acknowledged" => true,
+            // Cancelling a request of its own would leave it unanswered here for ever; it is answered at once anyway.
+            "notifications/cancelled" => !self.cancels_its_own(text),
+            _ => false,
+        };
+        if !is_needed || text.len() > MAX_NOTIFICATION_BYTES {
+            return Screened::Nothing;
+        }
+        self.spend(REQUEST_TOKENS);
+        self.pass(text, None)
+    }
+
+    fn cancels_its_own(&self, text: &[u8]) -> bool {
+        envelope::cancelled(text).is_some_and(|id| lock(&self.book).unanswered.contains(&envelope::comparable(&id)))
+    }
+
+    fn pass<'t>(&self, text: &'t [u8], answers: Option<(RequestId, Asked)>) -> Screened<'t> {
+        if !decode::fits(text) {
+            return Screened::Nothing;
+        }
+        self.mask.json(text).map_or(Screened::Nothing, |text| Screened::Passed { text, answers })
+    }
+
+    fn spend(&self, tokens: u32) {
+        lock(&self.meter).charge(tokens, Instant::now());
+    }
+}
+
+/// Tokens for a message of so many bytes.
+fn price(bytes: usize) -> u32 {
+    u32::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Both kinds of books are whole after every statement.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Takes a server's own secrets out of whatever it says.
+//!
+//! A server was given them (its environment, the headers and the URL of its requests) and many repeat them: in an error, in a
+//! line on stderr, in the answer to a request that they refuse. All text of a server passes here before it is logged, returned
+//! or kept.
+
+use std::borrow::Cow;
+
+use base64::engine::{Engine as _, general_purpose::STANDARD};
+use reqwest::Url;
+use serde_json::Value;
+
+use super::{
+    Transport,
+    limits::{MAX_REASON_BYTES, MAX_SAID_BYTES, SHORTEST_SECRET},
+    trouble::{Trouble, one_line},
+};
+use crate::{
+    catalog::cut,
+    secret::{Scrubber, Secret},
+};
+
+/// Variables that name places and languages. Their values are in many honest answers, and open nothing.
+const PUBLIC_VARIABLES: [&str; 12] =
+    ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+/// A segment of a URL's path that is as long as this and has letters and digits is taken for a token.
+const SHORTEST_PATH_TOKEN: usize = 16;
+
+/// Knows the secrets of one server's configuration.
+#[derive(Debug, Default)]
+pub(super) struct Mask(Scrubber);
+
+impl Mask {
+    /// Learns the secrets of a transport: the values of variables and headers and what in its URL may open something. Values
+    /// below [`SHORTEST_SECRET`] bytes are none, nor are variables like `PATH`, nor a URL without path and query.
+    pub(super) fn new(transport: &Transport) -> Result<Self, Trouble> {
+        let mut secrets = Secrets::default();
+        match transport {
+            Transport::Stdio { env, .. } => {
+                for (name, value) in env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str())) {
+                    secrets.add_variable(name, value.expose());
+                }
+            }
+            Transport::Http { url, headers } => {
+                for (name, value) in headers {
+                    secrets.add_header(name, value.expose());
+                }
+                secrets.add_url("url", url);
+            }
+        }
+        let known = secrets.0.iter().map(|(name, value)| (name.as_str(), value));
+        Scrubber::new(known).map(Self).map_err(|error| Trouble::Settings(error.to_string()))
+    }
+
+    /// Text without secrets, on one line, cut to `limit_bytes`. Only so much of it is looked at.
+    pub(super) fn line(&self, text: &str, limit_bytes: usize) -> String {
+        let text = &text[..text.floor_char_boundary(MAX_SAID_BYTES)];
+        cut(one_line(&self.0.text(text)), limit_bytes)
+    }
+
+    /// The same with the end of a text that is too long, and not its beginning.
+    pub(super) fn end_of_line(&self, text: &str, limit_bytes: usize) -> String {
+        let text = one_line(&self.0.text(text));
+        match text.len().checked_sub(limit_bytes) {
+            None | Some(0) => text,
+            Some(excess) => format!("…{}", &text[text.ceil_char_boundary(excess)..]),
+        }
+    }
+
+    /// Why something failed, for the operator.
+    pub(super) fn reason(&self, text: &str) -> String {
+        self.line(text, MAX_REASON_BYTES)
+    }
+
+    /// A JSON text without secrets: the same one where there are none. `None` if it is no JSON after all.
+    ///
+    /// Builds a tree where there is a secret, so the text must have passed a check of what that takes.
+    pub(super) fn json<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
+        if self.0.is_empty() {
+            return Some(Cow::Borrowed(text));
+        }
+        if let Cow::Borrowed(_) = self.0.text(std::str::from_utf8(text).ok()?) {
+            return Some(Cow::Borrowed(text));
+        }
+        let mut value: Value = serde_json::from_slice(text).ok()?;
+        self.0.value(&mut value);
+        serde_json::to_vec(&value).ok().map(Cow::Owned)
+    }
+}
+
+/// The secrets of one configuration, by the names under which they are masked.
+#[derive(Default)]
+struct Secrets(Vec<(String, Secret)>);
+
+impl Secrets {
+    fn add(&mut self, name: &str, value: &str) {
+        let is_new = !self.0.iter().any(|(_, known)| known.expose() == value);
+        if value.len() >= SHORTEST_SECRET && is_new {
+            self.0.push((name.to_owned(), Secret::new(value)));
+        }
+    }
+
+    fn add_variable(&mut self, name: &str, value: &str) {
+        match Url::parse(value).ok().filter(Url::has_host) {
+            // Where a service is, is in most of its answers.
+            Some(url) if is_bare(&url) => {}
+            Some(_) => {
+                self.add(name, value);
+                self.add_url(name, value);
+            }
+            None => self.add(name, value),
+        }
+    }
+
+    /// A header's value and, where that is a scheme and a credential, the credential alone.
+    fn add_header(&mut self, name: &str, value: &str) {
+        self.add(name, value);
+        for part in value.split_ascii_whitespace() {
+            self.add(name, part);
+        }
+        let basic = value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
+        let decoded = basic.and_then(|(_, encoded)| STANDARD.decode(encoded.trim()).ok());
+        if let Some((_, password)) = decoded.as_deref().and_then(|pair| std::str::from_utf8(pair).ok()?.split_once(':')) {
+            self.add(name, password);
+        }
+    }
+
+    fn add_url(&mut self, name: &str, url: &str) {
+        let Ok(url) = Url::parse(url) else { return };
+        self.add(name, url.password().unwrap_or_default());
+        self.add(name, url.query().unwrap_or_default());
+        for (_, value) in url.query_pairs() {
+            self.add(name, &value);
+        }
+        for segment in url.path_segments().into_iter().flatten() {
+            let has = |is: fn(&char) -> bool| segment.chars().any(|c| is(&c));
+            if segment.len() >= SHORTEST_PATH_TOKEN && has(char::is_ascii_digit) && has(char::is_ascii_alphabetic) {
+                self.add(name, segment);
+            }
+        }
+    }
+}
+
+/// Whether a URL names a host and nothing else.
+fn is_bare(url: &Url) -> bool {
+    matches!(url.path(), "" | "/") && url.query().is_none() && url.password().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn secrets(pairs: &[(&str, &str)]) -> BTreeMap<String, Secret> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
+    }
+
+    fn stdio(env: &[(&str, &str)]) -> Mask {
+        Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env: secrets(env) }).expect("good secrets")
+    }
+
+    fn http(url: &str, headers: &[(&str, &str)]) -> Mask {
+        Mask::new(&Transport::Http { url: url.into(), headers: secrets(headers) }).expect("good secrets")
+    }
+
+    #[test]
+    fn values_of_variables_are_masked_and_places_are_not() {
+        let env = [
+            ("HOME", "/home/someone"),
+            ("PATH", "/usr/bin:/bin"),
+            ("LEVEL", "info"),
+            ("TOKEN", "hunter2hunter2"),
+            ("API", "https://api.example.com/"),
+            ("HOOK", "https://hooks.example.com/T0/B0/xyz"),
+            ("DB", "postgres://app:pass-word@db/app"),
+        ];
+        let mask = stdio(&env);
+        let said = "info: /home/someone has hunter2hunter2 for https://api.example.com/ and https://hooks.example.com/T0/B0/xyz, pass-word";
+        insta::assert_snapshot!(
+            mask.line(said, 1_000),
+            @"info: /home/someone has [secret TOKEN] for https://api.example.com/ and [secret HOOK], [secret DB]"
+        );
+    }
+
+    #[test]
+    fn a_header_is_masked_whole_and_by_its_credential_in_any_encoding() {
+        let mask =
+            http("http://h/mcp", &[("authorization", "Bearer s3cr3t-t0ken"), ("x-basic", "Basic YWRtaW46b3Blbi1zZXNhbWU=")]);
+        insta::assert_snapshot!(
+            mask.line("Bearer s3cr3t-t0ken, s3cr3t-t0ken, czNjcjN0LXQwa2Vu, 7333637233742D74306B656E, open-sesame", 1_000),
+            @"[secret authorization], [secret authorization], [secret authorization], [secret authorization], [secret x-basic]"
+        );
+    }
+
+    #[test]
+    fn credentials_in_a_url_are_masked_and_its_words_are_not() {
+        let mask = http("https://h/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1", &[]);
+        insta::assert_snapshot!(
+            mask.line("/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1 abc defgh", 1_000),
+            @"/model-context-protocol/[secret url]/mcp?[secret url] [secret url]"
+        );
+    }
+
+    #[test]
+    fn json_stays_json_wherever_the_secret_is() {
+        let mask = stdio(&[("PIN", "31415926"), ("QUOTE", r#"a","b":"c"#)]);
+        let masked = |text: &str| mask.json(text.as_bytes()).map(|text| String::from_utf8(text.into_owned()).expect("UTF-8"));
+        assert_eq!(masked(r#"{"a":31415926,"31415926":1}"#).as_deref(), Some(r#"{"a":"[secret PIN]","[secret PIN]":1}"#));
+        assert_eq!(masked(r#"{"\u0033\u0031415926":1}"#).as_deref(), Some(r#"{"[secret PIN]":1}"#));
+        // What looks like the secret is structure.
+        assert_eq!(masked(r#"{"a":"a","b":"c"}"#).as_deref(), Some(r#"{"a":"a","b":"c"}"#));
+        let untouched = json!({"n": [1, 2]}).to_string();
+        assert!(matches!(mask.json(untouched.as_bytes()), Some(Cow::Borrowed(_))));
+        assert_eq!(mask.json(b"\xff"), None);
+    }
+
+    #[test]
+    fn a_line_is_masked_before_it_is_cut() {
+        let mask = stdio(&[("TOKEN", "hunter2hunter2")]);
+        assert_eq!(mask.line("a\u{1b}[1m\n hunter2hunter2", 12), "a [1m [se…");
+        assert_eq!(mask.end_of_line("hunter2hunter2 b", 8), "…TOKEN] b");
+    }
+}

@@ -1,0 +1,153 @@
+//! What is sent to a server: no more at a time than it may leave unread, and what the inbox must know of it.
+
+use std::sync::Arc;
+
+use rmcp::{
+    RoleClient,
+    model::{JsonRpcMessage, RequestId},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::{inbox::Inbox, limits::MAX_PENDING};
+
+/// `rmcp` holds every message that is not written yet, and takes any number. A server that reads nothing, or that asks
+/// for answers and never fetches them, would fill the gateway's memory; here its messages fail instead.
+pub(super) struct Outbox<T> {
+    inner: T,
+    room: Arc<Semaphore>,
+    inbox: Arc<Inbox>,
+    closed: CancellationToken,
+}
+
+/// Why a message was not sent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendError<E: std::error::Error + 'static> {
+    /// Too much is on its way already.
+    #[error("the server does not read what it is sent")]
+    Full,
+    /// The connection was taken down while the message was on its way.
+    #[error("the connection is closed")]
+    Closed,
+    /// The transport failed.
+    #[error(transparent)]
+    Transport(E),
+}
+
+impl<T> Outbox<T> {
+    pub(super) fn new(inner: T, inbox: Arc<Inbox>) -> Self {
+        Self { inner, room: Arc::new(Semaphore::new(MAX_PENDING)), inbox, closed: CancellationToken::new() }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
+    type Error = SendError<T::Error>;
+
+    fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let (asked, answered) = (asked(&message), answered(&message));
+        let room = self.room.clone().try_acquire_owned().ok();
+        let sending = room.map(|room| {
+            self.inbox.sending(&message);
+            (room, self.inner.send(message))
+        });
+        let (inbox, closed) = (self.inbox.clone(), self.closed.clone());
+        async move {
+            let (_room, sending) = sending.ok_or(SendError::Full)?;
+            // A server that does not read would keep the message, and with it the pipe, for as long as it lives.
+            let sent = tokio::select! {
+                biased;
+                sent = sending => sent.map_err(SendError::Transport),
+                () = closed.cancelled() => Err(SendError::Closed),
+                () = inbox.flooded() => Err(SendError::Closed),
+            };
+            match (&sent, asked, answered) {
+                (Ok(()), _, Some(id)) => inbox.answered(&id),
+                (Err(_), Some(id), _) => inbox.forget(&id),
+                _ => {}
+            }
+            sent
+        }
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        self.inner.receive()
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.closed.cancel();
+        self.inner.close().await.map_err(SendError::Transport)
+    }
+}
+
+/// The identifier of a request.
+fn asked(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+/// The server's request that a message answers.
+fn answered(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Response(response) => Some(response.id.clone()),
+        JsonRpcMessage::Error(error) => error.id.clone(),
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, future::join_all};
+    use rmcp::{
+        model::{ClientJsonRpcMessage, ClientResult},
+        transport::async_rw::AsyncRwTransport,
+    };
+
+    use super::*;
+
+    fn answer(id: i64) -> ClientJsonRpcMessage {
+        ClientJsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(id))
+    }
+
+    fn ping(id: usize) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_reads_nothing_is_sent_so_much_and_no_more() {
+        let (ours, _theirs) = tokio::io::duplex(1);
+        let (read, write) = tokio::io::split(ours);
+        let mut transport = Outbox::new(AsyncRwTransport::new(read, write), Inbox::new(Arc::default()));
+        let mut pending = Vec::new();
+        for _ in 0..MAX_PENDING {
+            pending.push(Box::pin(transport.send(answer(1))));
+        }
+        assert!(join_all(&mut pending).now_or_never().is_none());
+        assert!(matches!(transport.send(answer(1)).await, Err(SendError::Full)));
+        pending.pop();
+        pending.push(Box::pin(transport.send(answer(1))));
+        assert!(join_all(&mut pending).now_or_never().is_none());
+        // Closing waits for the pipe, which is free once the messages have failed.
+        let (closed, sent) = tokio::join!(transport.close(), join_all(pending));
+        assert!(closed.is_ok() && sent.iter().all(|sent| matches!(sent, Err(SendError::Closed))));
+    }
+
+    #[tokio::test]
+    async fn a_request_of_the_server_counts_until_its_answer_is_written() {
+        let inbox = Inbox::new(Arc::default());
+        let (ours, _theirs) = tokio::io::duplex(64 << 10);
+        let (read, write) = tokio::io::split(ours);
+        let mut transport = Outbox::new(AsyncRwTransport::new(read, write), inbox.clone());
+        for id in 0..1_000 {
+            assert!(inbox.take(ping(id).as_bytes()).is_some());
+            transport.send(answer(i64::try_from(id).expect("small"))).await.expect("there is room");
+        }
+        assert!(!inbox.is_flooded());
+        let kept: Vec<_> = (0..=super::super::limits::MAX_UNANSWERED).map(|id| inbox.take(ping(id).as_bytes())).collect();
+        assert!(inbox.is_flooded() && kept.last().is_some_and(Option::is_none));
+        assert!(matches!(transport.send(answer(1)).await, Ok(()) | Err(SendError::Closed)));
+    }
+}
