@@ -191,15 +191,18 @@ async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back(
 }
 
 #[tokio::test]
-async fn a_model_that_answers_with_a_hundred_thousand_calls_gets_none_of_them() {
-    let calls = vec![("server-echo", json!({})); 100_000];
-    let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
-    let setup = Setup::new().openai("fake", service.base_url()).client(misbehaving("server", []).auto(&["*"]));
-    let gateway = setup.serve_connected().await;
-    let reply = gateway.chat("fake/model", "go").await;
-    let told = "the model answered with 100000 tool calls at once, the limit is 1024; none of them was made";
-    assert_eq!((reply.refusal(), reply.code()), ((502, told), "too_many_tool_calls"));
-    assert_eq!(service.asked().len(), 1);
+async fn a_model_that_answers_with_thousands_of_calls_gets_none_of_them() {
+    let by_count = "the model answered with 10000 tool calls at once, the limit is 1024; none of them was made";
+    let by_memory = "provider 'fake' answered with JSON that takes more memory than the gateway gives it";
+    for (count, told) in [(10_000, by_count), (100_000, by_memory)] {
+        let calls = vec![("server-echo", json!({})); count];
+        let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
+        let setup = Setup::new().openai("fake", service.base_url()).client(misbehaving("server", []).auto(&["*"]));
+        let gateway = setup.serve_connected().await;
+        let reply = gateway.chat("fake/model", "go").await;
+        assert_eq!(reply.refusal(), (502, told));
+        assert_eq!(service.asked().len(), 1);
+    }
 }
 
 #[tokio::test]

@@ -70,7 +70,9 @@ mod tests {
     fn what_was_told_is_not_told_again() {
         let of = |reasons: &[&str]| {
             let mut complaints = Complaints::default();
-            reasons.iter().for_each(|reason| complaints.push(*reason));
+            for reason in reasons {
+                complaints.push(*reason);
+            }
             complaints
         };
         let (first, second) = (of(&["a", "b"]), of(&["b", "c"]));
