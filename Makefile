@@ -45,8 +45,10 @@ plugins: wasm ## builds each first-party component to target/plugins/<name>.wasm
 	@echo "plugins: building airlock, and with it $(PLUGINS)"
 	@$(BUILD)
 	@mkdir -p $(TARGET)/plugins
-	@set -e; for plugin in $(PLUGINS); do \
-		$(TARGET)/debug/airlock plugin build plugins/$$plugin --output $(TARGET)/plugins/$$plugin.wasm; \
+	@# One target directory for all of them, and the toolchain that `make wasm` may have made.
+	@set -e; toolchain=$$(plugins/wasm-toolchain.sh --check); for plugin in $(PLUGINS); do \
+		env CARGO_TARGET_DIR="$(abspath $(TARGET))/guests" $${toolchain:+RUSTUP_TOOLCHAIN=$${toolchain#+}} \
+			$(TARGET)/debug/airlock plugin build plugins/$$plugin --output $(TARGET)/plugins/$$plugin.wasm; \
 	done
 
 wasm: ## makes sure that Rust can compile to WebAssembly

@@ -38,7 +38,7 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
          /// The contract.\nconst WIT: &[(&str, &str)] = &[\n{wit}];\n"
     );
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);
-    fs::write(out.join("vendored.rs"), text).map_err(|error| format!("cannot write what new plugins stand on: {error}"))
+    fs::write(out.join("vendored.rs"), text).map_err(|error| format!("cannot write {}/vendored.rs: {error}", out.display()))
 }
 
 /// Sources and pages below a directory, sorted, by their paths in the repository.

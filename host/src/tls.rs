@@ -1,8 +1,9 @@
-//! TLS of outbound connections: which implementation of cryptography there is.
+//! Installs the TLS cryptography of outbound connections.
 
 use std::sync::Once;
 
-/// Returns a builder of HTTP clients. Every client of this process is made from it.
+/// Returns a builder of HTTP clients. Every client of this process is made from it: `reqwest::Client::new` alone panics with the
+/// features that Airlock selects, unless a provider is installed.
 ///
 /// rustls takes its cryptography from a process-wide provider. It is `ring`, unless an embedding program has installed
 /// another one before.

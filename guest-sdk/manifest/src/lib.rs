@@ -1,8 +1,8 @@
 //! Reads `plugin.toml` into the form in which a component carries it: JSON, with the schema of the configuration in place of
 //! the name of its file.
 //!
-//! The macros of the SDK embed it for plugins in Rust, `airlock plugin build` for those in other languages. Whether its
-//! content is valid is for the host to decide.
+//! The macros of the SDK embed it at compile time; `airlock plugin build` embeds it in every component that it writes. The host
+//! decides whether its content is valid.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -155,8 +155,8 @@ pub enum CallError {
     /// No room: the pool is full and so is its queue.
     #[error("the gateway is busy; try again in a moment")]
     Busy,
-    /// The plugin has failed again and again, and is left alone for a while.
-    #[error("tool {tool} has failed repeatedly and is left alone; try again in {} s", retry_after.as_millis().div_ceil(1_000))]
+    /// The plugin failed repeatedly. Its calls fail fast until the cool-down ends.
+    #[error("tool {tool} failed repeatedly; its calls fail until the cool-down ends, in {} s", retry_after.as_millis().div_ceil(1_000))]
     CircuitOpen {
         /// The tool.
         tool: ToolName,

@@ -83,16 +83,19 @@ pub(super) const fn least_memory(max_body_bytes: usize, max_header_bytes: usize)
 fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let found = match (types.next().map(HeaderValue::to_str), types.next()) {
-        (Some(Ok(found)), None) => found,
-        (None, _) => "none",
-        (Some(_), _) => "several or none that is text",
+        (Some(Ok(found)), None) if is_json(found) => return Ok(()),
+        (Some(Ok(found)), None) => format!("content type {:?}", crate::catalog::cut(found.to_owned(), 64)),
+        (Some(Err(_)), None) => "a content type that is not text".to_owned(),
+        (Some(_), Some(_)) => "more than one content type".to_owned(),
+        (None, _) => "no content type".to_owned(),
     };
-    if found.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json")) {
-        return Ok(());
-    }
-    let found = crate::catalog::cut(found.to_owned(), 64);
-    let message = format!("found content type {found:?}, expected \"application/json\" in the header `Content-Type`");
+    let message = format!("found {found}, expected \"application/json\" in the header `Content-Type`");
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error", "unsupported_media_type", message))
+}
+
+/// Whether a content type is that of JSON, whatever its parameters.
+fn is_json(found: &str) -> bool {
+    found.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u8>, ApiError> {

@@ -153,13 +153,19 @@ impl From<Spent> for ApiError {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
                 "gateway_overloaded",
-                format!("the requests in flight take all of the gateway's {limit_bytes} bytes for requests; try again later"),
+                format!(
+                    "this request does not fit into the {limit_bytes} bytes of `max_request_memory` beside those in flight; try again \
+                     later"
+                ),
             ),
             Spent::Share { limit_bytes } => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "rate_limit_error",
                 "caller_overloaded",
-                format!("this caller's requests in flight take all of its {limit_bytes} bytes; try again when one has ended"),
+                format!(
+                    "this request does not fit into the {limit_bytes} bytes that one caller may take, half of `max_request_memory`; try \
+                     again when another request of this caller has ended"
+                ),
             ),
         };
         error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))

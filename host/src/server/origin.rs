@@ -20,7 +20,10 @@ pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Resu
     let is_ours = |host: &Option<Authority>| host.as_ref().is_some_and(|host| is_allowed(settings, host.host()));
     let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
     if checks_hosts && (hosts.is_empty() || !hosts.iter().all(is_ours)) {
-        return Err(ApiError::forbidden("host_not_allowed", "this host name is not one of the gateway's `allowed_hosts`"));
+        return Err(ApiError::forbidden(
+            "host_not_allowed",
+            "expected `Host` to be a loopback name, the address of `listen` or one of `allowed_hosts`",
+        ));
     }
     let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
     if !origins.is_empty() && origins.iter().all(|origin| is_listed(settings, origin)) {

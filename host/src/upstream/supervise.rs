@@ -32,7 +32,7 @@ use crate::catalog::{Catalog, State, cut};
 ///
 /// A server whose settings cannot work is `Failed`: the program is not there, or the URL or a header is none. It is looked
 /// at once a minute all the same, because a program may be installed later. Any other trouble is `Disconnected`. One that
-/// floods the gateway with messages is disconnected, and left alone for ten seconds at least.
+/// floods the gateway with messages is disconnected, with a cool-down of at least ten seconds.
 ///
 /// The server's calls run on the runtime that this runs on, which should not be the one that serves HTTP: see
 /// [`Runtime`](super::Runtime).

@@ -40,7 +40,13 @@ pub(crate) fn compile(
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
         return Err(format!("cargo could not compile the guest {}; run with -vv for its errors", guest.package));
     }
-    let file = target.join(triple).join(profile).join(guest.package.replace('-', "_")).with_extension("wasm");
+    // Where cargo puts what these two compile.
+    let directory = match profile {
+        "dev" | "test" => "debug",
+        "bench" => "release",
+        other => other,
+    };
+    let file = target.join(triple).join(directory).join(guest.package.replace('-', "_")).with_extension("wasm");
     crate::read(&file)
 }
 
@@ -79,7 +85,9 @@ fn toolchain(root: &Path) -> Result<Option<String>, String> {
     // Without bash there is only the default toolchain, and its own error if it lacks the target.
     let Ok(output) = Command::new("bash").arg(script).arg("--check").output() else { return Ok(None) };
     if !output.status.success() {
-        return Err("no Rust toolchain here compiles to WebAssembly: run `make wasm`".to_owned());
+        let found = env::var("RUSTUP_TOOLCHAIN").unwrap_or_else(|_| "the default toolchain".to_owned());
+        let targets = "wasm32-wasip2 wasm32-unknown-unknown";
+        return Err(format!("{found} lacks the targets {targets}: run `rustup target add {targets}` for it, or `make wasm`"));
     }
     let name = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok(Some(name).filter(|name| !name.is_empty()))

@@ -20,6 +20,9 @@ const FINISHED: &str = "AIRLOCK_GUESTS";
 /// Names the profile that guests are compiled with, instead of the one that goes with the profile of the build script.
 const PROFILE: &str = "AIRLOCK_GUEST_PROFILE";
 
+/// What every guest is made of beside its own directory.
+const SHARED: [&str; 5] = ["wit", "guest-sdk", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
+
 /// The guests of a repository, as one build script wants them compiled.
 pub struct Guests {
     root: PathBuf,
@@ -34,8 +37,8 @@ pub struct Guests {
 impl Guests {
     /// Looks at the environment that cargo gives to a build script, and tells cargo what the outcome depends on.
     ///
-    /// `root` is the repository. Guests are compiled with the profile `release` in a release build and with `guest`, which
-    /// saves the minutes of link-time optimisation, in any other. Fails outside a build script.
+    /// `root` is the repository. Guests are compiled with the profile `release` in a release build and with `guest`, which skips
+    /// link-time optimisation, in any other. Fails outside a build script.
     pub fn of_build_script(root: &Path) -> Result<Self, String> {
         for variable in [FINISHED, PROFILE, "AIRLOCK_WASM_TOOLCHAIN", "RUSTUP_TOOLCHAIN"] {
             println!("cargo::rerun-if-env-changed={variable}");
@@ -45,7 +48,7 @@ impl Guests {
             let is_release = set("PROFILE").is_some_and(|profile| profile == "release");
             if is_release { "release" } else { "guest" }.to_owned()
         });
-        let finished = set(FINISHED).map(PathBuf::from);
+        let finished = set(FINISHED).map(|directory| root.join(directory));
         if let Some(directory) = &finished {
             println!("cargo::rerun-if-changed={}", directory.display());
         }
@@ -76,8 +79,9 @@ impl Guests {
     }
 
     fn compile(&self, guest: &Crate<'_>, triple: &str, flags: &[&str]) -> Result<Vec<u8>, String> {
-        for source in [guest.directory, &self.root.join("wit"), &self.root.join("guest-sdk"), &self.root.join("Cargo.lock")] {
-            println!("cargo::rerun-if-changed={}", source.display());
+        println!("cargo::rerun-if-changed={}", guest.directory.display());
+        for shared in SHARED {
+            println!("cargo::rerun-if-changed={}", self.root.join(shared).display());
         }
         cargo::compile(&self.root, guest, triple, &self.profile, flags, &self.target)
     }
@@ -86,7 +90,9 @@ impl Guests {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
         let file = format!("{name}.wasm");
         let bytes = match &self.finished {
-            Some(finished) => read(&finished.join(&file)),
+            Some(finished) => {
+                read(&finished.join(&file)).map_err(|error| format!("{error}; {FINISHED} names a directory with {file}"))
+            }
             None => compile(&Crate { package: format!("airlock-{name}"), directory }),
         }?;
         let placed = self.out.join(file);

@@ -76,10 +76,12 @@ impl Guest {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let prepare = self.instance.get_typed_func::<(), ()>(&mut self.store, PREPARE)?;
+        let prepare = self.instance.get_typed_func::<(), ()>(&mut self.store, PREPARE);
+        let prepare =
+            prepare.with_context(|| format!("the executor exports no function `{PREPARE}` without parameters and results"))?;
         let called = prepare.call(&mut self.store, ());
         called.with_context(|| {
-            format!("`{PREPARE}` failed; it said {:?}", self.said.lock().unwrap_or_else(PoisonError::into_inner))
+            format!("`{PREPARE}` failed; its last log message is {:?}", self.said.lock().unwrap_or_else(PoisonError::into_inner))
         })
     }
 

@@ -18,7 +18,9 @@ pub(super) async fn compile(project: &Project) -> anyhow::Result<Vec<u8>> {
     find_target(project).await?;
     let mut cargo = command("cargo", &project.directory);
     let output = cargo
-        .args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"])
+        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time optimisation.
+        .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", TARGET])
+        .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .await
@@ -51,5 +53,5 @@ fn component(project: &Project, messages: &str) -> anyhow::Result<PathBuf> {
     let files = ours.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
     let mut files = files.filter_map(|file| Some(PathBuf::from(file.as_str()?)));
     let is_component = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "wasm");
-    files.find(is_component).context("it is no plugin: Cargo.toml needs `crate-type = [\"cdylib\"]` under [lib]")
+    files.find(is_component).context("cargo left no component for this crate")
 }
