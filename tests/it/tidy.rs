@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &["catalog", "json", "secret", "tls"]),
     ("sandbox", &["catalog", "door", "egress", "secret", "store", "tenant"]),
     ("plugin", &["catalog", "egress", "sandbox", "secret", "units"]),
-    ("upstream", &["catalog", "door", "json", "secret", "tls"]),
+    ("upstream", &["catalog", "door", "json", "secret", "tenant", "tls"]),
     ("native", &["catalog", "door"]),
     ("guests", &[]),
     ("code_mode", &["catalog", "door", "sandbox"]),

@@ -23,7 +23,7 @@ use self::exchange::{Exchange, Failed};
 use super::{
     inbox::Inbox,
     limits::{HTTP_CONNECT_TIMEOUT, MAX_HTTP_REQUESTS, MAX_MESSAGE_BYTES, MAX_REDIRECTS},
-    outbox::SendError,
+    outbox::{self, SendError},
     trouble::Trouble,
 };
 use crate::{catalog::Cause, secret::Secret, tls};
@@ -84,6 +84,11 @@ pub(super) fn is_too_large(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     let error = error.error.downcast_ref::<HttpError>();
     matches!(error, Some(SendError::Transport(StreamableHttpError::ResponseBodyTooLarge { .. })))
+}
+
+/// Whether a message was not sent because too many are on their way.
+pub(super) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    outbox::is_full_of::<StreamableHttpError<Failed>>(error)
 }
 
 fn checked(headers: &BTreeMap<String, Secret>) -> Result<HashMap<HeaderName, HeaderValue>, Trouble> {

@@ -166,18 +166,12 @@ impl Inbox {
         }
     }
 
-    /// The same for an event of an HTTP stream, which `rmcp` parses itself. Its bytes were counted when they were read; those
-    /// of an answer are given back.
+    /// The same for an event of an HTTP stream, which `rmcp` parses itself.
     pub(super) fn take_event(&self, text: &str) -> Option<String> {
         match self.screen(text.as_bytes()) {
             Screened::Nothing => None,
             Screened::Replaced(message) => serde_json::to_string(&message).ok(),
-            Screened::Passed { text: passed, answers } => {
-                if answers.is_some() {
-                    lock(&self.meter).refund(price(text.len()));
-                }
-                String::from_utf8(passed.into_owned()).ok()
-            }
+            Screened::Passed { text: passed, .. } => String::from_utf8(passed.into_owned()).ok(),
         }
     }
 

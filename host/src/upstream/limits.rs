@@ -42,8 +42,12 @@ pub(super) const STREAM_RETRY_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=60
 
 // Messages to a server.
 
-/// Messages on their way at one time: more than the calls that may run, so that pings and cancellations find room.
+/// Requests on their way at one time: more than the calls that may run, so that pings find room.
 pub(super) const MAX_PENDING: usize = MAX_RUNNING * 2;
+/// Cancellations and answers on their way at one time: as many as there can be.
+pub(super) const MAX_CONTROL: usize = MAX_ABANDONED + MAX_UNANSWERED;
+/// A ping that finds no room is tried again after this, for as long as a ping may take.
+pub(super) const FULL_RETRY: Duration = Duration::from_millis(200);
 /// Calls that were given up and whose server is still to be told.
 pub(super) const MAX_ABANDONED: usize = 256;
 /// A cancellation that takes longer to send is of no use any more.
@@ -53,8 +57,12 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Calls that run at one time on one server.
 pub(super) const MAX_RUNNING: usize = 32;
-/// Calls that may wait for their turn; beyond it the answer is "busy".
+/// Calls of one tenant that run at one time on one server, so that others find turns.
+pub(super) const MAX_RUNNING_OF_ONE: usize = MAX_RUNNING / 4 * 3;
+/// Calls that may wait for their turn; beyond it the answer is "busy". One tenant gets three quarters of the places.
 pub(super) const MAX_WAITING: usize = 128;
+/// How places are divided, see [`Shares`](crate::tenant::Shares).
+pub(super) const PLACES_WEIGHT: usize = 3;
 /// A result beyond this is refused, in bytes.
 pub(super) const MAX_RESULT_BYTES: usize = 1 << 20;
 /// A tool's message about its failure is cut here, in bytes.

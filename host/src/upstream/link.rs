@@ -14,11 +14,12 @@ use serde_json::Value;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{
-    limits::{CANCEL_TIMEOUT, MAX_ABANDONED, PING_TIMEOUT},
+    limits::{CANCEL_TIMEOUT, FULL_RETRY, MAX_ABANDONED, PING_TIMEOUT},
+    outbox,
     trouble::{Trouble, cause},
 };
 
@@ -79,7 +80,16 @@ impl Link {
         } else {
             ClientRequest::PingRequest(PingRequest { method: PingRequestMethod, extensions: Extensions::default() })
         };
-        match timeout(PING_TIMEOUT, self.ask(request)).await {
+        let asking = async {
+            loop {
+                match self.ask(request.clone()).await {
+                    // It says nothing of the server but that it has much to do.
+                    Err(error) if outbox::is_full(&error) => sleep(FULL_RETRY).await,
+                    answered => return answered,
+                }
+            }
+        };
+        match timeout(PING_TIMEOUT, asking).await {
             Err(_) => Err(Trouble::Silent(PING_TIMEOUT)),
             Ok(Ok(_) | Err(ServiceError::McpError(_))) => Ok(()),
             Ok(Err(error)) => Err(Trouble::Unreachable(cause(error))),

@@ -23,6 +23,14 @@ use crate::{
 /// Variables that name places and languages. Their values are in many honest answers, and open nothing.
 const PUBLIC_VARIABLES: [&str; 12] =
     ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+/// Parts of the names of variables whose values are masked whatever they look like.
+const SECRET_WORDS: [&str; 12] =
+    ["AUTH", "COOKIE", "CRED", "DSN", "KEY", "PASS", "PIN", "PRIVATE", "PWD", "SECRET", "SESSION", "TOKEN"];
+/// Headers whose values say how to speak and not who speaks.
+const PUBLIC_HEADERS: [&str; 7] =
+    ["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-type", "user-agent"];
+/// A value of a variable with more digits than this is no word.
+const MAX_DIGITS_OF_A_WORD: usize = 2;
 /// A segment of a URL's path that is as long as this and has letters and digits is taken for a token.
 const SHORTEST_PATH_TOKEN: usize = 16;
 
@@ -32,7 +40,9 @@ pub(super) struct Mask(Scrubber);
 
 impl Mask {
     /// Learns the secrets of a transport: the values of variables and headers and what in its URL may open something. Values
-    /// below [`SHORTEST_SECRET`] bytes are none, nor are variables like `PATH`, nor a URL without path and query.
+    /// below [`SHORTEST_SECRET`] bytes are none, nor are variables like `PATH`, headers like `Accept`, values that are a path or
+    /// plain words where the name does not speak of a credential, nor a URL without path and query: masking those would garble
+    /// honest answers, names of tools and files among them.
     pub(super) fn new(transport: &Transport) -> Result<Self, Trouble> {
         let mut secrets = Secrets::default();
         match transport {
@@ -42,7 +52,7 @@ impl Mask {
                 }
             }
             Transport::Http { url, headers } => {
-                for (name, value) in headers {
+                for (name, value) in headers.iter().filter(|(name, _)| !is_public_header(name)) {
                     secrets.add_header(name, value.expose());
                 }
                 secrets.add_url("url", url);
@@ -108,6 +118,7 @@ impl Secrets {
                 self.add(name, value);
                 self.add_url(name, value);
             }
+            None if is_plain(value) && !speaks_of_a_credential(name) => {}
             None => self.add(name, value),
         }
     }
@@ -139,6 +150,22 @@ impl Secrets {
             }
         }
     }
+}
+
+fn is_public_header(name: &str) -> bool {
+    PUBLIC_HEADERS.iter().any(|public| public.eq_ignore_ascii_case(name))
+}
+
+fn speaks_of_a_credential(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Whether a value is a path, or words as people write them: `production`, `us-east-1`, `/srv/data`.
+fn is_plain(value: &str) -> bool {
+    let is_path = value.starts_with('/') || value.starts_with("./") || value.starts_with('~');
+    let is_of_words = value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_., ".contains(c));
+    is_path || is_of_words && value.chars().filter(char::is_ascii_digit).count() <= MAX_DIGITS_OF_A_WORD
 }
 
 /// Whether a URL names a host and nothing else.
@@ -183,6 +210,18 @@ mod tests {
             mask.line(said, 1_000),
             @"info: /home/someone has [secret TOKEN] for https://api.example.com/ and [secret HOOK], [secret DB]"
         );
+    }
+
+    #[test]
+    fn words_and_paths_are_masked_only_under_the_name_of_a_credential() {
+        let words = [("AWS_REGION", "us-east-1"), ("NODE_ENV", "production"), ("ALLOWED", "/home/me/work")];
+        let mask = stdio(&[&words[..], &[("DB_PASSWORD", "correct-horse"), ("SALT", "x9f2k4p1")]].concat());
+        insta::assert_snapshot!(
+            mask.line("us-east-1 production /home/me/work/a correct-horse x9f2k4p1", 1_000),
+            @"us-east-1 production /home/me/work/a [secret DB_PASSWORD] [secret SALT]"
+        );
+        let mask = http("http://h/mcp", &[("Content-Type", "application/json"), ("X-Key", "Some words")]);
+        insta::assert_snapshot!(mask.line("application/json Some words", 1_000), @"application/json [secret X-Key]");
     }
 
     #[test]

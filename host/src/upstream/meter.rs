@@ -37,12 +37,6 @@ impl Meter {
         self.paid += TOKEN_TIME.saturating_mul(tokens);
     }
 
-    /// Gives tokens back: they were spent on what turned out to be wanted.
-    pub(super) fn refund(&mut self, tokens: u32) {
-        // Earlier than now is as good as now.
-        self.paid = self.paid.checked_sub(TOKEN_TIME.saturating_mul(tokens)).unwrap_or(self.paid);
-    }
-
     /// Time to wait before the next message is read. Fails once the server has had to wait for [`FLOOD_PATIENCE`].
     pub(super) fn wait(&mut self, now: Instant) -> Result<Duration, Flood> {
         let owed = self.paid.saturating_duration_since(now);
@@ -74,9 +68,6 @@ mod tests {
         assert_eq!(meter.wait(start), Ok(Duration::ZERO));
         meter.charge(TOKENS, start);
         assert_eq!(meter.wait(start), Ok(MILLI));
-        assert_eq!(meter.wait(start + MILLI), Ok(Duration::ZERO));
-        meter.charge(TOKENS, start + MILLI);
-        meter.refund(TOKENS);
         assert_eq!(meter.wait(start + MILLI), Ok(Duration::ZERO));
     }
 

@@ -5,19 +5,25 @@ use std::sync::Arc;
 use rmcp::{
     RoleClient,
     model::{JsonRpcMessage, RequestId},
-    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    service::{RxJsonRpcMessage, ServiceError, TxJsonRpcMessage},
     transport::Transport,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{inbox::Inbox, limits::MAX_PENDING};
+use super::{
+    http,
+    inbox::Inbox,
+    limits::{MAX_CONTROL, MAX_PENDING},
+};
 
 /// `rmcp` holds every message that is not written yet, and takes any number. A server that reads nothing, or that asks
-/// for answers and never fetches them, would fill the gateway's memory; here its messages fail instead.
+/// for answers and never fetches them, would fill the gateway's memory; here its messages fail instead. Notifications and answers
+/// have room of their own: calls that were given up take all of theirs, and their cancellations have to get through.
 pub(super) struct Outbox<T> {
     inner: T,
-    room: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
+    control: Arc<Semaphore>,
     inbox: Arc<Inbox>,
     closed: CancellationToken,
 }
@@ -36,9 +42,21 @@ pub(super) enum SendError<E: std::error::Error + 'static> {
     Transport(E),
 }
 
+/// Whether a request was not sent because too many are on their way, over any transport.
+pub(super) fn is_full(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    is_full_of::<std::io::Error>(&*error.error) || http::is_full(&*error.error)
+}
+
+/// The same for a transport with errors of type `E`.
+pub(super) fn is_full_of<E: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref::<SendError<E>>(), Some(SendError::Full))
+}
+
 impl<T> Outbox<T> {
     pub(super) fn new(inner: T, inbox: Arc<Inbox>) -> Self {
-        Self { inner, room: Arc::new(Semaphore::new(MAX_PENDING)), inbox, closed: CancellationToken::new() }
+        let (requests, control) = (Semaphore::new(MAX_PENDING), Semaphore::new(MAX_CONTROL));
+        Self { inner, requests: Arc::new(requests), control: Arc::new(control), inbox, closed: CancellationToken::new() }
     }
 }
 
@@ -47,14 +65,21 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
 
     fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (asked, answered) = (asked(&message), answered(&message));
-        let room = self.room.clone().try_acquire_owned().ok();
-        let sending = room.map(|room| {
+        let room = if asked.is_some() { &self.requests } else { &self.control };
+        let room = room.clone().try_acquire_owned().ok();
+        if room.is_some() || asked.is_none() {
+            // A cancellation that is not sent ends the wait for the answer all the same.
             self.inbox.sending(&message);
-            (room, self.inner.send(message))
-        });
+        }
+        let sending = room.map(|room| (room, self.inner.send(message)));
         let (inbox, closed) = (self.inbox.clone(), self.closed.clone());
         async move {
-            let (_room, sending) = sending.ok_or(SendError::Full)?;
+            let Some((_room, sending)) = sending else {
+                if let Some(id) = answered {
+                    inbox.answered(&id);
+                }
+                return Err(SendError::Full);
+            };
             // A server that does not read would keep the message, and with it the pipe, for as long as it lives.
             let sent = tokio::select! {
                 biased;
@@ -62,10 +87,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
                 () = closed.cancelled() => Err(SendError::Closed),
                 () = inbox.flooded() => Err(SendError::Closed),
             };
-            match (&sent, asked, answered) {
-                (Ok(()), _, Some(id)) => inbox.answered(&id),
-                (Err(_), Some(id), _) => inbox.forget(&id),
-                _ => {}
+            // An answer that could not be sent is not owed any more.
+            if let Some(id) = answered {
+                inbox.answered(&id);
+            }
+            if let (Err(_), Some(id)) = (&sent, asked) {
+                inbox.forget(&id);
             }
             sent
         }
@@ -122,7 +149,7 @@ mod tests {
         let (read, write) = tokio::io::split(ours);
         let mut transport = Outbox::new(AsyncRwTransport::new(read, write), Inbox::new(Arc::default()));
         let mut pending = Vec::new();
-        for _ in 0..MAX_PENDING {
+        for _ in 0..MAX_CONTROL {
             pending.push(Box::pin(transport.send(answer(1))));
         }
         assert!(join_all(&mut pending).now_or_never().is_none());

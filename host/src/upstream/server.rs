@@ -1,7 +1,8 @@
 //! One server as the provider of its tools.
 
 use std::{
-    sync::Arc,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -17,13 +18,15 @@ use tracing::Instrument as _;
 
 use super::{
     answer, decode, http,
-    limits::{MAX_RUNNING, MAX_WAITING},
+    limits::{MAX_RUNNING, MAX_RUNNING_OF_ONE, MAX_WAITING, PLACES_WEIGHT},
     link::Link,
+    outbox,
     trouble::cause,
 };
 use crate::{
     catalog::{CallError, Cause, Provider, ToolName, ToolOutput},
     door::Admitted,
+    tenant::{Pool, Tenant},
 };
 
 /// Runs the tools of one server, whether it is connected or not. It stays the same from connection to connection, so a
@@ -32,8 +35,8 @@ use crate::{
 /// A call runs on the runtime of the upstream servers, where its answer is read; its deadline is kept by the caller.
 pub(super) struct Server {
     shared: Arc<Shared>,
-    /// Running and waiting calls.
-    places: Semaphore,
+    /// Running and waiting calls, divided among tenants.
+    places: Pool,
     runtime: Handle,
 }
 
@@ -41,6 +44,8 @@ struct Shared {
     link: ArcSwapOption<Link>,
     /// Running calls.
     turns: Semaphore,
+    /// Running calls of each tenant that has any, running or waiting. As many as there are places.
+    turns_of: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
 }
 
 /// Why a server could not be asked, or its answer not be had. For the operator.
@@ -55,8 +60,10 @@ enum Lost {
 impl Server {
     /// A server that is not connected, whose calls run on `runtime`.
     pub(super) fn new(runtime: Handle) -> Arc<Self> {
-        let shared = Shared { link: ArcSwapOption::empty(), turns: Semaphore::new(MAX_RUNNING) };
-        Arc::new(Self { shared: Arc::new(shared), places: Semaphore::new(MAX_RUNNING + MAX_WAITING), runtime })
+        let turns = Semaphore::new(MAX_RUNNING);
+        let shared = Shared { link: ArcSwapOption::empty(), turns, turns_of: Mutex::default() };
+        let places = Pool::new(MAX_RUNNING + MAX_WAITING, PLACES_WEIGHT);
+        Arc::new(Self { shared: Arc::new(shared), places, runtime })
     }
 
     /// Sends calls over `link` from now on, or nowhere.
@@ -70,7 +77,7 @@ impl Server {
     }
 
     async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
-        let _place = self.places.try_acquire().map_err(|_| CallError::Busy)?;
+        let _place = self.places.take(call.chain().tenant(), 1).ok_or(CallError::Busy)?;
         let tool = call.tool().name.clone();
         let deadline = call.chain().deadline();
         let limit = whole_millis(deadline.saturating_duration_since(Instant::now()));
@@ -86,8 +93,24 @@ impl Server {
 }
 
 impl Shared {
+    /// The turns of one tenant.
+    fn turns_of(&self, tenant: &Tenant) -> Arc<Semaphore> {
+        // The map is whole after every statement.
+        let mut turns = self.turns_of.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = turns.get(tenant).and_then(Weak::upgrade) {
+            return known;
+        }
+        turns.retain(|_, known| known.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(MAX_RUNNING_OF_ONE));
+        turns.insert(tenant.clone(), Arc::downgrade(&own));
+        own
+    }
+
     async fn ask(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool();
+        // First among the tenant's own, so that its calls do not stand before those of others.
+        let own = self.turns_of(call.chain().tenant());
+        let _own_turn = own.acquire().await.map_err(|_| CallError::Busy)?;
         let _turn = self.turns.acquire().await.map_err(|_| CallError::Busy)?;
         let Some(link) = self.link.load_full() else {
             return Err(unavailable(&tool.name, Lost::NotConnected));
@@ -97,6 +120,7 @@ impl Shared {
             Ok(result) => answer::read(&tool.name, result),
             Err(error) if decode::is_too_large(&error) || http::is_too_large(&error) => Err(answer::too_large(&tool.name)),
             Err(ServiceError::McpError(error)) => Err(answer::refusal(error)),
+            Err(error) if outbox::is_full(&error) => Err(CallError::Busy),
             Err(ServiceError::UnexpectedResponse) => Err(answer::no_result(&tool.name, "the answer is of no known shape")),
             Err(error) => {
                 link.raise_doubt();

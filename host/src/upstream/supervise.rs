@@ -90,7 +90,7 @@ impl Keeper {
         };
         *era = if connection.link.is_modern() { Era::Either } else { Era::Legacy };
         self.publish(std::mem::take(&mut connection.list), &connection.link).await;
-        let outcome = self.tend(connection, stop).await;
+        let outcome = Box::pin(self.tend(connection, stop)).await;
         outcome.map_or(Ok(()), Err)
     }
 

@@ -57,7 +57,8 @@ fn remapped() -> Option<String> {
 }
 
 /// Cargo without what an outer cargo or clippy set for its own compilation, which would compile the guest anew each time, or
-/// lint it. The outer cargo's job server stays, so that both together start no more compilers than there are cores.
+/// lint it. Without its job server as well: build scripts that wait for each other's guests keep its tokens, and then one
+/// compiler runs at a time.
 fn cargo(toolchain: Option<String>) -> Command {
     let mut command = Command::new("cargo");
     if let Some(toolchain) = toolchain {
@@ -70,8 +71,7 @@ fn cargo(toolchain: Option<String>) -> Command {
 }
 
 fn is_foreign(name: &OsString) -> bool {
-    const KEPT: [&str; 7] =
-        ["CARGO_HOME", "CARGO_HTTP_", "CARGO_MAKEFLAGS", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_TERM_"];
+    const KEPT: [&str; 6] = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_TERM_"];
     const OTHERS: [&str; 8] =
         ["CLIPPY_ARGS", "MAKEFLAGS", "MFLAGS", "RUSTC", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "RUSTDOCFLAGS", "RUSTFLAGS"];
     let name = name.to_string_lossy();

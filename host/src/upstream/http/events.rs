@@ -29,24 +29,32 @@ enum StreamError {
 
 /// The events of a response. One that is not let in keeps its identifier, by which the stream can be taken up again, and loses
 /// its data.
-pub(super) fn stream(response: Response, inbox: Arc<Inbox>) -> BoxStream<'static, Result<Sse, SseError>> {
-    let bytes = bytes(response, inbox.clone());
+///
+/// The first `free_bytes` are not counted: an answer that was asked for costs nothing, however slowly its event comes in.
+pub(super) fn stream(response: Response, inbox: Arc<Inbox>, free_bytes: usize) -> BoxStream<'static, Result<Sse, SseError>> {
+    let bytes = bytes(response, inbox.clone(), free_bytes);
     SseStream::from_bytes_stream(Box::pin(bytes)).map_ok(move |event| screened(event, &inbox)).boxed()
 }
 
-fn bytes(response: Response, inbox: Arc<Inbox>) -> impl Stream<Item = Result<Bytes, StreamError>> + Send {
-    try_unfold((response, inbox, EventSize::default()), |(mut response, inbox, mut size)| async move {
-        inbox.room().await?;
+fn bytes(response: Response, inbox: Arc<Inbox>, free_bytes: usize) -> impl Stream<Item = Result<Bytes, StreamError>> + Send {
+    try_unfold((response, inbox, EventSize::default(), free_bytes), |(mut response, inbox, mut size, mut free)| async move {
+        if free == 0 {
+            inbox.room().await?;
+        }
         let received = response.chunk().await.map_err(|error| {
             let reason = chain(&error.without_url());
             StreamError::Broken(inbox.mask().line(&reason, MAX_QUOTE_BYTES))
         });
         let Some(chunk) = received? else { return Ok(None) };
-        inbox.charge(chunk.len());
+        let paid = chunk.len().saturating_sub(free);
+        free -= chunk.len().min(free);
+        if paid > 0 {
+            inbox.charge(paid);
+        }
         if !size.add(&chunk) {
             return Err(StreamError::TooLarge);
         }
-        Ok(Some((chunk, (response, inbox, size))))
+        Ok(Some((chunk, (response, inbox, size, free))))
     })
 }
 
@@ -100,7 +108,7 @@ mod tests {
     }
 
     async fn events(body: String) -> Vec<Result<Sse, String>> {
-        let stream = stream(response(body), Inbox::new(Arc::default()));
+        let stream = stream(response(body), Inbox::new(Arc::default()), 0);
         stream.map_err(|error| error.to_string()).collect().await
     }
 

@@ -107,7 +107,7 @@ impl StreamableHttpClient for Exchange {
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(Error::ServerDoesNotSupportSse),
             status if status.is_success() && is(&response, EVENT_STREAM_MIME_TYPE) => {
-                Ok(events::stream(response, self.inbox.clone()))
+                Ok(events::stream(response, self.inbox.clone(), 0))
             }
             status if status.is_success() => Err(Error::UnexpectedContentType(self.content_type(&response))),
             _ => Err(self.refused(response).await.into()),
@@ -132,7 +132,7 @@ impl Exchange {
         session: Option<String>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         if is(&response, EVENT_STREAM_MIME_TYPE) {
-            return Ok(StreamableHttpPostResponse::Sse(events::stream(response, self.inbox.clone()), session));
+            return Ok(StreamableHttpPostResponse::Sse(events::stream(response, self.inbox.clone(), MAX_MESSAGE_BYTES), session));
         }
         if !is(&response, JSON_MIME_TYPE) {
             return Err(Error::UnexpectedContentType(self.content_type(&response)));
