@@ -80,9 +80,10 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// Time for requests in flight to end after the gateway was told to stop.
     pub drain_timeout: Duration,
-    /// Connections at the same time. Beyond it those that are idle for longest are closed.
+    /// Connections at the same time. Beyond it those that are idle for longest are closed, and once none is idle, those whose
+    /// answers are unread for longest.
     pub max_connections: usize,
-    /// Connections of one peer at the same time: of one address, or one /64 network of IPv6.
+    /// Connections of one peer at the same time: of one address, or one /64 network of IPv6. A quarter more may be closing.
     pub max_connections_per_peer: usize,
 }
 

@@ -76,7 +76,7 @@ pub(super) struct Server {
     pub(super) drain_timeout: Option<Span>,
     /// Connections at the same time; beyond it those that are idle for longest are closed. Default: 1024.
     pub(super) max_connections: Option<u64>,
-    /// Connections of one address at the same time, or of one /64 network of IPv6. Default: half of `max_connections`.
+    /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a quarter of `max_connections`.
     pub(super) max_connections_per_peer: Option<u64>,
 }
 

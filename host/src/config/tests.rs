@@ -463,7 +463,15 @@ fn memory_for_requests_holds_a_body_of_the_largest_size() {
         error(&json!({"server": {"max_body": "16MiB", "max_request_memory": "160MiB"}})),
         @"server.max_request_memory: must be at least 164000KiB where `server.max_body` is 16MiB, found 160MiB"
     );
-    assert_eq!(good(&json!({"server": {"max_connections": 5}})).server.max_connections_per_peer, 3);
+}
+
+#[test]
+fn one_address_has_a_quarter_of_the_connections_by_default() {
+    for (max_connections, per_peer) in [(1_024, 256), (5, 2), (4, 1), (1, 1)] {
+        let server = good(&json!({"server": {"max_connections": max_connections}})).server;
+        assert_eq!(server.max_connections_per_peer, per_peer, "{max_connections}");
+    }
+    assert_eq!(good(&json!({})).server.max_connections_per_peer, 256);
 }
 
 #[test]

@@ -36,12 +36,21 @@ pub(super) enum Reason {
     Silent,
     /// It asks for nothing any more.
     Idle,
-    /// It was idle, and others needed its room.
+    /// No request was running, and others needed its room.
     Evicted,
     /// It does not take an answer.
     Unread,
     /// It breaks its requests off.
     BrokenOff,
+}
+
+/// Place in the order of eviction: the least is evicted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// No request is running and every answer is sent, since this time.
+    Idle(Instant),
+    /// No request is running, and the oldest unsent answer was made at this time.
+    Unsent(Instant),
 }
 
 /// One connection's requests.
@@ -87,16 +96,16 @@ impl Activity {
         Running { activity: self.clone(), is_answered: false }
     }
 
-    /// Since when the connection is idle; `None` while it is in use or once it is evicted.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
+    /// The connection's rank among those that may be evicted; `None` while a request is running or once it is evicted.
+    pub(super) fn rank(&self) -> Option<Rank> {
         let state = self.state();
-        (state.is_idle() && !state.is_evicted).then_some(state.idle_since)
+        if state.is_evicted { None } else { state.rank() }
     }
 
-    /// Has the connection closed if it is still idle; returns whether it is.
+    /// Has the connection closed unless a request is running; returns whether it is evicted.
     pub(super) fn evict(&self) -> bool {
         self.change(|state| {
-            state.is_evicted |= state.is_idle();
+            state.is_evicted |= state.rank().is_some();
             state.is_evicted
         })
     }
@@ -151,6 +160,17 @@ impl State {
         self.running == 0 && self.unsent.is_empty()
     }
 
+    /// When the oldest answer that is not sent yet was made.
+    fn oldest_unsent(&self) -> Option<Instant> {
+        self.unsent.values().next().copied()
+    }
+
+    /// `None` while a request is running. An unsent answer alone does not protect a connection: a client that never reads
+    /// its answers, not even a refusal for want of a key, would keep its place until `write` is over.
+    fn rank(&self) -> Option<Rank> {
+        (self.running == 0).then(|| self.oldest_unsent().map_or(Rank::Idle(self.idle_since), Rank::Unsent))
+    }
+
     /// When the connection has to be closed as things are, and why.
     fn due(&self, waits: &Waits) -> Option<(Instant, Reason)> {
         if self.broken_off > MAX_BROKEN_OFF {
@@ -159,8 +179,8 @@ impl State {
         if self.is_evicted {
             return Some((self.idle_since, Reason::Evicted));
         }
-        if let Some(since) = self.unsent.values().next() {
-            return Some((*since + waits.write, Reason::Unread));
+        if let Some(since) = self.oldest_unsent() {
+            return Some((since + waits.write, Reason::Unread));
         }
         match (self.is_idle(), self.has_asked) {
             (true, true) => Some((self.idle_since + waits.idle, Reason::Idle)),
@@ -264,15 +284,35 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_an_idle_connection_is_evicted() {
+    async fn a_connection_is_evicted_unless_a_request_is_running() {
         let activity = Activity::new();
-        let running = activity.begin();
-        assert!(!activity.evict() && activity.idle_since().is_none());
-        let sending = running.answer();
-        assert!(!activity.evict());
-        drop(sending);
-        assert!(activity.idle_since().is_some() && activity.evict() && activity.idle_since().is_none());
+        let first = activity.begin();
+        assert!(!activity.evict() && activity.rank().is_none());
+        let _unsent = first.answer();
+        let second = activity.begin();
+        assert!(!activity.evict() && activity.rank().is_none(), "the second request is running");
+        drop(second);
+        assert!(activity.rank().is_some() && activity.evict() && activity.rank().is_none());
         assert_eq!(end(&activity).await, (0, Reason::Evicted));
+        let idle = Activity::new();
+        assert!(idle.rank().is_some() && idle.evict() && idle.rank().is_none());
+        assert_eq!(end(&idle).await, (0, Reason::Evicted));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ranks_by_its_oldest_unsent_answer_and_before_that_if_it_is_idle() {
+        let (activity, started) = (Activity::new(), Instant::now());
+        let old = activity.begin().answer();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let later = Instant::now();
+        let new = activity.begin().answer();
+        assert_eq!(activity.rank(), Some(Rank::Unsent(started)));
+        drop(old);
+        assert_eq!(activity.rank(), Some(Rank::Unsent(later)));
+        drop(new);
+        assert_eq!(activity.rank(), Some(Rank::Idle(later)));
+        let order = [Rank::Idle(started), Rank::Idle(later), Rank::Unsent(started), Rank::Unsent(later)];
+        assert!(order.is_sorted());
     }
 
     #[tokio::test(start_paused = true)]

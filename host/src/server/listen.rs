@@ -32,7 +32,7 @@ const MAX_STREAMS: u32 = 64;
 const MAX_LOCAL_RESETS: usize = 128;
 /// How long to wait after the system could not give a connection, usually for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long an idle connection has to say goodbye. Over HTTP/2 that takes the other side.
+/// How long a connection without a running request has to say goodbye. Over HTTP/2 that takes the other side.
 const GOODBYE: Duration = Duration::from_millis(100);
 
 /// How long a connection may stay open without a request once the gateway was told to stop. An idle client of HTTP/2 that does

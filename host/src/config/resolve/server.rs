@@ -16,8 +16,9 @@ const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
 pub(super) fn resolve(place: &Place<'_>, file: file::Server, has_active_key: bool) -> server::Settings {
     let waits = || Span::millis(1)..=Span::secs(60 * 60);
     let max_connections = place.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
-    let half = max_connections.div_ceil(2);
-    let per_peer = place.member("max_connections_per_peer").count(file.max_connections_per_peer, half, 1..=65_536);
+    // Less than half, so that two addresses cannot take all.
+    let quarter = max_connections.div_ceil(4);
+    let per_peer = place.member("max_connections_per_peer").count(file.max_connections_per_peer, quarter, 1..=65_536);
     let mut settings = server::Settings {
         listen: listen(&place.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
         // A key that one may leave out protects nothing, so that has to be asked for.

@@ -95,6 +95,24 @@ async fn a_client_of_http_2_that_makes_no_room_for_an_answer_is_let_go() {
 }
 
 #[tokio::test]
+async fn clients_of_http_2_that_make_no_room_for_an_answer_do_not_shut_out_others() {
+    let write_timeout = Duration::from_hours(1);
+    let limits = Settings { max_connections: 4, write_timeout, drain_timeout: SHORT, ..settings() };
+    let gateway = Gateway::start(limits).await;
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        let mut stream = gateway.connect_2(&[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
+        stream.write_all(&get(1, "/health")).await.expect("it is read");
+        next(&mut stream, HEADERS).await;
+        unread.push(stream);
+    }
+    assert_eq!(soon(gateway.get("/health", &[])).await.0, 200);
+    next(&mut unread[0], GOAWAY).await;
+    rest_of(unread.remove(0)).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_that_breaks_off_request_after_request_is_let_go() {
     let mut gateway = Gateway::standard().await;
     let mut stream = gateway.connect_2(&[]).await;
