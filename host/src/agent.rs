@@ -8,8 +8,9 @@
 //! The loop decides nothing: [`Caller`] does. It holds no task of its own, so dropping [`run`] stops every tool.
 //!
 //! Model and tools are untrusted, so a request is bounded in rounds, in calls of one answer, in bytes that calls and results
-//! add to the conversation, and in time: see [`Settings`]. What a model can act on it is told as the result of a call; anything
-//! else ends the request with a [`Failure`] and the account of what was done.
+//! add to the conversation, and in time: see [`Settings`]. What they add is taken of the request's [`Room`] as well. What a model
+//! can act on it is told as the result of a call; anything else ends the request with a [`Failure`] and the account of what was
+//! done.
 
 mod allowance;
 mod answer;
@@ -27,7 +28,7 @@ use tokio::time::timeout_at;
 
 pub use self::error::{AgentError, Failure};
 use self::{
-    allowance::{Allowance, Exceeded},
+    allowance::Allowance,
     conversation::Conversation,
     round::{Pending, Reason, Sorted},
     trace::Trace,
@@ -38,7 +39,7 @@ pub(crate) use self::{
 };
 use crate::{
     door::Caller,
-    model::{Models, Object},
+    model::{Models, Object, Room},
 };
 
 /// The member of an answer that says what was done.
@@ -72,6 +73,8 @@ pub struct Request {
     pub body: Object,
     /// Whether the request names tools in an include header.
     pub names_tools: bool,
+    /// Memory for what the model and tools add, beside the body. All of it is given back when [`run`] returns or is dropped.
+    pub room: Room,
 }
 
 /// What the loop ends with: the model's last answer, and its calls that nobody ran.
@@ -98,30 +101,33 @@ async fn converse(
     settings: &Settings,
     trace: &mut Trace<'_>,
 ) -> Result<Ending, Failure> {
-    let allowance = Allowance::new(settings);
+    let allowance = Allowance::new(settings, &request.room);
     let model = models.route(&mut request.body)?;
     let mut conversation = Conversation::begin(request, caller, settings);
     let mut ids = BTreeSet::new();
     let timeout = |rounds| Failure::Timeout { limit: settings.timeout, rounds };
     loop {
-        let asked = timeout_at(allowance.deadline, model.complete(conversation.prompt())).await;
+        let asked = timeout_at(allowance.deadline, model.complete(conversation.prompt(), &allowance.held)).await;
         let mut answer = asked.map_err(|_| timeout(trace.rounds))??;
         trace.usage.add(&answer);
         check_count(calls::count(&answer))?;
         let calls = calls::read(&mut answer, &mut ids);
-        let Sorted { run, mut pending } = round::sort(calls, conversation.offered(), caller);
-        if run.is_empty() {
+        let is_last = trace.rounds == settings.max_depth;
+        // Before the calls are parsed, and before anything is run that the model could not be told of. An answer that ends the
+        // loop anyway adds nothing to the conversation.
+        if !is_last && round::any_offered(&calls, conversation.offered()) {
+            allowance.take(conversation::message_bytes(&answer))?;
+        }
+        let Sorted { batch, mut pending } = round::sort(calls, conversation.offered(), caller, settings.calls_per_answer);
+        if batch.is_empty() {
             return Ok(Ending { answer, pending });
         }
-        if trace.rounds == settings.max_depth {
+        if is_last {
             trace.depth_limit_reached = true;
-            pending.extend(run.into_iter().map(|call| Pending::new(call, Reason::DepthLimit)));
+            pending.extend(batch.into_calls().map(|call| Pending::new(call, Reason::DepthLimit)));
             return Ok(Ending { answer, pending });
         }
-        // Before anything is run that the model could not be told of.
-        let fits = allowance.take(conversation::message_bytes(&answer));
-        fits.map_err(|Exceeded { found, limit }| Failure::TooLarge { found, limit })?;
-        let results = round::run(run, caller, settings, &allowance).await;
+        let results = round::run(batch, caller, settings, &allowance).await;
         pending.extend(trace.note(&results));
         if allowance.is_over() {
             return Err(timeout(trace.rounds));

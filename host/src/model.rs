@@ -7,6 +7,7 @@
 mod error;
 mod openai;
 mod prompt;
+mod room;
 mod scripted;
 
 use std::{collections::BTreeSet, path::PathBuf};
@@ -14,9 +15,13 @@ use std::{collections::BTreeSet, path::PathBuf};
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
+#[cfg(test)]
+pub(crate) use self::room::tests::Limited;
+pub(crate) use self::{error::SOON, room::Held};
 pub use self::{
     error::{BadProvider, ModelError, Refusal},
     prompt::Prompt,
+    room::{RequestMemory, Room},
     scripted::BadScript,
 };
 use crate::secret::Secret;
@@ -112,10 +117,10 @@ impl Provider {
         Ok(Self { name, backend })
     }
 
-    /// Answers a chat completion. Dropping the future hangs up.
-    pub(crate) async fn complete(&self, prompt: &Prompt) -> Result<Object, ModelError> {
+    /// Answers a chat completion. `held` grows by the answer's tree. Dropping the future hangs up.
+    pub(crate) async fn complete(&self, prompt: &Prompt, held: &Held) -> Result<Object, ModelError> {
         match &self.backend {
-            Backend::OpenAi(client) => client.complete(prompt).await,
+            Backend::OpenAi(client) => client.complete(prompt, held).await,
             Backend::Scripted(script) => script.complete(prompt),
         }
     }

@@ -67,8 +67,8 @@ pub struct Settings {
     pub allowed_origins: Vec<String>,
     /// Largest request body.
     pub max_body_bytes: usize,
-    /// Memory of all requests in flight: their bodies, as text and parsed, and their answers until they are sent. One virtual
-    /// key, or one peer without a key, gets half of it at most.
+    /// Memory of all requests in flight: their bodies, as text and parsed, what models and tools add to them, and their answers
+    /// until they are sent. One virtual key, or one peer without a key, gets half of it at most.
     pub max_request_memory_bytes: usize,
     /// Largest request head.
     pub max_header_bytes: usize,

@@ -1,13 +1,20 @@
-//! What the calls of one request may spend together: bytes of the conversation, and time.
+//! What the calls of one request may spend together: bytes of the conversation, memory, and time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::time::Instant;
 
-use super::Settings;
+use super::{Failure, Settings};
+use crate::{
+    catalog::CallError,
+    model::{Held, Room},
+};
 
 /// With fewer bytes left than this no tool is run: its result would hardly fit, and what it changes could not be told.
 const MIN_LEFT_BYTES: usize = 1 << 10;
+/// Times that what a call adds is in memory: in the conversation, and in the account of what was done. The text that is sent to
+/// the provider is charged there.
+const COPIES: usize = 2;
 
 /// What is left to one request.
 pub(super) struct Allowance {
@@ -16,35 +23,50 @@ pub(super) struct Allowance {
     /// Bytes that calls and results may add to the conversation.
     limit_bytes: usize,
     left_bytes: AtomicUsize,
+    /// Memory of the request: that of calls and results, and of the model's answers.
+    pub(super) held: Held,
 }
 
 /// What was asked for does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exceeded {
-    /// Bytes with what was asked for.
-    pub(super) found: usize,
-    /// Bytes there may be.
-    pub(super) limit: usize,
+pub(super) enum Exceeded {
+    /// Into the conversation.
+    Bytes {
+        /// Bytes with what was asked for.
+        found: usize,
+        /// Bytes there may be.
+        limit: usize,
+    },
+    /// Into the memory of the request.
+    Memory,
 }
 
 impl Allowance {
     /// The allowance of a request that begins now.
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings, room: &Room) -> Self {
         let limit_bytes = settings.max_tool_bytes;
-        Self { deadline: Instant::now() + settings.timeout, limit_bytes, left_bytes: AtomicUsize::new(limit_bytes) }
+        let left_bytes = AtomicUsize::new(limit_bytes);
+        Self { deadline: Instant::now() + settings.timeout, limit_bytes, left_bytes, held: room.hold() }
     }
 
     /// Takes bytes. What does not fit is not taken, so that something smaller may fit later.
     pub(super) fn take(&self, bytes: usize) -> Result<(), Exceeded> {
         let take = |left: usize| left.checked_sub(bytes);
         let taken = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        taken.map(drop).map_err(|left| self.exceeded(left, bytes))
+        taken.map_err(|left| self.exceeded(left, bytes))?;
+        if self.held.grow(bytes.saturating_mul(COPIES)) {
+            Ok(())
+        } else {
+            self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
+            Err(Exceeded::Memory)
+        }
     }
 
     /// Fails if there is no room for another result.
     pub(super) fn check(&self) -> Result<(), Exceeded> {
         match self.left_bytes.load(Ordering::Relaxed) {
-            MIN_LEFT_BYTES.. => Ok(()),
+            MIN_LEFT_BYTES.. if self.held.has_room(MIN_LEFT_BYTES * COPIES) => Ok(()),
+            MIN_LEFT_BYTES.. => Err(Exceeded::Memory),
             left => Err(self.exceeded(left, MIN_LEFT_BYTES)),
         }
     }
@@ -55,7 +77,26 @@ impl Allowance {
     }
 
     fn exceeded(&self, left: usize, bytes: usize) -> Exceeded {
-        Exceeded { found: (self.limit_bytes - left).saturating_add(bytes), limit: self.limit_bytes }
+        Exceeded::Bytes { found: (self.limit_bytes - left).saturating_add(bytes), limit: self.limit_bytes }
+    }
+}
+
+impl Exceeded {
+    /// The same as the end of a call.
+    pub(super) fn into_call_error(self, was_made: bool) -> CallError {
+        match self {
+            Self::Bytes { found, limit } => CallError::ResultsTooLarge { found, limit, was_made },
+            Self::Memory => CallError::RequestMemory { was_made },
+        }
+    }
+}
+
+impl From<Exceeded> for Failure {
+    fn from(exceeded: Exceeded) -> Self {
+        match exceeded {
+            Exceeded::Bytes { found, limit } => Self::TooLarge { found, limit },
+            Exceeded::Memory => Self::NoMemory,
+        }
     }
 }
 
@@ -64,22 +105,38 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::agent::tests::SETTINGS;
+    use crate::{agent::tests::SETTINGS, model::Limited};
 
     #[tokio::test]
     async fn bytes_are_taken_to_the_last_and_what_does_not_fit_takes_none() {
-        let allowance = Allowance::new(&Settings { max_tool_bytes: 2_000, ..SETTINGS });
+        let allowance = Allowance::new(&Settings { max_tool_bytes: 2_000, ..SETTINGS }, &Room::unlimited());
         assert_eq!(allowance.take(900), Ok(()));
-        assert_eq!(allowance.take(1_101), Err(Exceeded { found: 2_001, limit: 2_000 }));
+        assert_eq!(allowance.take(1_101), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
         assert_eq!(allowance.check(), Ok(()));
         assert_eq!(allowance.take(1_100), Ok(()));
-        assert_eq!(allowance.take(1), Err(Exceeded { found: 2_001, limit: 2_000 }));
-        assert_eq!(allowance.check(), Err(Exceeded { found: 3_024, limit: 2_000 }));
+        assert_eq!(allowance.take(1), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
+        assert_eq!(allowance.check(), Err(Exceeded::Bytes { found: 3_024, limit: 2_000 }));
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_memory_takes_none_and_all_is_given_back() {
+        let memory = Limited::new(10_000);
+        let allowance = Allowance::new(&Settings { max_tool_bytes: 8_000, ..SETTINGS }, &Room::new(memory.clone()));
+        assert_eq!(allowance.take(3_000), Ok(()));
+        assert_eq!(memory.taken(), 3_000 * COPIES);
+        assert_eq!(allowance.take(2_001), Err(Exceeded::Memory));
+        assert_eq!(allowance.check(), Ok(()));
+        assert_eq!(memory.taken(), 3_000 * COPIES, "a check takes nothing");
+        assert_eq!(allowance.take(2_000), Ok(()));
+        assert_eq!(allowance.check(), Err(Exceeded::Memory));
+        assert_eq!(allowance.take(3_001), Err(Exceeded::Bytes { found: 8_001, limit: 8_000 }), "5,000 bytes were taken");
+        drop(allowance);
+        assert_eq!(memory.taken(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_time_is_up_at_the_deadline() {
-        let allowance = Allowance::new(&Settings { timeout: Duration::from_secs(2), ..SETTINGS });
+        let allowance = Allowance::new(&Settings { timeout: Duration::from_secs(2), ..SETTINGS }, &Room::unlimited());
         tokio::time::advance(Duration::from_millis(1_999)).await;
         assert!(!allowance.is_over());
         tokio::time::advance(Duration::from_millis(1)).await;

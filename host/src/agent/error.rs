@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
-use crate::model::{ModelError, Object, object};
+use crate::model::{ModelError, Object, SOON, object};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,12 @@ pub enum Failure {
         /// Bytes there may be.
         limit: usize,
     },
+    /// The calls do not fit into the memory that the gateway has for requests.
+    #[error(
+        "the model's tool calls do not fit into `max_request_memory` beside what is in flight; the last calls were not made; try \
+         again later"
+    )]
+    NoMemory,
     /// The request took too long.
     #[error("the request ran past its `agent_timeout` of {limit:?}, after {rounds} rounds of tool calls")]
     Timeout {
@@ -60,14 +66,16 @@ impl Failure {
         match self {
             Self::Model(error) => error.status(),
             Self::TooManyCalls { .. } | Self::TooLarge { .. } => StatusCode::BAD_GATEWAY,
+            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 
-    /// When to try again, where the provider said so.
+    /// When to try again, where that is known.
     pub fn retry_after(&self) -> Option<&HeaderValue> {
         match self {
             Self::Model(error) => error.retry_after(),
+            Self::NoMemory => Some(&SOON),
             _ => None,
         }
     }
@@ -78,6 +86,7 @@ impl Failure {
             Self::Model(error) => return error.to_object(),
             Self::TooManyCalls { .. } => "too_many_tool_calls",
             Self::TooLarge { .. } => "tool_results_too_large",
+            Self::NoMemory => "gateway_overloaded",
             Self::Timeout { .. } => "agent_timeout",
         };
         object(json!({"message": self.to_string(), "type": "server_error", "param": null, "code": code}))

@@ -6,11 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout_at;
 use tracing::warn;
 
-use super::{
-    Settings,
-    allowance::{Allowance, Exceeded},
-    calls::ToolCall,
-};
+use super::{Settings, allowance::Allowance, calls::ToolCall};
 use crate::{
     catalog::CallError,
     door::{CallId, Caller},
@@ -19,10 +15,21 @@ use crate::{
 
 /// The calls of an answer, divided.
 pub(super) struct Sorted {
-    /// To be run.
-    pub(super) run: Vec<ToolCall>,
+    /// To be run, or refused.
+    pub(super) batch: Batch,
     /// To be handed to the caller.
     pub(super) pending: Vec<Pending>,
+}
+
+/// The calls of one answer that the gateway deals with, in the order of the answer.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// To be run.
+    run: Vec<ToolCall>,
+    /// To be refused, because [`Settings::calls_per_answer`] calls stand before them.
+    beyond: Vec<ToolCall>,
+    /// Calls of the gateway's tools in the answer, those included that are handed to the caller.
+    found: usize,
 }
 
 /// A call that is handed to the caller.
@@ -59,6 +66,17 @@ pub(super) struct Ended {
     pub(super) error: Option<CallError>,
 }
 
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.run.is_empty() && self.beyond.is_empty()
+    }
+
+    /// All calls, in the order of the answer.
+    pub(super) fn into_calls(self) -> impl Iterator<Item = ToolCall> {
+        self.run.into_iter().chain(self.beyond)
+    }
+}
+
 impl Pending {
     pub(super) fn new(call: ToolCall, reason: Reason) -> Self {
         Self { call, reason }
@@ -86,32 +104,48 @@ impl Ended {
         if self.needs_approval() {
             return self;
         }
+        // A call that was let in has an identifier, and its tool may have run.
+        let was_made = self.id.is_some();
         match allowance.take(self.text.len()) {
             Ok(()) => self,
-            Err(Exceeded { found, limit }) => {
-                Self::new(self.call, self.id, Err(CallError::ResultsTooLarge { found, limit, was_made: true }))
-            }
+            Err(exceeded) => Self::new(self.call, self.id, Err(exceeded.into_call_error(was_made))),
         }
     }
 }
 
-/// Asks the door about each call. Arguments that cannot be used do not make a call pending: the model can put them right.
-pub(super) fn sort(calls: Vec<ToolCall>, offered: &BTreeSet<String>, caller: &Caller) -> Sorted {
-    let mut sorted = Sorted { run: Vec::new(), pending: Vec::new() };
+/// Whether a call is of a tool that was offered here. Any other is handed to the caller.
+fn is_offered(call: &ToolCall, offered: &BTreeSet<String>) -> bool {
+    call.arguments.is_some() && offered.contains(&call.name)
+}
+
+/// Whether any call is of a tool that was offered here. The arguments are not looked at.
+pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> bool {
+    calls.iter().any(|call| is_offered(call, offered))
+}
+
+/// Asks the door about each call of a tool that was offered, up to `limit` of them: the door parses arguments, which costs more
+/// than they do as text. Arguments that cannot be used do not make a call pending: the model can put them right.
+pub(super) fn sort(calls: Vec<ToolCall>, offered: &BTreeSet<String>, caller: &Caller, limit: usize) -> Sorted {
+    let mut sorted = Sorted { batch: Batch::default(), pending: Vec::new() };
     for call in calls {
-        match reason_to_wait(&call, offered, caller) {
-            Some(reason) => sorted.pending.push(Pending::new(call, reason)),
-            None => sorted.run.push(call),
+        if !is_offered(&call, offered) {
+            sorted.pending.push(Pending::new(call, Reason::NotOffered));
+        } else if sorted.batch.found < limit {
+            sorted.batch.found += 1;
+            match reason_to_wait(&call, caller) {
+                Some(reason) => sorted.pending.push(Pending::new(call, reason)),
+                None => sorted.batch.run.push(call),
+            }
+        } else {
+            sorted.batch.found += 1;
+            sorted.batch.beyond.push(call);
         }
     }
     sorted
 }
 
-fn reason_to_wait(call: &ToolCall, offered: &BTreeSet<String>, caller: &Caller) -> Option<Reason> {
-    let Some(arguments) = call.arguments.as_deref().filter(|_| offered.contains(&call.name)) else {
-        return Some(Reason::NotOffered);
-    };
-    match caller.admit(&call.name, arguments) {
+fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
+    match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Err(CallError::NeedsApproval { .. }) => Some(Reason::NeedsApproval),
         Err(CallError::NotFound { .. }) => Some(Reason::NotOffered),
         Ok(_) | Err(_) => None,
@@ -120,21 +154,23 @@ fn reason_to_wait(call: &ToolCall, offered: &BTreeSet<String>, caller: &Caller) 
 
 /// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns their ends in the order of the calls. What
 /// goes beyond a limit ends with an error for the model. Returns soon after the deadline at the latest.
-pub(super) async fn run(calls: Vec<ToolCall>, caller: &Caller, settings: &Settings, allowance: &Allowance) -> Vec<Ended> {
-    let (found, limit) = (calls.len(), settings.calls_per_answer);
-    let running = calls.into_iter().enumerate().map(|(index, call)| async move {
-        let refused = if index >= limit { Some(CallError::TooManyCalls { found, limit }) } else { reason_to_refuse(allowance) };
-        match refused {
+pub(super) async fn run(batch: Batch, caller: &Caller, settings: &Settings, allowance: &Allowance) -> Vec<Ended> {
+    let Batch { run, beyond, found } = batch;
+    let mut ended = Vec::with_capacity(run.len() + beyond.len());
+    let running = run.into_iter().map(|call| async move {
+        match reason_to_refuse(allowance) {
             Some(error) => Ended::new(call, None, Err(error)),
             None => run_one(call, caller, allowance).await,
         }
     });
     let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
-    let mut ended = Vec::with_capacity(found);
     // Results are charged as they come, so that no more of them are held than fit and than run at the same time.
     while let Some(next) = running.next().await {
         ended.push(next.within(allowance));
     }
+    let limit = settings.calls_per_answer;
+    let refused = beyond.into_iter().map(|call| Ended::new(call, None, Err(CallError::TooManyCalls { found, limit })));
+    ended.extend(refused.map(|refused| refused.within(allowance)));
     ended
 }
 
@@ -143,8 +179,7 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     if allowance.is_over() {
         return Some(CallError::Cancelled);
     }
-    let exceeded = allowance.check().err();
-    exceeded.map(|Exceeded { found, limit }| CallError::ResultsTooLarge { found, limit, was_made: false })
+    allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
 
 async fn run_one(call: ToolCall, caller: &Caller, allowance: &Allowance) -> Ended {
@@ -166,5 +201,57 @@ pub(crate) fn log_failure(tool: &str, error: Option<&CallError>) {
         && let Some(cause) = error.source()
     {
         warn!(tool, code = error.code(), cause = causes(cause), "tool call failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        agent::fake,
+        door::{Filter, Origin, View},
+    };
+
+    fn calls(names: &[&str]) -> Vec<ToolCall> {
+        let calls = names.iter().enumerate().map(|(position, name)| ToolCall {
+            position,
+            choice: 0,
+            id: position.to_string(),
+            name: (*name).to_owned(),
+            arguments: Some("{}".to_owned()),
+            raw: Value::Null,
+        });
+        calls.collect()
+    }
+
+    fn positions(calls: &[ToolCall]) -> Vec<usize> {
+        calls.iter().map(|call| call.position).collect()
+    }
+
+    #[test]
+    fn the_door_is_asked_about_so_many_calls_and_no_more() {
+        let (catalog, _) = fake::catalog();
+        let caller = Caller::new(View::new(&catalog.snapshot(), &Filter::none(), None), Origin::Model, fake::BUDGET);
+        let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
+        // The door says of every call of `desk-write` that it needs an approval, if it is asked.
+        let names = ["mine", "desk-write", "desk-echo", "desk-echo", "desk-write", "mine", "desk-write", "desk-echo"];
+        let cases: [(usize, &[usize], &[usize], &[usize]); 4] = [
+            (0, &[], &[1, 2, 3, 4, 6, 7], &[0, 5]),
+            (1, &[], &[2, 3, 4, 6, 7], &[0, 1, 5]),
+            (3, &[2, 3], &[4, 6, 7], &[0, 1, 5]),
+            (6, &[2, 3, 7], &[], &[0, 1, 4, 5, 6]),
+        ];
+        for (limit, run, beyond, pending) in cases {
+            let sorted = sort(calls(&names), &offered, &caller, limit);
+            assert_eq!(
+                (positions(&sorted.batch.run), positions(&sorted.batch.beyond)),
+                (run.to_vec(), beyond.to_vec()),
+                "{limit}"
+            );
+            let waiting: Vec<_> = sorted.pending.iter().map(|pending| pending.call.position).collect();
+            assert_eq!((waiting, sorted.batch.found), (pending.to_vec(), 6), "{limit}");
+        }
     }
 }

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{fake, *};
 use crate::{
     door::{Filter, Origin, View},
-    model::object,
+    model::{Limited, object},
 };
 
 pub(crate) const SETTINGS: Settings = Settings {
@@ -22,7 +22,7 @@ fn caller(filter: &Filter) -> Caller {
 
 fn request() -> Request {
     let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
-    Request { body: object(body), names_tools: false }
+    Request { body: object(body), names_tools: false, room: Room::unlimited() }
 }
 
 /// Asks a model that answers `"go"` with `calls` and any results with `{{last_tool_result}}`.
@@ -223,6 +223,43 @@ async fn a_result_that_does_not_fit_is_left_out_and_further_calls_are_not_made()
         let text = left_out.as_str().expect("a text");
         assert!(text.ends_with("the limit is 10000; the call was made and its result is left out, ask for less"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_result_for_which_there_is_no_memory_is_left_out_and_all_memory_is_given_back() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-large"}, {"name": "desk-large"}]}},
+        {"answer": {"content": "done: {{last_tool_result}}"}},
+    ]);
+    let memory = Limited::new(3 * fake::LARGE);
+    let request = Request { room: Room::new(memory.clone()), ..request() };
+    let answer = ask_script(turns.clone(), request, SETTINGS).await.expect("an answer");
+    let calls = answer["airlock"]["calls"].as_array().expect("a list");
+    assert_eq!(calls[0]["result"].as_str().map(str::len), Some(fake::LARGE));
+    let told = "Error executing tool desk-large: the gateway has no memory left for the results of this request; the call was made \
+                and its result is left out, ask for less";
+    assert_eq!(answer["choices"][0]["message"]["content"], format!("done: {told}"));
+    assert!(memory.most() >= 2 * fake::LARGE, "the first result is taken");
+    assert_eq!(memory.taken(), 0);
+
+    let request = Request { room: Room::new(Limited::new(1)), ..self::request() };
+    let failed = ask_script(turns, request, SETTINGS).await.expect_err("the calls do not fit");
+    assert_eq!((failed.error.status().as_u16(), failed.airlock), (503, None));
+    assert_eq!(failed.error.to_object()["code"], "gateway_overloaded");
+    assert_eq!(failed.error.retry_after().expect("it is set"), "1");
+}
+
+#[tokio::test]
+async fn calls_that_do_not_fit_are_refused_before_the_door_is_asked() {
+    // Of calls of `desk-write` the door says that they need an approval, which would end the request with an answer.
+    let turns = json!([{"answer": {"tool_calls": [{"name": "desk-write", "arguments": {"text": "x".repeat(3_000)}}]}}]);
+    let settings = Settings { max_tool_bytes: 2_000, ..SETTINGS };
+    let failed = ask_script(turns, request(), settings).await.expect_err("they do not fit");
+    assert!(matches!(failed.error, Failure::TooLarge { found: 3_000.., limit: 2_000 }), "{:?}", failed.error);
+    // Those of the caller's own tools are not added to the conversation here.
+    let turns = json!([{"answer": {"tool_calls": [{"name": "mine", "arguments": {"text": "x".repeat(3_000)}}]}}]);
+    let answer = ask_script(turns, request(), settings).await.expect("an answer");
+    assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
 }
 
 #[tokio::test]

@@ -77,6 +77,12 @@ pub enum CallError {
         /// Whether the tool ran.
         was_made: bool,
     },
+    /// The gateway has no memory left for the result, beside the requests in flight.
+    #[error("the gateway has no memory left for the results of this request; {}", made(*was_made))]
+    RequestMemory {
+        /// Whether the tool ran.
+        was_made: bool,
+    },
     /// The guest burnt all its fuel.
     #[error("tool {tool} used up its fuel of {limit}")]
     Fuel {
@@ -237,6 +243,7 @@ impl CallError {
             Self::Budget { .. } => "budget",
             Self::TooManyCalls { .. } => "too_many_calls",
             Self::ResultsTooLarge { .. } => "results_too_large",
+            Self::RequestMemory { .. } => "request_memory",
             Self::Fuel { .. } => "out_of_fuel",
             Self::Cpu { .. } => "cpu_time",
             Self::Deadline { .. } => "deadline",
@@ -260,6 +267,7 @@ impl CallError {
             Self::Budget { .. }
                 | Self::TooManyCalls { .. }
                 | Self::ResultsTooLarge { .. }
+                | Self::RequestMemory { .. }
                 | Self::Fuel { .. }
                 | Self::Cpu { .. }
                 | Self::Deadline { .. }
@@ -277,7 +285,7 @@ impl CallError {
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
             Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,
+            Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } | Self::RequestMemory { .. } => ErrorKind::TooLarge,
             Self::Budget { .. } | Self::TooManyCalls { .. } | Self::Busy => ErrorKind::RateLimited,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Unavailable { .. } | Self::CircuitOpen { .. } => ErrorKind::Unavailable,

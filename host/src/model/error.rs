@@ -5,6 +5,9 @@ use serde_json::json;
 
 use super::{BadScript, Object, object};
 
+/// `Retry-After`, in seconds, where memory is short: other requests end all the time.
+pub(crate) static SOON: HeaderValue = HeaderValue::from_static("1");
+
 /// Why a provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum BadProvider {
@@ -101,6 +104,15 @@ pub enum ModelError {
         #[source]
         cause: reqwest::Error,
     },
+    /// The request's memory has no room for what is sent to the provider, or for its answer.
+    #[error(
+        "the request to provider '{provider}' and its answer do not fit into `max_request_memory` beside what is in flight; try \
+         again later"
+    )]
+    NoMemory {
+        /// The provider.
+        provider: String,
+    },
     /// No turn of a script fits the conversation.
     #[error("no turn of script '{provider}' answers {conversation}")]
     NoTurn {
@@ -130,14 +142,16 @@ impl ModelError {
             Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Self::Refused { refusal, .. } => refusal.status,
             Self::Credential { .. } | Self::BadAnswer { .. } | Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
+            Self::NoMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 
-    /// When to try again, where the provider said so.
+    /// When to try again, where that is known.
     pub fn retry_after(&self) -> Option<&HeaderValue> {
         match self {
             Self::Refused { refusal, .. } => refusal.retry_after.as_ref(),
+            Self::NoMemory { .. } => Some(&SOON),
             _ => None,
         }
     }
@@ -153,6 +167,7 @@ impl ModelError {
             Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
             Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
             Self::Timeout { .. } => ("server_error", None, "provider_timeout"),
+            Self::NoMemory { .. } => ("server_error", None, "gateway_overloaded"),
         };
         object(json!({"message": self.to_string(), "type": kind, "param": param, "code": code}))
     }

@@ -9,9 +9,10 @@ use arc_swap::ArcSwapOption;
 use http::{HeaderValue, StatusCode, header};
 use reqwest::{Response, Url, redirect};
 use serde_json::{Value, json};
+use tokio::{sync::Semaphore, task::spawn_blocking};
 use tracing::warn;
 
-use super::{BadProvider, ModelError, Object, Prompt, Refusal, causes, object};
+use super::{BadProvider, Held, ModelError, Object, Prompt, Refusal, Room, causes, object};
 use crate::{
     json::{self, Caps},
     secret::Secret,
@@ -55,6 +56,25 @@ pub(super) struct Client {
     api_key: Option<Secret>,
     bounds: Bounds,
     listed: ArcSwapOption<Listed>,
+    /// Bounds parsing to the number of cores of the machine.
+    parsers: Arc<Semaphore>,
+}
+
+/// The text of an answer.
+struct Body {
+    text: Vec<u8>,
+    /// The memory of `text`.
+    _held: Held,
+}
+
+/// Why an answer was not parsed.
+enum Unparsed {
+    /// It would take more memory than an answer may.
+    Dense(json::Error),
+    /// The request's memory has no room for it.
+    NoMemory,
+    /// It is no JSON object.
+    NoObject,
 }
 
 #[derive(Debug)]
@@ -101,13 +121,20 @@ impl Client {
             api_key: api_key.cloned(),
             bounds,
             listed: ArcSwapOption::empty(),
+            parsers: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
         })
     }
 
-    pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Object, ModelError> {
+    /// Answers a chat completion. The text of the request and of the answer is held of the same room as `held` while this runs,
+    /// and `held` grows by the answer's tree.
+    pub(super) async fn complete(&self, prompt: &Prompt, held: &Held) -> Result<Object, ModelError> {
+        let text = prompt.to_json();
+        let sent = held.beside();
+        if !sent.grow(text.len()) {
+            return Err(self.no_memory());
+        }
         let request = self.http.post(self.completions.clone()).header(header::CONTENT_TYPE, "application/json");
-        let request = request.body(prompt.to_json()).timeout(self.bounds.answer);
-        let answer = self.exchange(request).await?;
+        let answer = self.exchange(request.body(text).timeout(self.bounds.answer), held).await?;
         match answer.get("choices") {
             Some(Value::Array(_)) => Ok(answer),
             _ => Err(self.bad_answer("no `choices`")),
@@ -122,7 +149,9 @@ impl Client {
             return listed.models.clone();
         }
         let request = self.http.get(self.models.clone()).timeout(self.bounds.list);
-        let models = match self.exchange(request).await.map(|mut answer| answer.remove("data")) {
+        // The list is every caller's, so that none is charged for it.
+        let held = Room::unlimited().hold();
+        let models = match self.exchange(request, &held).await.map(|mut answer| answer.remove("data")) {
             Ok(Some(Value::Array(models))) => models.into_iter().filter_map(into_model).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
@@ -135,15 +164,15 @@ impl Client {
     }
 
     /// Sends a request and takes in the answer, an object if all is well.
-    async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Object, ModelError> {
+    async fn exchange(&self, request: reqwest::RequestBuilder, held: &Held) -> Result<Object, ModelError> {
         let response = request.send().await.map_err(|error| self.trouble(error))?;
         let status = response.status();
         let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
-        let body = self.read(response).await?;
+        let body = self.read(response, held.beside()).await?;
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
             return Err(ModelError::Credential { provider: self.provider.clone() });
         }
-        let object = self.parse(self.without_key(body)).await?;
+        let object = self.parse(self.without_key(body), held).await?;
         if status.is_success() {
             let object = object.ok_or_else(|| self.bad_answer("something that is no JSON object"))?;
             // Some services answer 200 and mean an error.
@@ -159,43 +188,61 @@ impl Client {
         Err(self.refused(status, error, retry_after))
     }
 
-    async fn read(&self, mut response: Response) -> Result<Vec<u8>, ModelError> {
-        let mut body = Vec::new();
+    async fn read(&self, mut response: Response, held: Held) -> Result<Body, ModelError> {
+        let (mut text, limit) = (Vec::new(), self.bounds.answer_bytes);
         while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
-            if body.len() + chunk.len() > self.bounds.answer_bytes {
+            let len = text.len().saturating_add(chunk.len());
+            if len > limit {
                 return Err(self.bad_answer("more than the gateway takes in"));
             }
-            body.extend_from_slice(&chunk);
+            if !make_room(&mut text, len, limit, &held) {
+                return Err(self.no_memory());
+            }
+            text.extend_from_slice(&chunk);
         }
-        Ok(body)
+        Ok(Body { text, _held: held })
     }
 
-    /// Parses an answer; `None` if it is no JSON object. Fails if that would take too much memory.
-    async fn parse(&self, body: Vec<u8>) -> Result<Option<Object>, ModelError> {
+    /// Parses an answer; `None` if it is no JSON object. Fails if that would take too much memory. `held` grows by the tree.
+    async fn parse(&self, body: Body, held: &Held) -> Result<Option<Object>, ModelError> {
         let caps = Caps::memory(self.bounds.answer_tree_bytes);
-        let parsed = if body.len() <= INLINE_BYTES {
-            json::parse(&body, &caps)
+        // Its own: the thread goes on where the request is dropped.
+        let tree = held.beside();
+        let (parsed, tree) = if body.text.len() <= INLINE_BYTES {
+            (parse(&body.text, &caps, &tree), tree)
         } else {
-            let parsing = tokio::task::spawn_blocking(move || json::parse(&body, &caps)).await;
-            parsing.map_err(|_| self.bad_answer("something that cannot be parsed"))?
+            let permit = self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let parsing = spawn_blocking(move || {
+                let _permit = permit;
+                let parsed = parse(&body.text, &caps, &tree);
+                drop(body);
+                (parsed, tree)
+            });
+            parsing.await.map_err(|_| self.bad_answer("something that cannot be parsed"))?
         };
         match parsed {
-            Ok((object, _)) => Ok(Some(object)),
-            Err(error) if error.is_cap() => {
+            Ok(object) => {
+                held.adopt(tree);
+                Ok(Some(object))
+            }
+            Err(Unparsed::Dense(error)) => {
                 warn!(provider = %self.provider, %error, "an answer of a provider was refused");
                 Err(self.bad_answer("JSON that takes more memory than the gateway gives it"))
             }
-            Err(_) => Ok(None),
+            Err(Unparsed::NoMemory) => Err(self.no_memory()),
+            Err(Unparsed::NoObject) => Ok(None),
         }
     }
 
     /// Blots out the key where a service sends it back.
-    fn without_key(&self, body: Vec<u8>) -> Vec<u8> {
+    fn without_key(&self, mut body: Body) -> Body {
         let Some(key) = self.api_key.as_ref().map(Secret::expose).filter(|key| !key.is_empty()) else { return body };
-        match std::str::from_utf8(&body) {
-            Ok(text) if text.contains(key) => text.replace(key, "***").into_bytes(),
-            _ => body,
+        if let Ok(text) = std::str::from_utf8(&body.text)
+            && text.contains(key)
+        {
+            body.text = text.replace(key, "***").into_bytes();
         }
+        body
     }
 
     /// What went wrong on the way. The address may hold more than a client should know, so it is taken off.
@@ -210,6 +257,11 @@ impl Client {
         ModelError::Refused { provider: self.provider.clone(), refusal }
     }
 
+    fn no_memory(&self) -> ModelError {
+        warn!(provider = %self.provider, "an exchange with a provider does not fit into the memory of requests");
+        ModelError::NoMemory { provider: self.provider.clone() }
+    }
+
     fn bad_answer(&self, what: &'static str) -> ModelError {
         ModelError::BadAnswer { provider: self.provider.clone(), what }
     }
@@ -220,6 +272,32 @@ impl Client {
         let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
         object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
     }
+}
+
+/// Lets `text` grow to `len` bytes, by doubling up to `most`. Returns false if there is no room. Holds what is allocated.
+fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
+    let capacity = text.capacity();
+    if len > capacity {
+        let wanted = len.max(capacity.saturating_mul(2).min(most));
+        if !held.grow(wanted - capacity) {
+            return false;
+        }
+        text.reserve_exact(wanted - text.len());
+    }
+    true
+}
+
+/// Parses an object, whose tree is held before it is built.
+fn parse(text: &[u8], caps: &Caps, held: &Held) -> Result<Object, Unparsed> {
+    let cost = match json::check(text, caps) {
+        Ok(cost) => cost,
+        Err(error) if error.is_cap() => return Err(Unparsed::Dense(error)),
+        Err(_) => return Err(Unparsed::NoObject),
+    };
+    if !held.grow(cost.tree_bytes) {
+        return Err(Unparsed::NoMemory);
+    }
+    serde_json::from_slice(text).map_err(|_| Unparsed::NoObject)
 }
 
 fn parse_base(text: &str) -> Option<Url> {

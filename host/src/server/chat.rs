@@ -9,7 +9,7 @@ use super::{
     memory::Charge,
     respond::{self, ApiError, Reply},
 };
-use crate::{agent, door::Origin};
+use crate::{agent, door::Origin, model::Room};
 
 /// Answers a chat completion. Nothing is checked beyond what the loop needs: the rest is between sender and provider.
 pub(super) async fn complete(app: &App, sender: &Sender, request: Request<Incoming>, charge: &Charge) -> Result<Reply, ApiError> {
@@ -22,7 +22,8 @@ pub(super) async fn complete(app: &App, sender: &Sender, request: Request<Incomi
         return Err(ApiError::bad_request("unsupported_value", message).about("stream"));
     }
     let caller = app.caller(sender, Origin::Model);
-    let request = agent::Request { body, names_tools: !sender.filter.is_none() };
+    let room = Room::new(charge.clone());
+    let request = agent::Request { body, names_tools: !sender.filter.is_none(), room };
     let answer = agent::run(&app.models, &caller, request, &app.agent).await?;
     Ok(respond::json(&answer.into()))
 }

@@ -2,8 +2,9 @@
 //! is sent.
 //!
 //! A limit on each body bounds nothing where thousands of requests wait for a model at the same time. What is charged: a base
-//! for every request, its head, the buffer that its body arrives in, the tree that is parsed of it, and then its answer. One
-//! caller, a virtual key or else a peer, gets at most half of the budget, so that the others are still served.
+//! for every request, its head, the buffer that its body arrives in, the tree that is parsed of it, what a model and tools add
+//! to it, and then its answer. One caller, a virtual key or else a peer, gets at most half of the budget, so that the others are
+//! still served.
 
 use std::{
     collections::HashMap,
@@ -13,6 +14,7 @@ use std::{
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::{peer::Peer, respond::ApiError};
+use crate::model::RequestMemory;
 
 /// A request without head and body: its task, its stream, its view of the tools.
 pub(super) const REQUEST_BYTES: usize = 16 * 1024;
@@ -133,6 +135,19 @@ impl Charge {
     }
 }
 
+impl RequestMemory for Charge {
+    fn take(&self, bytes: usize) -> bool {
+        self.grow(bytes).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut charged = self.0.bytes();
+        let left = charged.saturating_sub(bytes);
+        self.0.memory.replace(&self.0.account, *charged, left);
+        *charged = left;
+    }
+}
+
 impl Charged {
     fn bytes(&self) -> MutexGuard<'_, usize> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -212,6 +227,18 @@ mod tests {
         assert_eq!(memory.used().bytes, LIMIT * 2);
         assert!(memory.open(account("bob"), &HeaderMap::new()).is_err());
         drop(clone);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn what_a_model_and_tools_add_is_charged_to_the_request_and_given_back() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        assert!(charge.take(4 * REQUEST_BYTES) && !charge.take(1));
+        assert_eq!(memory.used().bytes, 5 * REQUEST_BYTES);
+        charge.give_back(3 * REQUEST_BYTES);
+        assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
+        drop(charge);
         assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
     }
 

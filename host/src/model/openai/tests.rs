@@ -5,6 +5,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::model::Limited;
 
 const KEY: &str = "sk-very-secret";
 const SMALL: Bounds = Bounds {
@@ -65,9 +66,13 @@ fn prompt(body: Object) -> Prompt {
     Prompt { body, tools: Vec::new() }
 }
 
+fn free() -> Held {
+    Room::unlimited().hold()
+}
+
 async fn complete(behaviour: Service) -> Result<Object, ModelError> {
     let (base_url, task) = service(behaviour).await;
-    let result = client(&base_url, SMALL).complete(&prompt(object(json!({"model": "m", "messages": []})))).await;
+    let result = client(&base_url, SMALL).complete(&prompt(object(json!({"model": "m", "messages": []}))), &free()).await;
     task.await.expect("the service ends");
     result
 }
@@ -78,7 +83,7 @@ async fn requests_and_answers_go_through_as_they_are() {
     let (base_url, task) = service(answer("200 OK", body)).await;
     let request = r#"{"zeta":{"y":1,"x":null},"model":"m","messages":[],"alpha":0.1}"#;
     let parsed: Object = serde_json::from_str(request).expect("an object");
-    let answered = client(&base_url, SMALL).complete(&prompt(parsed)).await.expect("a completion");
+    let answered = client(&base_url, SMALL).complete(&prompt(parsed), &free()).await.expect("a completion");
     assert_eq!(Value::from(answered).to_string(), body);
     let sent = task.await.expect("the service ends");
     assert!(sent.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{sent}");
@@ -133,8 +138,61 @@ async fn a_long_answer_is_taken_in_too() {
     let (base_url, task) =
         service(answer("200 OK", &format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES)))).await;
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
-    let answered = client(&base_url, bounds).complete(&Prompt::default()).await.expect("a completion");
+    let answered = client(&base_url, bounds).complete(&Prompt::default(), &free()).await.expect("a completion");
     assert_eq!(answered["x"].as_str().map(str::len), Some(2 * INLINE_BYTES));
+    task.await.expect("the service ends");
+}
+
+#[tokio::test]
+async fn an_answer_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
+    for length in [100, 2 * INLINE_BYTES] {
+        let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(length));
+        let tree = json::check(text.as_bytes(), &Caps::memory(1 << 20)).expect("good JSON").tree_bytes;
+        let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+        let memory = Limited::new(1 << 20);
+        let held = Room::new(memory.clone()).hold();
+        let (base_url, task) = service(answer("200 OK", &text)).await;
+        client(&base_url, bounds).complete(&Prompt::default(), &held).await.expect("a completion");
+        task.await.expect("the service ends");
+        assert_eq!(memory.taken(), tree, "the texts are given back");
+        assert!(memory.most() >= tree + text.len(), "{} bytes at most", memory.most());
+        drop(held);
+        assert_eq!(memory.taken(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_for_which_there_is_no_memory_is_refused_and_nothing_stays_taken() {
+    let text = format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(20));
+    // Too little for the request, for the text of the answer, and for its tree.
+    for limit in [1, 10, 1_000] {
+        let memory = Limited::new(limit);
+        let held = Room::new(memory.clone()).hold();
+        let (base_url, task) = service(answer("200 OK", &text)).await;
+        let error = client(&base_url, SMALL).complete(&Prompt::default(), &held).await.expect_err("no room");
+        assert!(matches!(error, ModelError::NoMemory { .. }), "{error:?}");
+        assert_eq!(error.status().as_u16(), 503);
+        assert_eq!(error.retry_after().expect("it is set"), "1");
+        assert_eq!(memory.taken(), 0, "of {limit}");
+        // It may not have been asked at all.
+        task.abort();
+    }
+}
+
+#[tokio::test]
+async fn long_answers_are_parsed_with_a_permit() {
+    let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES));
+    let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+    let (base_url, task) = service(answer("200 OK", &text)).await;
+    let client = client(&base_url, bounds);
+    let cores = u32::try_from(client.parsers.available_permits()).expect("not so many cores");
+    let taken = client.parsers.clone().acquire_many_owned(cores).await.expect("the semaphore is never closed");
+    let (prompt, held) = (Prompt::default(), free());
+    let mut answering = std::pin::pin!(client.complete(&prompt, &held));
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut answering).await;
+    assert!(early.is_err(), "it is parsed without a permit");
+    drop(taken);
+    answering.await.expect("a completion");
     task.await.expect("the service ends");
 }
 
@@ -143,11 +201,11 @@ async fn trouble_on_the_way_is_told_without_addresses() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let nobody = format!("http://{}/v1", gone.local_addr().expect("an address"));
     drop(gone);
-    let unreachable = client(&nobody, SMALL).complete(&Prompt::default()).await.expect_err("nobody listens");
+    let unreachable = client(&nobody, SMALL).complete(&Prompt::default(), &free()).await.expect_err("nobody listens");
     let hung_up = complete(Service::HangsUp).await.expect_err("no answer");
     let (base_url, task) = service(Service::IsSilent).await;
     let short = Bounds { answer: Duration::from_millis(50), ..SMALL };
-    let late = client(&base_url, short).complete(&Prompt::default()).await.expect_err("no answer");
+    let late = client(&base_url, short).complete(&Prompt::default(), &free()).await.expect_err("no answer");
     task.await.expect("the service ends");
     for (error, status) in [(unreachable, 502), (hung_up, 502), (late, 504)] {
         assert_eq!(error.status().as_u16(), status, "{error:?}");
