@@ -237,21 +237,16 @@ mod tests {
         let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
         // The door says of every call of `desk-write` that it needs an approval, if it is asked.
         let names = ["mine", "desk-write", "desk-echo", "desk-echo", "desk-write", "mine", "desk-write", "desk-echo"];
-        let cases: [(usize, &[usize], &[usize], &[usize]); 4] = [
-            (0, &[], &[1, 2, 3, 4, 6, 7], &[0, 5]),
-            (1, &[], &[2, 3, 4, 6, 7], &[0, 1, 5]),
-            (3, &[2, 3], &[4, 6, 7], &[0, 1, 5]),
-            (6, &[2, 3, 7], &[], &[0, 1, 4, 5, 6]),
-        ];
-        for (limit, run, beyond, pending) in cases {
+        for (limit, run, beyond, pending) in [
+            (0, vec![], vec![1, 2, 3, 4, 6, 7], vec![0, 5]),
+            (1, vec![], vec![2, 3, 4, 6, 7], vec![0, 1, 5]),
+            (3, vec![2, 3], vec![4, 6, 7], vec![0, 1, 5]),
+            (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
+        ] {
             let sorted = sort(calls(&names), &offered, &caller, limit);
-            assert_eq!(
-                (positions(&sorted.batch.run), positions(&sorted.batch.beyond)),
-                (run.to_vec(), beyond.to_vec()),
-                "{limit}"
-            );
+            assert_eq!((positions(&sorted.batch.run), positions(&sorted.batch.beyond)), (run, beyond), "{limit}");
             let waiting: Vec<_> = sorted.pending.iter().map(|pending| pending.call.position).collect();
-            assert_eq!((waiting, sorted.batch.found), (pending.to_vec(), 6), "{limit}");
+            assert_eq!((waiting, sorted.batch.found), (pending, 6), "{limit}");
         }
     }
 }
