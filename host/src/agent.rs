@@ -77,7 +77,7 @@ pub struct Request {
     pub room: Room,
 }
 
-/// What the loop ends with: the model's last answer, and its calls that nobody ran.
+/// Outcome of the loop: the model's last answer, and its calls that were not run.
 struct Ending {
     answer: Object,
     pending: Vec<Pending>,

@@ -319,7 +319,7 @@ impl Chain {
         &self.caller.0.view
     }
 
-    /// Who the running call, and all that it calls in turn, is accounted to.
+    /// Tenant that the running call, and all that it calls in turn, is accounted to.
     pub fn tenant(&self) -> &Tenant {
         self.view().tenant()
     }

@@ -45,7 +45,7 @@ pub struct Gateway {
 struct Upstreams {
     tasks: TaskTracker,
     stop: CancellationToken,
-    /// What the servers are talked to on, if there are any. Dropped last: it kills what did not stop.
+    /// Runtime that the servers are talked to on, if there are any. Dropped last: it kills what did not stop.
     runtime: Option<upstream::Runtime>,
 }
 

@@ -33,7 +33,7 @@ impl Caps {
     }
 }
 
-/// What a JSON text costs as a tree.
+/// Cost of a JSON text as a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Values and keys together.
@@ -81,7 +81,7 @@ pub enum Error {
     /// No JSON.
     #[error("expected {expected} at byte {at}")]
     Syntax {
-        /// What would have been valid there.
+        /// Input that would have been valid there.
         expected: &'static str,
         /// Offset of the first byte that is not valid.
         at: usize,

@@ -101,7 +101,7 @@ pub enum BadSettings {
     /// No head fits.
     #[error("max_header_bytes must be at least {MIN_HEADER_BYTES}, found {found}")]
     HeaderBytes {
-        /// What is set.
+        /// The value that is set.
         found: usize,
     },
     /// No connection fits.
@@ -110,11 +110,11 @@ pub enum BadSettings {
     /// The largest body does not fit.
     #[error("max_request_memory_bytes must be at least {least} for bodies of {max_body_bytes} bytes, found {found}")]
     RequestMemory {
-        /// What is set.
+        /// The value that is set.
         found: usize,
         /// The largest body.
         max_body_bytes: usize,
-        /// What is needed for it.
+        /// The smallest value that works.
         least: usize,
     },
 }
@@ -169,7 +169,7 @@ pub struct Hooks {
 /// Something that `GET /health` shows beside its own fields: a name, and what to ask for the value.
 pub type Gauge = (&'static str, Box<dyn Fn() -> serde_json::Value + Send + Sync>);
 
-/// What a request is answered with, and what it was charged until that is sent.
+/// Reply to a request, with the memory that it was charged until the reply is sent.
 type Answer = (Reply, Option<Charge>);
 
 /// A request whose sender is known.
@@ -268,7 +268,7 @@ impl App {
 }
 
 impl Sender {
-    /// Who pays for the request's memory: the key, or `peer` without one.
+    /// The party that pays for the request's memory: the key, or `peer` without one.
     fn account(&self, peer: IpAddr) -> Account {
         match &self.key {
             Some(key) => Account::Key(key.name.clone()),

@@ -13,7 +13,7 @@ use std::{
 
 pub use self::shares::Shares;
 
-/// Who a chain of calls is accounted to. Cheap to clone; `Display` is safe to log.
+/// The party that a chain of calls is accounted to. Cheap to clone; `Display` is safe to log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tenant(Kind);
 
@@ -103,7 +103,7 @@ impl Pool {
     }
 }
 
-/// What one holder has of a [`Pool`]. Dropping it gives all of it back.
+/// Units of a [`Pool`] that one holder has. Dropping it gives all of it back.
 pub struct Held {
     pool: Pool,
     tenant: Tenant,

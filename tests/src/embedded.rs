@@ -13,7 +13,7 @@ use airlock::{
 
 use crate::{Setup, wait};
 
-/// What an operator who says nothing gives a call.
+/// Limits of a call where the operator sets none.
 pub const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 /// Nothing of the pool is in use.
 const EMPTY: Usage = Usage { instances: 0, memories: 0, tables: 0, stacks: 0 };

@@ -1,4 +1,4 @@
-//! What the calls of one request may spend together: bytes of the conversation, memory, and time.
+//! Bounds what the calls of one request spend together: bytes of the conversation, memory, and time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ const MIN_LEFT_BYTES: usize = 1 << 10;
 /// the provider is charged there.
 const COPIES: usize = 2;
 
-/// What is left to one request.
+/// Budget that one request has left.
 pub(super) struct Allowance {
     /// When the request must have ended.
     pub(super) deadline: Instant,
@@ -27,7 +27,7 @@ pub(super) struct Allowance {
     pub(super) held: Held,
 }
 
-/// What was asked for does not fit.
+/// The refusal of bytes that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exceeded {
     /// Into the conversation.

@@ -1,4 +1,4 @@
-//! Why a request has no answer, and how a client is told.
+//! Errors that end a request without an answer, and their form for clients.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::model::{ModelError, Object, SOON, object};
 #[derive(Debug, thiserror::Error)]
 #[error("the model gave no answer")]
 pub struct AgentError {
-    /// What happened.
+    /// The failure itself.
     #[source]
     pub error: Failure,
-    /// What was called before that, if anything was: the `airlock` object of an answer.
+    /// Calls made before the failure, as the `airlock` object of an answer; `None` if there were none.
     pub airlock: Option<Object>,
 }
 
-/// What ended a request without an answer. `Display` is safe to show to clients.
+/// Cause of a request that ended without an answer. `Display` is safe to show to clients.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {

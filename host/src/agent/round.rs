@@ -60,7 +60,7 @@ pub(super) struct Ended {
     pub(super) call: ToolCall,
     /// The door's identifier, if the call was let in.
     pub(super) id: Option<CallId>,
-    /// What the model is told.
+    /// Text of the result that the model receives.
     pub(super) text: Arc<str>,
     /// Why there is no result.
     pub(super) error: Option<CallError>,

@@ -49,7 +49,7 @@ pub(super) struct Trace<'a> {
 struct Top {
     tool_call_id: String,
     id: Option<CallId>,
-    /// What the model was told; none if it waits for an approval.
+    /// Text that the model received; `None` if the call waits for an approval.
     result: Option<Arc<str>>,
     /// How it looks if the ledger has nothing of it.
     refused: Value,

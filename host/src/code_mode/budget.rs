@@ -1,4 +1,4 @@
-//! What rendering stubs may cost.
+//! Bounds the cost of rendering stubs.
 //!
 //! A source decides how large its schemas are and how often they refer to each other, so the work that they cause is counted
 //! and not timed. A unit is one schema, one property, or one name in a list of required properties: some 0.1 µs to 0.5 µs.
@@ -12,13 +12,13 @@ const BATCH_UNITS: usize = 2 << 20;
 /// Bytes of the stubs that are rendered together.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// What may still be read for one tool.
+/// Units that may still be read for one tool.
 pub(super) struct Budget {
     granted: usize,
     left: Cell<usize>,
 }
 
-/// What may still be rendered of one source's tools.
+/// Units and bytes that may still be rendered of one source's tools.
 pub(super) struct Batch {
     units: usize,
     bytes: usize,

@@ -27,7 +27,7 @@ pub(super) fn example(namespace: &Namespace, function: &Function, stub: &Stub) -
     format!("{}.{}({})", namespace.identifier, function.identifier, stub.arguments)
 }
 
-/// What stands between the parentheses of a `def`. `None` stands for fields that were too many to be read.
+/// Text between the parentheses of a `def`. `None` stands for fields that were too many to be read.
 pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
     let Some(fields) = fields else { return UNKNOWN_PARAMETERS.to_owned() };
     let parameters = fields.iter().map(|field| (field, types.text(field.schema, Detail::Fields)));
@@ -40,7 +40,7 @@ pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> Stri
     }))
 }
 
-/// What stands between the parentheses of an example.
+/// Text between the parentheses of an example.
 pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
     let Some(fields) = fields else { return UNKNOWN_ARGUMENTS.to_owned() };
     let needed = fields.iter().filter(|field| field.is_required).count().clamp(1, MAX_ARGUMENTS);

@@ -1,4 +1,4 @@
-//! What is shown of one tool's schemas, as text. It depends on the tool alone, so it is rendered once.
+//! Renders one tool's schemas as text. It depends on the tool alone, so it is rendered once.
 
 use super::{
     budget::{Batch, Budget},
@@ -10,7 +10,7 @@ use crate::catalog::{JsonText, Tool};
 /// A tool's schemas as text, at most some 36 KiB of it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Stub {
-    /// What stands between the parentheses of its `def`.
+    /// Text between the parentheses of its `def`.
     pub(super) parameters: String,
     /// The type of its answer.
     pub(super) returns: String,

@@ -390,7 +390,7 @@ pub(super) struct ToolManager {
     pub(super) max_agent_depth: Option<u64>,
     /// Tool calls that one answer of the model may have; it is told to ask again for those beyond. Default: 128.
     pub(super) max_tool_calls_per_answer: Option<u64>,
-    /// What tool calls and their results may add to the conversation of one request, all rounds together. A result that does
+    /// Bytes that tool calls and their results may add to the conversation of one request, all rounds together. A result that does
     /// not fit is left out, and the model is told so. Default: 8MiB.
     pub(super) max_tool_results: Option<Size>,
     /// Time for one chat completion: all answers of the model and all tool calls together. Default: 30m.

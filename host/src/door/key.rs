@@ -16,7 +16,7 @@ pub struct VirtualKey {
     pub name: String,
     /// The credential's SHA-256. The credential itself is not kept.
     digest: [u8; 32],
-    /// Who its calls are accounted to.
+    /// Tenant that its calls are accounted to.
     tenant: Tenant,
     /// What it opens. A client without a row is closed, unless it is open to all keys.
     pub rows: BTreeMap<ClientName, Whitelist>,
@@ -29,7 +29,7 @@ impl VirtualKey {
         Self { tenant: Tenant::of_key(digest, name.clone()), name, digest, rows }
     }
 
-    /// Who its calls are accounted to.
+    /// Tenant that its calls are accounted to.
     pub(super) fn tenant(&self) -> &Tenant {
         &self.tenant
     }

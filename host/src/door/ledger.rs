@@ -22,7 +22,7 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 const MAX_EMITTED_BYTES: usize = 16 << 20;
 /// A message beyond that is cut to this.
 const MAX_SHORT_MESSAGE: usize = 128;
-/// What stands in a record for arguments that are not kept.
+/// Text that a record has in place of arguments that are not kept.
 const NOT_KEPT: &str = "…";
 
 /// The calls of one request in the order in which they started.
@@ -117,7 +117,7 @@ pub struct CallRecord {
     pub duration: Duration,
     /// Fuel it burnt, where it ran in the sandbox.
     pub fuel: Option<u64>,
-    /// What it sent ahead of its answer: a script's printed lines, a plugin's partial results. Empty if it was too long to keep.
+    /// Content that it sent ahead of its answer: a script's printed lines, a plugin's partial results. Empty if it was too long to keep.
     pub emitted: Vec<Content>,
     /// How far it said it was, the last time that it did.
     pub progress: Option<Progress>,

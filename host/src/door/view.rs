@@ -58,7 +58,7 @@ impl View {
         Self { entries: Arc::new(entries), tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()) }
     }
 
-    /// Who the calls of the request are accounted to.
+    /// Tenant that the calls of the request are accounted to.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }

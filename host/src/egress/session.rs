@@ -69,7 +69,7 @@ pub struct Place {
 pub(super) struct Inner {
     pub(super) outlet: Outlet,
     tenant: Tenant,
-    /// What responses may take up.
+    /// Memory that responses may take up.
     memory: Pool,
     deadline: Instant,
     requests_left: AtomicU32,

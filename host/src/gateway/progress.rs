@@ -4,7 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// What is loaded by then was in the cache, and nobody needs to be told.
+/// A component that loads in less was in the cache, and no line is shown.
 const SOON: Duration = Duration::from_millis(200);
 
 /// Awaits `load`, which compiles `wasm`, and says so once it takes a while. Nothing is shown where there is no terminal.

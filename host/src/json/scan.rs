@@ -12,7 +12,7 @@ struct Open {
     members: usize,
 }
 
-/// What may stand at the next byte that is no space.
+/// Tokens that are valid at the next byte that is no space.
 enum Next {
     Value,
     FirstElement,

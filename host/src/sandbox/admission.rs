@@ -45,7 +45,7 @@ pub(super) struct Share {
 /// The right to hold one instance. Dropped after the store is.
 pub(super) struct Slot(Option<Place>);
 
-/// What a slot is given back to.
+/// Owner of a slot, which gets it back.
 struct Place {
     admission: Arc<Inner>,
     level: usize,

@@ -1,7 +1,7 @@
 //! The circuit breakers of one plugin: calls that keep failing fail fast for a while, which costs their callers an answer and
 //! not the time and memory of another failure.
 //!
-//! What arguments can bring about is held against the tenant that sent them: a limit that was overrun against its calls of that
+//! A failure that arguments can cause is held against the tenant that sent them: a limit that was overrun against its calls of that
 //! tool, a crash against all its calls of the plugin. Only crashes of several tenants stop the plugin for all. So no caller can
 //! switch a plugin off for another.
 
@@ -27,7 +27,7 @@ use crate::{
 /// The breakers of one plugin.
 pub(super) struct Circuit {
     plugin: ClientName,
-    /// What a call of the plugin gets of wall-clock time unless its caller has shortened it.
+    /// Wall-clock time of a call of the plugin, unless its caller has shortened it.
     deadline: Duration,
     /// And of fuel, when its chain has as much left.
     fuel: u64,

@@ -102,7 +102,7 @@ struct Inner {
 
 type Flight = BoxFuture<'static, Result<Component, Arc<CompileError>>>;
 
-/// What is compiled of a component.
+/// Form in which a component is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// The component as it is.
@@ -134,7 +134,7 @@ impl FromStr for Form {
 
 /// Something to compile.
 struct Source {
-    /// What the compiled code will be called.
+    /// Name of the compiled code.
     name: CodeName,
     form: Form,
     wasm: Arc<[u8]>,

@@ -75,7 +75,7 @@ impl Wasi {
         Self::new(&mut WasiCtxBuilder::new(), Files::new(Tenant::GATEWAY, Pool::new(0, 1)), false, false)
     }
 
-    /// What `grants` lend to a call of `client` for `tenant`, whose listings take up `memory`. A granted directory that is not there any more is the error.
+    /// Access that `grants` give to a call of `client` for `tenant`, whose listings take up `memory`. A granted directory that is not there any more is the error.
     pub(super) fn granted(
         client: &ClientName,
         tenant: &Tenant,

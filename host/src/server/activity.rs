@@ -1,4 +1,4 @@
-//! What one connection is doing, and when that has gone on for too long.
+//! Tracks what one connection is doing, and ends it when that has gone on for too long.
 //!
 //! hyper times the head of a request over HTTP/1 and nothing else. A connection of HTTP/2 may send pings for ever, never take
 //! its answers, or begin requests to break them off at once; none of that counts as use here.

@@ -146,7 +146,7 @@ impl Table {
 
 /// Room for one connection, given back when it is dropped.
 pub(super) struct Place {
-    /// What the connection does.
+    /// Current activity of the connection.
     pub(super) activity: Arc<Activity>,
     connections: Arc<Connections>,
     number: u64,

@@ -34,7 +34,7 @@ struct Used {
     by_caller: HashMap<Account, usize>,
 }
 
-/// Who pays for a request.
+/// The party that pays for a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Account {
     /// The holder of a virtual key, by the key's name.
@@ -107,7 +107,7 @@ impl Memory {
     }
 }
 
-/// What one request was charged. Given back when the last clone is dropped.
+/// Memory that one request was charged. Given back when the last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Charge(Arc<Charged>);
 

@@ -1,4 +1,4 @@
-//! Who is at the other end of connections.
+//! Identifies the remote end of a connection.
 
 use std::{
     fmt,

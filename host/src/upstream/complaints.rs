@@ -1,4 +1,4 @@
-//! What the operator is told of tools that cannot be used: not much, and not the same again.
+//! Logs why tools cannot be used: in few lines, and each reason once.
 
 use std::collections::BTreeSet;
 

@@ -139,7 +139,7 @@ impl Wire {
     }
 }
 
-/// What a server may ask of the gateway: nothing but an answer to `ping`, which `rmcp` gives.
+/// Handles the requests of a server: it may ask for nothing but an answer to `ping`, which `rmcp` gives.
 #[derive(Debug)]
 pub(super) struct Handler(ClientConfig);
 

@@ -18,7 +18,7 @@ use crate::{catalog::cut, json};
 /// Stands in for an answer that is over a bound. A server that sends it itself says of its own answer that it is too large.
 const TOO_LARGE: ErrorCode = ErrorCode(-32_099);
 
-/// What one of our requests was for.
+/// Kind of one of our requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// A tool's result: read once, and as it came.

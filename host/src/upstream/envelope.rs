@@ -10,7 +10,7 @@ use serde::{
 
 use super::limits::MAX_ID_BYTES;
 
-/// What a message is, by its members `method` and `id`.
+/// Kind of a message, by its members `method` and `id`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind<'t> {
     /// A result or an error for a request of ours.

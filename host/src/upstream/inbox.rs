@@ -31,7 +31,7 @@ use super::{
     meter::{Flood, Meter},
 };
 
-/// What one connection has received and still expects.
+/// Messages that one connection has received and still expects.
 pub(super) struct Inbox {
     mask: Arc<Mask>,
     meter: Mutex<Meter>,
@@ -49,7 +49,7 @@ struct Book {
     unanswered: HashSet<RequestId>,
 }
 
-/// What is left of a message.
+/// Remainder of a message after screening.
 #[derive(Debug)]
 enum Screened<'t> {
     Nothing,

@@ -214,11 +214,11 @@ mod tests {
 
     #[test]
     fn words_and_paths_are_masked_only_under_the_name_of_a_credential() {
-        let words = [("AWS_REGION", "us-east-1"), ("NODE_ENV", "production"), ("ALLOWED", "/home/me/work")];
+        let words = [("AWS_REGION", "us-east-1"), ("NODE_ENV", "production"), ("ALLOWED", "/srv/data")];
         let mask = stdio(&[&words[..], &[("DB_PASSWORD", "correct-horse"), ("SALT", "x9f2k4p1")]].concat());
         insta::assert_snapshot!(
-            mask.line("us-east-1 production /home/me/work/a correct-horse x9f2k4p1", 1_000),
-            @"us-east-1 production /home/me/work/a [secret DB_PASSWORD] [secret SALT]"
+            mask.line("us-east-1 production /srv/data/a correct-horse x9f2k4p1", 1_000),
+            @"us-east-1 production /srv/data/a [secret DB_PASSWORD] [secret SALT]"
         );
         let mask = http("http://h/mcp", &[("Content-Type", "application/json"), ("X-Key", "Some words")]);
         insta::assert_snapshot!(mask.line("application/json Some words", 1_000), @"application/json [secret X-Key]");

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     const MILLI: Duration = Duration::from_millis(1);
-    /// What comes back in it.
+    /// Tokens that come back in it.
     const TOKENS: u32 = 10;
 
     #[test]

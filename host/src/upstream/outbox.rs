@@ -1,4 +1,4 @@
-//! What is sent to a server: no more at a time than it may leave unread, and what the inbox must know of it.
+//! Sends messages to a server: no more at a time than it may leave unread, each announced to the inbox.
 
 use std::sync::Arc;
 

@@ -66,7 +66,7 @@ where
     }
 }
 
-/// What was read.
+/// Outcome of reading one line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     /// A line, to be had as [`Lines::text`] until it is cleared.

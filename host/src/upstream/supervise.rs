@@ -70,7 +70,7 @@ struct Keeper {
     catalog: Arc<Catalog>,
     server: Arc<Server>,
     mask: Arc<Mask>,
-    /// What the operator knows of the list.
+    /// Complaints about the list that were logged.
     told: Complaints,
 }
 

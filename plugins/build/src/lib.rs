@@ -20,7 +20,7 @@ const FINISHED: &str = "AIRLOCK_GUESTS";
 /// Names the profile that guests are compiled with, instead of the one that goes with the profile of the build script.
 const PROFILE: &str = "AIRLOCK_GUEST_PROFILE";
 
-/// What every guest is made of beside its own directory.
+/// Inputs of every guest beside its own directory.
 const SHARED: [&str; 5] = ["wit", "guest-sdk", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
 
 /// The guests of a repository, as one build script wants them compiled.

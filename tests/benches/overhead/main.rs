@@ -238,7 +238,7 @@ async fn one(view: &View, tool: &str, arguments: &str) -> (Duration, u64) {
     (elapsed, caller.ledger().records()[0].fuel.unwrap_or(0))
 }
 
-/// What an operator who says nothing gives a call.
+/// Limits of a call where the operator sets none.
 const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 
 fn median(times: usize, mut work: impl FnMut()) -> Duration {

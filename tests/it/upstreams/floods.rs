@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use airlock_tests::{Client, Gateway, MisbehavingHttp, Setup, misbehaving, wait};
 use serde_json::json;
 
-/// What serves HTTP and signals answers in less, even where every CPU is busy with other tests.
+/// HTTP and signals are served in less, even where every CPU is busy with other tests.
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// More than a gateway without servers takes, and far less than any flood left in memory would.
 const MOST_MEMORY: u64 = 400 << 20;

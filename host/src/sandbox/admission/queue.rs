@@ -20,7 +20,7 @@ pub(super) struct Queue<W> {
     clock: u64,
 }
 
-/// What is known of a tenant while a call of it waits.
+/// State of a tenant while a call of it waits.
 #[derive(Debug)]
 struct Turn {
     waiting: usize,

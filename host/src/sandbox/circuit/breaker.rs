@@ -33,7 +33,7 @@ pub(super) struct Open {
     pub(super) failures: usize,
 }
 
-/// What the end of a call says of what a breaker guards.
+/// Evidence that the end of a call gives about the guarded tool or plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Works,

@@ -56,7 +56,7 @@ impl Tries {
     }
 }
 
-/// What the operator's log tells of.
+/// Changes that the operator's log reports.
 #[derive(Debug, PartialEq)]
 pub(super) enum Change {
     Opened { scope: Scope, open: Open },
@@ -202,7 +202,7 @@ impl Breakers {
 }
 
 impl Scope {
-    /// What it stops, without names.
+    /// Scope of the calls that it stops, without names.
     fn kind(&self) -> &'static str {
         match self {
             Self::All => "all callers",

@@ -49,7 +49,7 @@ impl Widespread {
         self.open
     }
 
-    /// What is open right now.
+    /// The open state, if it is open right now.
     pub(super) fn open(&self, now: Instant) -> Option<Open> {
         self.open.filter(|open| now < open.until)
     }

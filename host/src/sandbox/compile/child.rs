@@ -30,7 +30,7 @@ const MAX_WORDS_BYTES: usize = 2 << 10;
 /// What a child is told on its command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// What to compile of the component.
+    /// Form in which the component is compiled.
     pub(crate) form: Form,
     /// Digest of the engine's settings; the child's must be the same.
     pub(crate) settings: String,

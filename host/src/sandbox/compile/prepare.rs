@@ -45,7 +45,7 @@ fn now<T>(future: impl Future<Output = T>) -> Result<T> {
 struct Guest {
     store: Store<StoreLimits>,
     instance: Instance,
-    /// What it wrote to the log last: the message of its panic.
+    /// Its last log message: the message of its panic.
     said: Arc<Mutex<String>>,
 }
 

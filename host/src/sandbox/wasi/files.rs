@@ -59,9 +59,9 @@ pub(super) type Token = Arc<(Arc<()>, Place)>;
 
 /// What one call has of files.
 pub(super) struct Files {
-    /// Who its descriptors and listings are accounted to.
+    /// Tenant that its descriptors and listings are accounted to.
     tenant: Tenant,
-    /// What listings take up.
+    /// Memory that listings take up.
     memory: Pool,
     /// The mounts of the directories that wasmtime-wasi opened for the guest, in their order; none for one that may only be
     /// read.

@@ -40,7 +40,7 @@ struct Host {
     all: TempDir,
     grants: Grants,
     mounts: Mounts,
-    /// What listings may take up.
+    /// Memory that listings may take up.
     memory: Pool,
 }
 

@@ -143,7 +143,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..300)
 }
 
-/// What happened to each call, told apart from the schedule's own counts.
+/// Outcome of each call, told apart from the schedule's own counts.
 #[derive(Default)]
 struct Seen {
     running: Vec<(Flow, u32)>,

@@ -9,9 +9,9 @@ use std::{
 
 use crate::tenant::Tenant;
 
-/// What a tenant's calls may write at once: all lines of one call at the default limits.
+/// Bytes that a tenant's calls may write at once: all lines of one call at the default limits.
 pub(super) const BURST_BYTES: u64 = 4 << 20;
-/// What they may write in the long run.
+/// Bytes a second that they may write in the long run.
 pub(super) const BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// The buckets of one plugin.
@@ -30,7 +30,7 @@ struct Bucket {
     drops: bool,
 }
 
-/// What is to be done with a line.
+/// Decision about one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sandbox) enum Verdict {
     Write,
