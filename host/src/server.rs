@@ -34,8 +34,7 @@ use tracing::{debug, error};
 
 use self::{
     body::Intake,
-    memory::{Account, Charge, Memory},
-    peer::Peer,
+    memory::{Charge, Memory},
     respond::{ApiError, Reply},
 };
 pub use self::{
@@ -47,6 +46,7 @@ use crate::{
     catalog::Catalog,
     door::{Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View, VirtualKey},
     model::Models,
+    tenant::Tenant,
 };
 
 /// The smallest head that hyper can be limited to.
@@ -223,7 +223,7 @@ impl App {
             reload::check(self.settings.require_virtual_key, Some(peer), headers, || self.sender(headers))?;
         }
         let sender = self.sender(request.headers())?;
-        let charge = self.memory.open(sender.account(peer), request.headers())?;
+        let charge = self.memory.open(sender.tenant(), request.headers())?;
         let reply = self.answer(route, &sender, request, &charge).await?;
         charge.settle(memory::REQUEST_BYTES + reply.body().len());
         Ok((reply, Some(charge)))
@@ -268,12 +268,9 @@ impl App {
 }
 
 impl Sender {
-    /// The party that pays for the request's memory: the key, or `peer` without one.
-    fn account(&self, peer: IpAddr) -> Account {
-        match &self.key {
-            Some(key) => Account::Key(key.name.clone()),
-            None => Account::Peer(Peer::of(Some(peer))),
-        }
+    /// The party that the request's memory is accounted to, as its calls are.
+    fn tenant(&self) -> Tenant {
+        self.key.as_deref().map_or(Tenant::ANONYMOUS, |key| key.tenant().clone())
     }
 }
 

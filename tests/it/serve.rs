@@ -192,7 +192,7 @@ async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back(
 
 #[tokio::test]
 async fn a_model_that_answers_with_thousands_of_calls_gets_none_of_them() {
-    let by_count = "the model answered with 10000 tool calls at once, the limit is 1024; none of them was made";
+    let by_count = "the model answered with 10000 tool calls at once; the limit is 1024, and none of them was made";
     let by_memory = "provider 'fake' answered with JSON that takes more memory than the gateway gives it";
     for (count, told) in [(10_000, by_count), (100_000, by_memory)] {
         let calls = vec![("server-echo", json!({})); count];
@@ -216,7 +216,7 @@ async fn the_limits_of_one_request_are_set_in_the_configuration() {
         answer["airlock"]["calls"].as_array().expect("a list").iter().map(|call| &call["error"]["code"]).collect();
     assert_eq!(codes, [&json!(null), &json!(null), &json!("too_many_calls")]);
     let told = &service.asked()[1].body["messages"];
-    assert!(told[4]["content"].as_str().is_some_and(|text| text.contains("3 tool calls, the limit is 2")), "{told:#}");
+    assert!(told[4]["content"].as_str().is_some_and(|text| text.contains("3 tool calls; the limit is 2")), "{told:#}");
 
     let hanging = Service::saying([service::asking_for(&[("server-hang", json!({}))])]).await;
     let setup = Setup::new().openai("fake", hanging.base_url()).client(misbehaving("server", []).auto(&["*"]));

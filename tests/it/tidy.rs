@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("code_mode", &["catalog", "door", "sandbox"]),
     ("agent", &["catalog", "door", "model"]),
     ("mcp", &["catalog", "door"]),
-    ("server", &["agent", "catalog", "door", "json", "mcp", "model"]),
+    ("server", &["agent", "catalog", "door", "json", "mcp", "model", "tenant"]),
     // Each module's settings, and nothing that runs; of `native` the name that no configured client may have.
     (
         "config",

@@ -26,7 +26,7 @@ pub enum Failure {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// One answer asks for more calls than are even refused one by one.
-    #[error("the model answered with {found} tool calls at once, the limit is {limit}; none of them was made")]
+    #[error("the model answered with {found} tool calls at once; the limit is {limit}, and none of them was made")]
     TooManyCalls {
         /// Calls in the answer.
         found: usize,
@@ -35,8 +35,8 @@ pub enum Failure {
     },
     /// The calls themselves do not fit into the conversation any more.
     #[error(
-        "the model's tool calls and their results take {found} bytes of the conversation, `max_tool_results` allows {limit}; the \
-         last calls were not made"
+        "the model's tool calls and their results would take {found} bytes of the conversation, and `max_tool_results` allows \
+         {limit}; the last calls were not made"
     )]
     TooLarge {
         /// Bytes with the last calls.

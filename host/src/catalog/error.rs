@@ -58,8 +58,7 @@ pub enum CallError {
     },
     /// One answer of a model asks for more calls than it may.
     #[error(
-        "the answer has {found} tool calls, the limit is {limit} for one answer; this call was not made, ask for it in your next \
-         answer"
+        "the answer has {found} tool calls; the limit is {limit}, and this call was not made; ask for it in your next answer"
     )]
     TooManyCalls {
         /// Calls in the answer.
@@ -68,7 +67,7 @@ pub enum CallError {
         limit: usize,
     },
     /// The result does not fit into what all results of one request may take.
-    #[error("the tool calls of this request and their results would take {found} bytes, the limit is {limit}; {}", made(*was_made))]
+    #[error("the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {}", made(*was_made))]
     ResultsTooLarge {
         /// Bytes with this result.
         found: usize,
@@ -317,9 +316,9 @@ fn listed(violations: &Violations) -> String {
 
 fn made(was_made: bool) -> &'static str {
     if was_made {
-        "the call was made and its result is left out, ask for less"
+        "the call was made, but its result is left out; ask for less"
     } else {
-        "this call was not made, answer with what you have"
+        "this call was not made; answer with what you have"
     }
 }
 

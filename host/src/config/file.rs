@@ -61,8 +61,8 @@ pub(super) struct Server {
     pub(super) allowed_origins: Vec<String>,
     /// Largest request body. Default: 16MiB. Parsed, a body may take four times as much memory.
     pub(super) max_body: Option<Size>,
-    /// Memory of all requests in flight: bodies, as text and parsed, and answers until they are sent. One virtual key, or one
-    /// address without a key, gets half of it at most. Default: 256MiB, or what `max_body` needs if that is more.
+    /// Memory of all requests in flight: bodies, as text and parsed, and answers until they are sent. One virtual key gets
+    /// half of it at most, and so do all callers without a key together. Default: 256MiB, or what `max_body` needs if that is more.
     pub(super) max_request_memory: Option<Size>,
     /// Largest request head. Default: 64KiB.
     pub(super) max_header: Option<Size>,

@@ -30,7 +30,7 @@ impl VirtualKey {
     }
 
     /// Tenant that its calls are accounted to.
-    pub(super) fn tenant(&self) -> &Tenant {
+    pub(crate) fn tenant(&self) -> &Tenant {
         &self.tenant
     }
 

@@ -164,14 +164,14 @@ fn too_slow() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::{memory::Account, peer::Peer};
+    use crate::tenant::Tenant;
 
     fn sent_as(types: &[&'static str]) -> Result<(), ApiError> {
         check_type(&types.iter().map(|found| (header::CONTENT_TYPE, HeaderValue::from_static(found))).collect())
     }
 
     fn charge(memory: &Arc<Memory>) -> Charge {
-        memory.open(Account::Peer(Peer::of(None)), &HeaderMap::new()).expect("there is room")
+        memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room")
     }
 
     #[test]

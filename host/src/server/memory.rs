@@ -3,8 +3,8 @@
 //!
 //! A limit on each body bounds nothing where thousands of requests wait for a model at the same time. What is charged: a base
 //! for every request, its head, the buffer that its body arrives in, the tree that is parsed of it, what a model and tools add
-//! to it, and then its answer. One caller, a virtual key or else a peer, gets at most half of the budget, so that the others are
-//! still served.
+//! to it, and then its answer. One caller, that is, a virtual key or all callers without one, gets at most half of the budget,
+//! so that the others are still served.
 
 use std::{
     collections::HashMap,
@@ -13,8 +13,8 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::{peer::Peer, respond::ApiError};
-use crate::model::RequestMemory;
+use super::respond::ApiError;
+use crate::{model::RequestMemory, tenant::Tenant};
 
 /// A request without head and body: its task, its stream, its view of the tools.
 pub(super) const REQUEST_BYTES: usize = 16 * 1024;
@@ -31,16 +31,7 @@ pub(super) struct Memory {
 struct Used {
     bytes: usize,
     /// Those who have anything charged.
-    by_caller: HashMap<Account, usize>,
-}
-
-/// The party that pays for a request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Account {
-    /// The holder of a virtual key, by the key's name.
-    Key(String),
-    /// Where no key was sent.
-    Peer(Peer),
+    by_caller: HashMap<Tenant, usize>,
 }
 
 /// Why nothing more can be charged.
@@ -68,17 +59,17 @@ impl Memory {
     }
 
     /// Charges the base and the head of a request.
-    pub(super) fn open(self: &Arc<Self>, account: Account, head: &HeaderMap) -> Result<Charge, Spent> {
-        let charge = Charge(Arc::new(Charged { memory: self.clone(), account, bytes: Mutex::new(0) }));
+    pub(super) fn open(self: &Arc<Self>, tenant: Tenant, head: &HeaderMap) -> Result<Charge, Spent> {
+        let charge = Charge(Arc::new(Charged { memory: self.clone(), tenant, bytes: Mutex::new(0) }));
         let head: usize = head.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         charge.grow(REQUEST_BYTES + head)?;
         Ok(charge)
     }
 
-    fn add(&self, account: &Account, bytes: usize) -> Result<(), Spent> {
+    fn add(&self, tenant: &Tenant, bytes: usize) -> Result<(), Spent> {
         let mut used = self.used();
         let share = Self::share_of(self.limit_bytes);
-        let mine = used.by_caller.get(account).copied().unwrap_or_default();
+        let mine = used.by_caller.get(tenant).copied().unwrap_or_default();
         if mine.saturating_add(bytes) > share {
             return Err(Spent::Share { limit_bytes: share });
         }
@@ -86,19 +77,19 @@ impl Memory {
             return Err(Spent::Budget { limit_bytes: self.limit_bytes });
         }
         used.bytes += bytes;
-        *used.by_caller.entry(account.clone()).or_default() += bytes;
+        *used.by_caller.entry(tenant.clone()).or_default() += bytes;
         Ok(())
     }
 
     /// Replaces what was charged, whether there is room or not.
-    fn replace(&self, account: &Account, old: usize, new: usize) {
+    fn replace(&self, tenant: &Tenant, old: usize, new: usize) {
         let mut used = self.used();
         used.bytes = used.bytes.saturating_sub(old).saturating_add(new);
-        let mine = used.by_caller.get(account).copied().unwrap_or_default().saturating_sub(old).saturating_add(new);
+        let mine = used.by_caller.get(tenant).copied().unwrap_or_default().saturating_sub(old).saturating_add(new);
         if mine == 0 {
-            used.by_caller.remove(account);
+            used.by_caller.remove(tenant);
         } else {
-            used.by_caller.insert(account.clone(), mine);
+            used.by_caller.insert(tenant.clone(), mine);
         }
     }
 
@@ -113,7 +104,7 @@ pub(super) struct Charge(Arc<Charged>);
 
 struct Charged {
     memory: Arc<Memory>,
-    account: Account,
+    tenant: Tenant,
     bytes: Mutex<usize>,
 }
 
@@ -121,7 +112,7 @@ impl Charge {
     /// Charges so many bytes more. Fails if the caller's share or the budget has no room for them, and then charges nothing.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), Spent> {
         let mut charged = self.0.bytes();
-        self.0.memory.add(&self.0.account, bytes)?;
+        self.0.memory.add(&self.0.tenant, bytes)?;
         *charged += bytes;
         Ok(())
     }
@@ -130,7 +121,7 @@ impl Charge {
     /// is done; until it is sent there is less room for new requests.
     pub(super) fn settle(&self, bytes: usize) {
         let mut charged = self.0.bytes();
-        self.0.memory.replace(&self.0.account, *charged, bytes);
+        self.0.memory.replace(&self.0.tenant, *charged, bytes);
         *charged = bytes;
     }
 }
@@ -143,7 +134,7 @@ impl RequestMemory for Charge {
     fn give_back(&self, bytes: usize) {
         let mut charged = self.0.bytes();
         let left = charged.saturating_sub(bytes);
-        self.0.memory.replace(&self.0.account, *charged, left);
+        self.0.memory.replace(&self.0.tenant, *charged, left);
         *charged = left;
     }
 }
@@ -157,7 +148,7 @@ impl Charged {
 impl Drop for Charged {
     fn drop(&mut self) {
         let bytes = *self.bytes();
-        self.memory.replace(&self.account, bytes, 0);
+        self.memory.replace(&self.tenant, bytes, 0);
     }
 }
 
@@ -193,8 +184,8 @@ mod tests {
 
     const LIMIT: usize = 10 * REQUEST_BYTES;
 
-    fn account(name: &str) -> Account {
-        Account::Key(name.to_owned())
+    fn account(name: &str) -> Tenant {
+        Tenant::of_key(*blake3::hash(name.as_bytes()).as_bytes(), name)
     }
 
     fn open(memory: &Arc<Memory>, name: &str) -> Charge {
@@ -246,7 +237,7 @@ mod tests {
     fn the_head_of_a_request_is_charged() {
         let memory = Memory::new(LIMIT);
         let head = HeaderMap::from_iter([(header::USER_AGENT, HeaderValue::from_static("x"))]);
-        let charge = memory.open(Account::Peer(Peer::of(None)), &head).expect("there is room");
+        let charge = memory.open(Tenant::ANONYMOUS, &head).expect("there is room");
         assert_eq!(memory.used().bytes, REQUEST_BYTES + "user-agent".len() + 1);
         drop(charge);
     }

@@ -7,9 +7,12 @@
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
 use super::{Settings, respond::ApiError};
+use crate::catalog::cut;
 
 /// Where a browser says that a request comes from, seen from its target.
 pub(super) const FETCH_SITE: &str = "sec-fetch-site";
+/// Values of headers are cut here in error messages, in bytes.
+const MAX_SHOWN_BYTES: usize = 200;
 
 /// Refuses a request whose `Host` is not one of the gateway's own names, and one that a page of another origin makes a
 /// browser send.
@@ -20,25 +23,40 @@ pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Resu
     let is_ours = |host: &Option<Authority>| host.as_ref().is_some_and(|host| is_allowed(settings, host.host()));
     let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
     if checks_hosts && (hosts.is_empty() || !hosts.iter().all(is_ours)) {
-        return Err(ApiError::forbidden(
-            "host_not_allowed",
-            "expected `Host` to be a loopback name, the address of `listen` or one of `allowed_hosts`",
-        ));
+        let sent = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+        let message = format!(
+            "`Host` is {}; valid are a loopback name, the address of `listen` and the names in `allowed_hosts`",
+            shown(sent.chain(uri.authority().map(|authority| authority.as_str().as_bytes()))),
+        );
+        return Err(ApiError::forbidden("host_not_allowed", message));
     }
     let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
     if !origins.is_empty() && origins.iter().all(|origin| is_listed(settings, origin)) {
         return Ok(());
     }
     if !origins.iter().all(|origin| is_same(origin, &hosts)) {
-        let message = "this origin is neither the gateway's own, as in `Host` with its port, nor one of its `allowed_origins`";
+        let message = format!(
+            "`Origin` is {}; valid are the gateway's own origin, which is `Host` with its port, and those in `allowed_origins`",
+            shown(origins.iter().map(|origin| origin.as_bytes())),
+        );
         return Err(ApiError::forbidden("origin_not_allowed", message));
     }
     // A page's GET carries no `Origin`; this it does carry, with any recent browser.
-    if !headers.get_all(FETCH_SITE).iter().all(|site| matches!(site.as_bytes(), b"same-origin" | b"none")) {
-        let message = "a web page of another origin made this request, as its `Sec-Fetch-Site` says";
+    let sites: Vec<&[u8]> = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes).collect();
+    if !sites.iter().all(|site| matches!(*site, b"same-origin" | b"none")) {
+        let message = format!(
+            "`Sec-Fetch-Site` is {}: a web page of another origin made this request; valid are \"same-origin\" and \"none\"",
+            shown(sites.into_iter()),
+        );
         return Err(ApiError::forbidden("origin_not_allowed", message));
     }
     Ok(())
+}
+
+/// The values of a header for an error message, quoted and cut.
+fn shown<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
+    let values: Vec<_> = values.map(String::from_utf8_lossy).collect();
+    if values.is_empty() { "missing".to_owned() } else { format!("{:?}", cut(values.join(", "), MAX_SHOWN_BYTES)) }
 }
 
 fn is_listed(settings: &Settings, origin: &HeaderValue) -> bool {

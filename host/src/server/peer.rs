@@ -2,11 +2,11 @@
 
 use std::{
     fmt,
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 /// An address that connections come from, or the network of it: who has one IPv6 address usually has all of its /64. Those
-/// whose address the system does not tell are one peer.
+/// whose address the system does not tell are one peer, and so is this machine with all its loopback addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Peer(Option<IpAddr>);
 
@@ -14,7 +14,8 @@ impl Peer {
     /// The peer that has `address`.
     pub(super) fn of(address: Option<IpAddr>) -> Self {
         Self(address.map(|address| match address.to_canonical() {
-            IpAddr::V6(address) if !address.is_loopback() => {
+            address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(address) => {
                 let [a, b, c, d, ..] = address.segments();
                 Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
             }
@@ -26,7 +27,7 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(IpAddr::V6(address)) if !address.is_loopback() => write!(f, "{address}/64"),
+            Some(IpAddr::V6(network)) => write!(f, "{network}/64"),
             Some(address) => write!(f, "{address}"),
             None => f.write_str("unknown"),
         }
@@ -48,7 +49,13 @@ mod tests {
         assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff:2"));
         assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
         assert_ne!(peer("::1"), peer("::2"));
-        let shown = ["10.0.0.1", "2001:db8::1", "::1"].map(|address| peer(address).to_string());
-        assert_eq!(shown, ["10.0.0.1", "2001:db8::/64", "::1"]);
+        let shown = ["10.0.0.1", "2001:db8::1"].map(|address| peer(address).to_string());
+        assert_eq!(shown, ["10.0.0.1", "2001:db8::/64"]);
+    }
+
+    #[test]
+    fn this_machine_is_one_peer() {
+        let shown = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.2"].map(|address| peer(address).to_string());
+        assert_eq!(shown, ["127.0.0.1"; 4]);
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn check(
 ) -> Result<(), ApiError> {
     let refuse = |message: &str| Err(ApiError::forbidden("operator_only", message));
     if requires_key {
-        return refuse("where virtual keys are required nobody reloads plugins over HTTP; send the gateway SIGHUP");
+        return refuse("plugins are not reloaded over HTTP where virtual keys are required; send the gateway SIGHUP");
     }
     if sender()?.key.is_some() {
         return refuse("a virtual key does not make its holder an operator; only the operator reloads plugins");
@@ -69,7 +69,7 @@ pub(super) fn check(
     }
     let is_local = peer.is_some_and(|peer| peer.to_canonical().is_loopback());
     if !is_local || PROXIED.iter().any(|name| headers.contains_key(*name)) {
-        return refuse("plugins are reloaded for the gateway's own machine alone");
+        return refuse("plugins are reloaded only at the request of the gateway's own machine, not through a proxy");
     }
     Ok(())
 }

@@ -16,7 +16,6 @@ use super::{
     link::{Abandoned, Link},
     listing::{self, List},
     mask::Mask,
-    meter::Flood,
     outbox::Outbox,
     process::{Pipes, Process},
     trouble::{Failure, Trouble, cause},
@@ -67,7 +66,7 @@ pub(super) async fn open(settings: &Settings, mask: &Arc<Mask>, era: Era) -> Res
     let inbox = Inbox::new(mask.clone());
     let (wire, process) = Wire::open(&settings.transport, &inbox)?;
     let ready = tokio::select! {
-        () = inbox.flooded() => Err(Trouble::Flood(Flood)),
+        flood = inbox.flooded() => Err(Trouble::Flood(flood)),
         ready = make_ready(settings, wire, era) => ready,
     };
     match ready {
@@ -96,7 +95,7 @@ async fn make_ready(settings: &Settings, wire: Wire, era: Era) -> Result<Ready, 
 
 /// Whatever else goes wrong with a server that floods, that is why.
 pub(super) fn blame(trouble: Trouble, inbox: &Inbox) -> Trouble {
-    if inbox.is_flooded() { Trouble::Flood(Flood) } else { trouble }
+    inbox.flood().map_or(trouble, Trouble::Flood)
 }
 
 async fn give_up(trouble: Trouble, process: Option<Process>) -> Failure {

@@ -18,10 +18,9 @@ use rmcp::{
     service::RxJsonRpcMessage,
 };
 use tokio::{
-    sync::Notify,
+    sync::{Notify, SetOnce},
     time::{Instant, sleep},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
     decode::{self, Asked},
@@ -37,7 +36,7 @@ pub(super) struct Inbox {
     meter: Mutex<Meter>,
     book: Mutex<Book>,
     changed: Notify,
-    flooded: CancellationToken,
+    flood: SetOnce<Flood>,
 }
 
 /// Requests on their way, in both directions. Its size is bounded: by the calls that may run, and by [`MAX_UNANSWERED`].
@@ -70,7 +69,7 @@ impl Inbox {
             meter: Mutex::new(Meter::new(Instant::now())),
             book: Mutex::default(),
             changed: Notify::new(),
-            flooded: CancellationToken::new(),
+            flood: SetOnce::new(),
         })
     }
 
@@ -90,28 +89,27 @@ impl Inbox {
     }
 
     /// Waits until the server has sent more than it may.
-    pub(super) async fn flooded(&self) {
-        self.flooded.cancelled().await;
+    pub(super) async fn flooded(&self) -> Flood {
+        *self.flood.wait().await
     }
 
-    pub(super) fn is_flooded(&self) -> bool {
-        self.flooded.is_cancelled()
+    /// How the server has sent more than it may, if it has.
+    pub(super) fn flood(&self) -> Option<Flood> {
+        self.flood.get().copied()
     }
 
     /// Waits until the next message may be read. Dropping the future changes nothing.
     pub(super) async fn room(&self) -> Result<(), Flood> {
         loop {
-            if self.is_flooded() {
-                return Err(Flood);
+            if let Some(flood) = self.flood() {
+                return Err(flood);
             }
             let wait = lock(&self.meter).wait(Instant::now());
             match wait {
                 Ok(wait) if wait.is_zero() => return Ok(()),
                 Ok(wait) => sleep(wait).await,
-                Err(flood) => {
-                    self.flooded.cancel();
-                    return Err(flood);
-                }
+                // The first finding stands.
+                Err(flood) => drop(self.flood.set(flood)),
             }
         }
     }
@@ -223,7 +221,7 @@ impl Inbox {
             0 => Screened::Nothing,
             1..=MAX_UNANSWERED => Screened::Replaced(Box::new(decode::bare_request(method, id))),
             _ => {
-                self.flooded.cancel();
+                drop(self.flood.set(Flood::Unanswered));
                 Screened::Nothing
             }
         }

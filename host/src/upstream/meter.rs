@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::{BURST_TOKENS, FLOOD_PATIENCE, TOKEN_TIME};
+use super::limits::{BURST_TOKENS, BYTES_PER_TOKEN, FLOOD_PATIENCE, MAX_UNANSWERED, TOKEN_TIME};
 
 /// Time in which a whole burst comes back.
 const WINDOW: Duration = TOKEN_TIME.saturating_mul(BURST_TOKENS);
@@ -18,10 +18,22 @@ pub(super) struct Meter {
     saturated: Option<Instant>,
 }
 
-/// The server has been waiting for too long, that is, it sends more than it may for too long.
+/// Messages a second that a server may send unasked for as long as it likes.
+const RATE: u128 = Duration::from_secs(1).as_nanos() / TOKEN_TIME.as_nanos();
+
+/// How a server sends more than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it floods the gateway with messages")]
-pub(super) struct Flood;
+pub(super) enum Flood {
+    /// It has been over its rate for longer than [`FLOOD_PATIENCE`].
+    #[error(
+        "it floods the gateway with messages: for {FLOOD_PATIENCE:?} it sent more than {RATE} a second that were not asked for, \
+         where each {BYTES_PER_TOKEN} bytes count as one"
+    )]
+    Rate,
+    /// It does not wait for the gateway's answers.
+    #[error("it floods the gateway with messages: more than {MAX_UNANSWERED} of its own requests wait for an answer")]
+    Unanswered,
+}
 
 impl Meter {
     pub(super) fn new(now: Instant) -> Self {
@@ -48,7 +60,7 @@ impl Meter {
             return Ok(wait);
         }
         let since = *self.saturated.get_or_insert(now);
-        if now.saturating_duration_since(since) >= FLOOD_PATIENCE { Err(Flood) } else { Ok(wait) }
+        if now.saturating_duration_since(since) >= FLOOD_PATIENCE { Err(Flood::Rate) } else { Ok(wait) }
     }
 }
 
@@ -82,7 +94,7 @@ mod tests {
             now += MILLI;
             meter.charge(TOKENS + 1, now);
         }
-        assert_eq!(meter.wait(now), Err(Flood));
+        assert_eq!(meter.wait(now), Err(Flood::Rate));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
                 biased;
                 sent = sending => sent.map_err(SendError::Transport),
                 () = closed.cancelled() => Err(SendError::Closed),
-                () = inbox.flooded() => Err(SendError::Closed),
+                _ = inbox.flooded() => Err(SendError::Closed),
             };
             // An answer that could not be sent is not owed any more.
             if let Some(id) = answered {
@@ -134,6 +134,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::upstream::meter::Flood;
 
     fn answer(id: i64) -> ClientJsonRpcMessage {
         ClientJsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(id))
@@ -172,9 +173,9 @@ mod tests {
             assert!(inbox.take(ping(id).as_bytes()).is_some());
             transport.send(answer(i64::try_from(id).expect("small"))).await.expect("there is room");
         }
-        assert!(!inbox.is_flooded());
+        assert_eq!(inbox.flood(), None);
         let kept: Vec<_> = (0..=super::super::limits::MAX_UNANSWERED).map(|id| inbox.take(ping(id).as_bytes())).collect();
-        assert!(inbox.is_flooded() && kept.last().is_some_and(Option::is_none));
+        assert!(inbox.flood() == Some(Flood::Unanswered) && kept.last().is_some_and(Option::is_none));
         assert!(matches!(transport.send(answer(1)).await, Ok(()) | Err(SendError::Closed)));
     }
 }

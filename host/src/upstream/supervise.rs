@@ -20,7 +20,6 @@ use super::{
     link::Link,
     listing::{self, List},
     mask::Mask,
-    meter::Flood,
     server::Server,
     trouble::{Failure, Trouble, cause},
 };
@@ -103,7 +102,7 @@ impl Keeper {
         let trouble = tokio::select! {
             () = stop.cancelled() => None,
             _ = &mut ended => Some(Trouble::Ended),
-            () = inbox.flooded() => Some(Trouble::Flood(Flood)),
+            flood = inbox.flooded() => Some(Trouble::Flood(flood)),
             trouble = watch(&server, &link) => Some(trouble),
             trouble = self.follow(&link, &inbox) => Some(trouble),
             () = link.cancel_abandoned(abandoned) => Some(Trouble::Ended),

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     catalog::{CallError, Catalog, Client, Policy, State, Whitelist},
-    door::{Admitted, Budget, Caller, Filter, Origin, View},
+    door::{Admitted, Budget, Caller, Filter, Origin, View, VirtualKey},
 };
 
 /// Longer than anything here takes on a busy machine.
@@ -63,7 +63,11 @@ impl Supervised {
     }
 
     fn admit(&self, tool: &str, arguments: &str, deadline: Duration) -> Admitted {
-        let view = View::new(&self.catalog.snapshot(), &Filter::none(), None);
+        self.admit_for(None, tool, arguments, deadline)
+    }
+
+    fn admit_for(&self, key: Option<&VirtualKey>, tool: &str, arguments: &str, deadline: Duration) -> Admitted {
+        let view = View::new(&self.catalog.snapshot(), &Filter::none(), key);
         let caller = Caller::new(view, Origin::Caller, Budget { deadline, nested_calls: 0, depth: 1, in_flight: 1 });
         caller.admit(&format!("up-{tool}"), arguments).expect("an offered tool")
     }
@@ -129,7 +133,7 @@ async fn a_child_has_the_environment_that_is_configured_and_no_other() {
 #[tokio::test]
 async fn garbage_and_floods_do_not_disturb_a_session_and_one_bad_tool_no_other() {
     let server = Supervised::connected("noisy").await;
-    assert_eq!(server.client().tools.len(), 9);
+    assert_eq!(server.client().tools.len(), 10);
     let echoed = server.admit("echo", &json!({"text": "häh"}).to_string(), PATIENCE).run().await.expect("an answer");
     assert_eq!(echoed.to_text(), "häh");
     server.stop().await;
@@ -214,6 +218,45 @@ async fn calls_beyond_those_that_may_wait_are_refused_at_once() {
     assert!(matches!(server.call("pid").await, Err(CallError::Busy)));
     drop(calls);
     server.answer("pid").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn calls_of_one_tenant_leave_turns_and_places_to_another() {
+    let server = Supervised::connected("well").await;
+    let [greedy, other] = ["greedy", "other"].map(|name| {
+        let rows = BTreeMap::from([(server.client().name.clone(), Whitelist::All)]);
+        VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
+    });
+    let places = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let hanging = || Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run());
+    let mut calls: Vec<_> = (0..places).map(|_| hanging()).collect();
+    let ended: Vec<_> = calls.iter_mut().filter_map(|call| call.now_or_never()).collect();
+    assert_eq!(ended.len(), places / 4);
+    assert!(ended.iter().all(|call| matches!(call, Err(CallError::Busy))));
+    let pid = server.admit_for(Some(&other), "pid", "{}", PATIENCE).run().await;
+    assert!(pid.is_ok(), "{pid:?}");
+    drop(calls);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn calls_to_a_server_that_stops_reading_end_as_busy_and_the_connection_is_kept() {
+    let server = Supervised::connected("well").await;
+    let short = Duration::from_millis(20);
+    let late = server.admit("stall", "{}", short).run().await;
+    assert!(matches!(late, Err(CallError::Deadline { .. })), "{late:?}");
+    // Each fills the pipe, or stays in the outbox once its caller is gone.
+    let large = json!({"text": "x".repeat(64 << 10)}).to_string();
+    let mut ended = CallError::Cancelled;
+    for _ in 0..=limits::MAX_PENDING + 1 {
+        ended = server.admit("echo", &large, short).run().await.expect_err("nothing is read");
+        if !matches!(ended, CallError::Deadline { .. }) {
+            break;
+        }
+    }
+    assert!(matches!(ended, CallError::Busy), "{ended:?}");
+    assert_eq!(server.client().state, State::Connected);
     server.stop().await;
 }
 

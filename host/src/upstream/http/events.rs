@@ -101,6 +101,9 @@ impl EventSize {
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestId};
+    use serde_json::json;
+
     use super::*;
 
     fn response(body: String) -> Response {
@@ -131,6 +134,21 @@ mod tests {
         let events = events_of(&format!("data: {ping}\n\n")).await;
         let data = events.first().and_then(|event| event.as_ref().ok()?.data.clone()).expect("an event with data");
         assert!(data.contains(r#""method":"ping""#), "{data}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_answers_that_were_asked_for_are_no_flood() {
+        let inbox = Inbox::new(Arc::default());
+        let text = "x".repeat(3 << 20);
+        for id in 0..20 {
+            let params = CallToolRequestParams::new("tool");
+            inbox.expect(&RequestId::Number(id), &ClientRequest::CallToolRequest(CallToolRequest::new(params)));
+            let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}});
+            let events = stream(response(format!("data: {answer}\n\n")), inbox.clone(), MAX_MESSAGE_BYTES);
+            let events: Vec<_> = events.collect().await;
+            assert!(events.iter().any(|event| event.as_ref().is_ok_and(|event| event.data.is_some())), "answer {id}");
+            assert_eq!((inbox.room().await, inbox.flood()), (Ok(()), None));
+        }
     }
 
     #[test]

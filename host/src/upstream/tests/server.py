@@ -1,5 +1,5 @@
 """An MCP server of the old era that misbehaves on request."""
-import json, os, subprocess, sys
+import json, os, subprocess, sys, time
 
 how = sys.argv[1]
 cancelled, extra, held = [], False, None
@@ -19,6 +19,8 @@ def call(id, name, arguments):
     text = name
     if name == "hang":
         return None
+    if name == "stall":
+        time.sleep(1000)
     if name == "die":
         sys.stderr.write("out of cheese\n")
         sys.stderr.flush()
@@ -64,7 +66,7 @@ for line in sys.stdin:
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
                   "serverInfo": {"name": "fake", "version": "1"}}
     elif method == "tools/list":
-        names = ["hang", "die", "grow", "huge", "env", "pid", "child", "cancelled", "echo"]
+        names = ["hang", "die", "grow", "huge", "env", "pid", "child", "cancelled", "echo", "stall"]
         result = {"tools": [tool(name) for name in names + ["grown"] * extra] + [{"name": "broken"}]}
     elif method == "tools/call":
         result = call(id, params["name"], params.get("arguments", {}))
