@@ -4,8 +4,8 @@
 
 use airlock::{
     Gateway,
-    catalog::{ErrorKind, ToolError, ToolOutput},
     config::Config,
+    tool::{ErrorKind, ToolError, ToolOutput},
 };
 use serde_json::json;
 use tokio::{net::TcpListener, sync::oneshot};

@@ -1,15 +1,7 @@
-//! Every tool under one name, wherever it comes from, and the [`Provider`] trait that runs it.
+//! The registry: every tool under one name, wherever it comes from.
 //!
-//! Sources publish their lists here; readers take a [`Snapshot`], which never changes. The catalog knows no kind of source
-//! and decides nothing about who may call what: that is the [`door`](crate::door).
-
-mod error;
-mod json_text;
-mod name;
-mod output;
-mod policy;
-mod schema;
-mod tool;
+//! Sources publish their lists here; readers take a [`Snapshot`], which never changes, or the [`View`] of one request. The
+//! catalog knows no kind of source and decides nothing about who may call what: that is the [`door`](crate::door).
 
 use std::{
     collections::BTreeMap,
@@ -18,39 +10,16 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-pub(crate) use self::tool::cut;
-pub use self::{
-    error::{CallError, Cause, ErrorKind, ToolError},
-    json_text::JsonText,
-    name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
-    output::{Content, Resource, ToolOutput},
-    policy::{BadWhitelist, Policy, Whitelist},
-    schema::{BadSchema, CompiledSchema, MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SUBSCHEMAS, Violation, Violations},
-    tool::{Annotations, BadTool, Tool, ToolDefinition},
+use crate::{
+    door::{Filter, OwnTools, Provider, Source, View, VirtualKey},
+    tool::{ClientName, Policy, Tool, ToolDefinition, ToolName},
 };
-// The one arrow back: a provider runs only what the door admitted, and the type system is what says so.
-use crate::door::Admitted;
 
 /// The most tools that one client may publish; the rest is dropped and the operator told.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
-
-/// Runs the tools of one client.
-pub trait Provider: Send + Sync + 'static {
-    /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped, an upstream server is
-    /// told.
-    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
-
-    /// What an operator is shown of it beside the client's state, as members of the client's entry in the administrative API:
-    /// whether its calls are let through, for example. Cheap, and without secrets.
-    fn status(&self) -> Map<String, Value> {
-        Map::new()
-    }
-}
 
 /// A source of tools as it is right now.
 #[derive(Clone)]
@@ -121,15 +90,6 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The gateway's own tools: named without a prefix and offered where a script could run.
-#[derive(Clone)]
-pub struct OwnTools {
-    /// The tools.
-    pub tools: Vec<Arc<Tool>>,
-    /// Who runs them.
-    pub provider: Arc<dyn Provider>,
-}
-
 /// Everything there is at one moment.
 #[derive(Clone, Default)]
 pub struct Snapshot {
@@ -141,6 +101,16 @@ impl Snapshot {
     /// All clients, sorted by name.
     pub fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.clients.values()
+    }
+
+    /// The tools that one request may see: those of sources that were connected at least once, which the operator's lists,
+    /// the request's headers and its virtual key all permit.
+    pub fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
+        let sources = self.clients().filter_map(|client| {
+            let provider = client.provider.as_ref()?;
+            Some(Source { client: &client.name, policy: &client.policy, tools: &client.tools, provider })
+        });
+        View::new(sources, self.meta_tools.as_ref(), filter, key)
     }
 
     /// The meta-tools of code mode, if there is an executor.
@@ -286,9 +256,14 @@ fn adopt_all(client: &ClientName, definitions: Vec<ToolDefinition>) -> (Vec<Arc<
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::BoxFuture;
     use serde_json::json;
 
     use super::*;
+    use crate::{
+        door::Admitted,
+        tool::{CallError, ToolOutput},
+    };
 
     struct Nobody;
     impl Provider for Nobody {

@@ -27,9 +27,10 @@ use futures_util::future::BoxFuture;
 
 use self::{cache::StubCache, meta::Given, names::Namespace, report::Report};
 use crate::{
-    catalog::{CallError, Catalog, OwnTools, Provider, Tool, ToolOutput},
-    door::{Admitted, Chain, Origin},
+    catalog::Catalog,
+    door::{Admitted, Chain, Origin, OwnTools, Provider},
     sandbox::{Executor, Script, ScriptError, ScriptResult},
+    tool::{CallError, Tool, ToolOutput},
 };
 
 /// How the virtual files of code mode are laid out.

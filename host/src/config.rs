@@ -23,13 +23,14 @@ pub use self::{
 };
 use crate::{
     agent,
-    catalog::{ClientName, Policy},
     code_mode::BindingLevel,
     door::{Budget, Keys},
     model,
     plugin::{Answer, LOCK_FILE},
     sandbox::{self, OffLimits},
-    secret, server, upstream,
+    secret, server,
+    tool::{ClientName, Policy},
+    upstream,
 };
 
 /// The configuration, checked, with every module's settings.

@@ -15,15 +15,17 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::plugins::{PluginError, Plugins, Reloaded};
-pub(crate) use self::{plugins::read_component, progress::compiling, report::chain};
+pub(crate) use self::{plugins::read_component, progress::compiling};
 use crate::{
-    catalog::{Catalog, Client, Policy, State, ToolError, ToolOutput},
+    catalog::{Catalog, Client, State},
     config::{Config, Source},
-    door::{Caller, Filter, Origin, View},
+    door::{Caller, Filter, Origin},
     model::Models,
     native::NativeTools,
     sandbox::Sandbox,
-    server, upstream,
+    server,
+    tool::{Policy, ToolError, ToolOutput},
+    upstream,
 };
 
 /// Time for upstream servers to stop. Each step of stopping one has a limit, and together they take less.
@@ -86,7 +88,7 @@ pub struct Builder {
 impl Gateway {
     /// Begins a gateway with a configuration.
     pub fn builder(config: Config) -> Builder {
-        let native_policy = Policy { execute: crate::catalog::Whitelist::All, ..Policy::default() };
+        let native_policy = Policy { execute: crate::tool::Whitelist::All, ..Policy::default() };
         Builder { config, listener: None, shutdown: None, native: NativeTools::default(), native_policy }
     }
 
@@ -107,7 +109,7 @@ impl Gateway {
 
     /// A caller with the operator's own view: no headers, no key.
     pub fn caller(&self, origin: Origin) -> Caller {
-        Caller::new(View::new(&self.catalog.snapshot(), &Filter::none(), None), origin, self.config.budget)
+        Caller::new(self.catalog.snapshot().view(&Filter::none(), None), origin, self.config.budget)
     }
 
     /// Waits until every source that matters has connected or failed once, at most for `limit`.

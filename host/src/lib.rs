@@ -11,8 +11,9 @@
 //! | [`server`] | hyper: sockets, limits, drain, routes; one file an API |
 //! | [`agent`] | the loop: ask the model, run what it may run, answer |
 //! | [`model`] | providers of models |
-//! | [`door`] | who may call what: `View`, `Origin`, `Admitted` |
-//! | [`catalog`] | every tool under one name, and the `Provider` trait that runs it |
+//! | [`catalog`] | the registry: every tool under one name, and the view of a request |
+//! | [`door`] | who may call what: `View`, `Origin`, `Admitted`, and the `Provider` trait of those who run calls |
+//! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`upstream`] | MCP servers as sources of tools |
 //! | [`code_mode`] | a script in, a result out |
 //! | [`plugin`] | what a plugin asks for, what it is granted, what was accepted of it |
@@ -20,7 +21,9 @@
 //! | [`egress`] | the one way out to the network |
 //! | [`tls`] | the cryptography of outbound connections |
 //! | [`store`] | what outlives a restart |
+//! | [`schema`] | checks values against JSON Schemas that may have been written to do harm |
 //! | [`json`] | JSON from outside, bounded in memory before it is parsed |
+//! | [`text`] | text for people and models: cut, on one line, made visible |
 //! | [`secret`] | credentials: where they come from, and where they must not appear |
 //! | [`tenant`] | who calls are accounted to, and how resources are divided between them |
 //! | [`demo`] | all of it at work in four scenes |
@@ -33,22 +36,18 @@ pub mod cli;
 pub mod code_mode;
 pub mod config;
 pub mod demo;
-pub mod door;
-pub mod egress;
 pub mod gateway;
 mod guests;
-pub mod json;
 pub mod model;
 mod native;
 pub mod plugin;
-pub mod sandbox;
-pub mod secret;
 pub mod server;
-pub mod store;
 pub mod telemetry;
-pub mod tenant;
-pub mod tls;
-pub mod units;
 pub mod upstream;
+
+pub use airlock_core::{door, json, schema, secret, tenant, text, tool, units};
+pub use airlock_egress::{self as egress, tls};
+pub use airlock_sandbox as sandbox;
+pub use airlock_store as store;
 
 pub use gateway::Gateway;

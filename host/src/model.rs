@@ -94,7 +94,7 @@ impl Models {
                 return Ok(provider);
             }
         }
-        self.providers.first().ok_or_else(|| ModelError::UnknownModel { model: crate::catalog::cut(model.clone(), 128) })
+        self.providers.first().ok_or_else(|| ModelError::UnknownModel { model: crate::text::cut(model.clone(), 128) })
     }
 
     /// Every model as OpenAI's list has it, with ids that [`Models`] understands. A provider that does not answer is left
@@ -137,12 +137,6 @@ impl Provider {
         }
         models
     }
-}
-
-/// An error and what caused it, in one line for the operator.
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// The object that `json!({...})` makes.

@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use crate::{
-    catalog::{Annotations, CallError, Provider, ToolDefinition, ToolError, ToolOutput},
-    door::Admitted,
+    door::{Admitted, Provider},
+    tool::{Annotations, CallError, ToolDefinition, ToolError, ToolOutput},
 };
 
 type Body = Box<dyn Fn(Map<String, Value>) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;

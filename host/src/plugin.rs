@@ -12,7 +12,6 @@ mod lock;
 mod manifest;
 mod profile;
 mod rights;
-mod text;
 
 pub use self::{
     answer::{Answer, DirectoryAnswer, HttpAnswer, LimitsAnswer, QuotaAnswer, SecretAnswer, StoreAnswer},
@@ -25,5 +24,4 @@ pub use self::{
     },
     profile::Profile,
     rights::{ReadSecret, Refusal, Settled, settle},
-    text::{visible, visible_line},
 };

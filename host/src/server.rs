@@ -44,7 +44,7 @@ pub use self::{
 use crate::{
     agent,
     catalog::Catalog,
-    door::{Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View, VirtualKey},
+    door::{Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, VirtualKey},
     model::Models,
     tenant::Tenant,
 };
@@ -262,7 +262,7 @@ impl App {
 
     /// The caller that a request's calls are decided for.
     fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
-        let view = View::new(&self.catalog.snapshot(), &sender.filter, sender.key.as_deref());
+        let view = self.catalog.snapshot().view(&sender.filter, sender.key.as_deref());
         Caller::new(view, origin, self.budget)
     }
 }

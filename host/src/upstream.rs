@@ -31,7 +31,7 @@ mod trouble;
 use std::{collections::BTreeMap, time::Duration};
 
 pub use self::{runtime::Runtime, supervise::supervise};
-use crate::{catalog::ClientName, secret::Secret};
+use crate::{secret::Secret, tool::ClientName};
 
 /// How to reach one MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,9 +22,9 @@ use std::{
 };
 
 use airlock::{
-    catalog::{CallError, ClientName},
     door::{Admitted, Budget, Caller, Origin},
     sandbox::{Compiling, Grants, Lender, Limits, Sandbox, Settings},
+    tool::{CallError, ClientName},
 };
 use airlock_tests::{
     BUDGET, Client, Embedded, Setup, binary, guests,

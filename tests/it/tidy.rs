@@ -10,47 +10,51 @@ use airlock_tests::root;
 
 /// What each module may use of the others. `gateway` wires everything and nothing below it sees it.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("units", &["catalog"]),
-    ("tenant", &[]),
-    // What it scrubs are answers of tools.
-    ("secret", &["catalog"]),
-    ("store", &[]),
+    // Leaves: they know nothing of the gateway.
+    ("text", &[]),
     ("json", &[]),
-    ("egress", &["secret", "tenant", "tls"]),
-    // The one arrow back: a provider runs only what the door admitted.
-    ("catalog", &["door"]),
-    ("door", &["catalog", "json", "tenant"]),
-    ("model", &["catalog", "json", "secret", "tls"]),
-    ("sandbox", &["catalog", "door", "egress", "secret", "store", "tenant"]),
-    ("plugin", &["catalog", "egress", "sandbox", "secret", "units"]),
-    ("upstream", &["catalog", "door", "json", "secret", "tenant", "tls"]),
-    ("native", &["catalog", "door"]),
+    ("tenant", &[]),
+    ("store", &[]),
     ("guests", &[]),
-    ("code_mode", &["catalog", "door", "sandbox"]),
-    ("agent", &["catalog", "door", "model"]),
-    ("mcp", &["catalog", "door"]),
-    ("server", &["agent", "catalog", "door", "json", "mcp", "model", "tenant"]),
-    // Each module's settings, and nothing that runs; of `native` the name that no configured client may have.
+    ("telemetry", &[]),
+    ("tls", &[]),
+    // Plain data, and the decision about it.
+    ("units", &["text"]),
+    ("schema", &["json", "text"]),
+    ("tool", &["json", "schema", "text"]),
+    ("secret", &["text", "tool"]),
+    ("door", &["json", "tenant", "text", "tool"]),
+    // The door defines `Provider` and knows none of these. A script's calls go back through the door.
+    ("egress", &["secret", "tenant", "text", "tls"]),
+    ("sandbox", &["door", "egress", "schema", "secret", "store", "tenant", "text", "tool"]),
+    ("catalog", &["door", "tool"]),
+    ("plugin", &["egress", "sandbox", "schema", "secret", "text", "tool", "units"]),
+    ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
+    ("native", &["door", "tool"]),
+    ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
+    ("model", &["json", "secret", "text", "tls", "tool"]),
+    ("agent", &["catalog", "door", "model", "text", "tool"]),
+    ("mcp", &["catalog", "door", "tool"]),
+    ("server", &["agent", "catalog", "door", "json", "mcp", "model", "tenant", "text", "tool"]),
+    // Each module's settings, and nothing that runs.
     (
         "config",
         &[
             "agent",
-            "catalog",
             "code_mode",
             "door",
             "egress",
             "model",
-            "native",
             "plugin",
             "sandbox",
             "secret",
             "server",
+            "text",
+            "tool",
             "units",
             "upstream",
         ],
     ),
-    ("telemetry", &[]),
-    ("tls", &[]),
 ];
 
 /// Modules that may use anything: they are at the top.

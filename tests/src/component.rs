@@ -3,9 +3,9 @@
 use std::{fs, path::Path, sync::Arc};
 
 use airlock::{
-    catalog::ClientName,
     config::{Config, environment},
     sandbox::{Grants, Lender, Limits, Sandbox, embed_tools},
+    tool::ClientName,
 };
 use serde_json::{Value, json};
 

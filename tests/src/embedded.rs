@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use airlock::{
     Gateway,
-    catalog::{CallError, Content, State, ToolOutput, Whitelist},
+    catalog::State,
     config::Config,
-    door::{Admitted, Budget, Caller, Filter, Origin, View, VirtualKey},
+    door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
     gateway::Builder,
     sandbox::{Settings, Usage},
+    tool::{CallError, Content, ToolOutput, Whitelist},
 };
 
 use crate::{Setup, wait};
@@ -85,7 +86,7 @@ impl Embedded {
         let snapshot = self.gateway.catalog().snapshot();
         let rows = snapshot.clients().map(|client| (client.name.clone(), Whitelist::All)).collect();
         let key = VirtualKey::new(name, &format!("sk-bf-{name}"), rows);
-        Caller::new(View::new(&snapshot, &Filter::none(), Some(&key)), Origin::Caller, budget)
+        Caller::new(snapshot.view(&Filter::none(), Some(&key)), Origin::Caller, budget)
     }
 
     /// A call that has not begun.

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::{Failure, Settings};
 use crate::{
-    catalog::CallError,
     model::{Held, Room},
+    tool::CallError,
 };
 
 /// With fewer bytes left than this no tool is run: its result would hardly fit, and what it changes could not be told.

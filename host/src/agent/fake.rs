@@ -8,12 +8,10 @@ use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    catalog::{
-        CallError, Catalog, ClientName, ErrorKind, OwnTools, Policy, Provider, Tool, ToolDefinition, ToolError, ToolOutput,
-        Whitelist,
-    },
-    door::{Admitted, Budget, Origin},
+    catalog::Catalog,
+    door::{Admitted, Budget, Origin, OwnTools, Provider},
     model::{Kind, Models, Settings},
+    tool::{CallError, ClientName, ErrorKind, Policy, Tool, ToolDefinition, ToolError, ToolOutput, Whitelist},
 };
 
 pub(crate) const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 8, depth: 3, in_flight: 8 };
@@ -63,7 +61,7 @@ impl Provider for Desk {
 
 impl Desk {
     async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
-        call.chain().spend_fuel(7);
+        call.chain().meter().spend_fuel(7);
         match call.tool().original.as_str() {
             "fail" => return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck"))),
             "busy" => return Err(CallError::Busy),

@@ -8,9 +8,9 @@ use tracing::warn;
 
 use super::{Settings, allowance::Allowance, calls::ToolCall};
 use crate::{
-    catalog::CallError,
     door::{CallId, Caller},
-    model::causes,
+    text::with_causes,
+    tool::CallError,
 };
 
 /// The calls of an answer, divided.
@@ -145,10 +145,10 @@ pub(super) fn sort(calls: Vec<ToolCall>, offered: &BTreeSet<String>, caller: &Ca
 }
 
 fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
-    match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
+    match caller.check(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Err(CallError::NeedsApproval { .. }) => Some(Reason::NeedsApproval),
         Err(CallError::NotFound { .. }) => Some(Reason::NotOffered),
-        Ok(_) | Err(_) => None,
+        Ok(()) | Err(_) => None,
     }
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn log_failure(tool: &str, error: Option<&CallError>) {
     if let Some(error) = error
         && let Some(cause) = error.source()
     {
-        warn!(tool, code = error.code(), cause = causes(cause), "tool call failed");
+        warn!(tool, code = error.code(), cause = with_causes(cause), "tool call failed");
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::fake,
-        door::{Filter, Origin, View},
+        door::{Filter, Origin},
     };
 
     fn calls(names: &[&str]) -> Vec<ToolCall> {
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn the_door_is_asked_about_so_many_calls_and_no_more() {
         let (catalog, _) = fake::catalog();
-        let caller = Caller::new(View::new(&catalog.snapshot(), &Filter::none(), None), Origin::Model, fake::BUDGET);
+        let caller = Caller::new(catalog.snapshot().view(&Filter::none(), None), Origin::Model, fake::BUDGET);
         let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
         // The door says of every call of `desk-write` that it needs an approval, if it is asked.
         let names = ["mine", "desk-write", "desk-echo", "desk-echo", "desk-write", "mine", "desk-write", "desk-echo"];

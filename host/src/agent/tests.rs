@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{fake, *};
 use crate::{
-    door::{Filter, Origin, View},
+    door::{Filter, Origin},
     model::{Limited, object},
 };
 
@@ -17,7 +17,7 @@ pub(crate) const SETTINGS: Settings = Settings {
 
 fn caller(filter: &Filter) -> Caller {
     let (catalog, _) = fake::catalog();
-    Caller::new(View::new(&catalog.snapshot(), filter, None), Origin::Model, fake::BUDGET)
+    Caller::new(catalog.snapshot().view(filter, None), Origin::Model, fake::BUDGET)
 }
 
 fn request() -> Request {

@@ -24,9 +24,10 @@ use super::{
     usage::Usage,
 };
 use crate::{
-    catalog::{CallError, cut},
     door::{CallId, Ledger},
     model::{Object, object},
+    text::cut,
+    tool::CallError,
 };
 
 /// A result in the `airlock` object beyond this is cut, the model had all of it; so are arguments of a call that was refused.

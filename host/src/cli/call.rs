@@ -10,10 +10,11 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::{
-    catalog::{CallError, Client, Content, ToolOutput},
+    catalog::Client,
     config::{Config, Source},
     door::{Caller, Origin},
     gateway::Gateway,
+    tool::{CallError, Content, ToolOutput},
 };
 
 /// Call one tool and print what it answers

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{catalog::CallError, config::ConfigError};
+use crate::{config::ConfigError, text::causes, tool::CallError};
 
 /// Why there is no result, for machines.
 #[derive(Debug, Serialize)]
@@ -33,7 +33,12 @@ impl From<&CallError> for Failure {
                 let code = tool.code.clone().unwrap_or_else(|| error.code().to_owned());
                 Self { code, message, details: tool.details.clone(), causes: Vec::new() }
             }
-            _ => Self { code: error.code().to_owned(), message, details: None, causes: causes(error) },
+            _ => Self {
+                code: error.code().to_owned(),
+                message,
+                details: None,
+                causes: causes(error).map(ToString::to_string).collect(),
+            },
         }
     }
 }
@@ -45,12 +50,13 @@ impl From<&anyhow::Error> for Failure {
             None if error.is::<ConfigError>() => "config",
             None => "failed",
         };
-        Self { code: code.to_owned(), message: error.to_string(), details: None, causes: causes(error.as_ref()) }
+        Self {
+            code: code.to_owned(),
+            message: error.to_string(),
+            details: None,
+            causes: causes(error.as_ref()).map(ToString::to_string).collect(),
+        }
     }
-}
-
-fn causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
-    std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string).collect()
 }
 
 /// Prints a line. Text of others is printed with [`plain`].

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::output::Failure;
 use crate::{
-    catalog::Content,
     door::{CallRecord, Ledger, Outcome},
+    tool::Content,
 };
 
 /// A call that another one made.

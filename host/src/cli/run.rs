@@ -13,9 +13,9 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::{
-    catalog::{CallError, ToolOutput},
     door::{Caller, Origin},
     gateway::Gateway,
+    tool::{CallError, ToolOutput},
 };
 
 /// The meta-tool that runs scripts.

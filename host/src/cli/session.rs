@@ -7,10 +7,11 @@ use std::{
 
 use super::{output, signals::Signals};
 use crate::{
-    catalog::{CallError, Client, State},
+    catalog::{Client, State},
     config::Config,
     gateway::Gateway,
     sandbox::Compiling,
+    tool::CallError,
 };
 
 /// Longer than any source may take by default; a command does not wait for one that its operator gave more.

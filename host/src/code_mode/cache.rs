@@ -10,7 +10,7 @@ use tokio::{sync::Semaphore, task::spawn_blocking};
 use tracing::error;
 
 use super::stub::Stub;
-use crate::catalog::Tool;
+use crate::tool::Tool;
 
 /// Rendered stubs, by the address of their tool.
 pub(super) struct StubCache {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{BindingLevel, stubs::Range};
-use crate::catalog::{Annotations, CallError, ErrorKind, Tool, ToolError};
+use crate::tool::{Annotations, CallError, ErrorKind, Tool, ToolError};
 
 pub(super) const LIST: &str = "listToolFiles";
 pub(super) const READ: &str = "readToolFile";

@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::language;
 use crate::{
-    catalog::{ClientName, Tool},
     sandbox::Binding,
+    text,
+    tool::{ClientName, Tool},
 };
 
 /// A client as a script sees it: a global that holds its tools.
@@ -169,7 +170,7 @@ fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
             return identifier.clone();
         }
         let digest = Sha256::digest(own.as_bytes());
-        let base = format!("{identifier}_{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2]);
+        let base = format!("{identifier}_{}", text::hex(&digest[..3]));
         if taken.insert(base.clone()) {
             return base;
         }

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::{language, names::Namespace};
 use crate::{
-    catalog::{CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput, cut},
     door::Chain,
     sandbox::{FailureKind, ScriptFailure},
+    text::cut,
+    tool::{CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput},
 };
 
 /// Bytes of a script's result, as JSON.
@@ -127,7 +128,7 @@ impl Report {
 fn printed(chain: &Chain) -> String {
     let mut out = String::new();
     let mut left_out = 0;
-    for part in chain.emitted() {
+    for part in chain.reporter().emitted() {
         let Content::Text { text } = part else { continue };
         if left_out > 0 || out.len() + text.len() >= MAX_PRINTED {
             left_out += 1;

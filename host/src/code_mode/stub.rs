@@ -5,7 +5,7 @@ use super::{
     docs, signature,
     types::{Detail, Types},
 };
-use crate::catalog::{JsonText, Tool};
+use crate::{json::JsonText, tool::Tool};
 
 /// A tool's schemas as text, at most some 36 KiB of it.
 #[derive(Debug, Default, PartialEq)]
@@ -80,7 +80,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::catalog::{ClientName, ToolDefinition};
+    use crate::tool::{ClientName, ToolDefinition};
 
     fn tool(input: &Value, output: Option<&Value>) -> Tool {
         let mut definition = json!({"name": "t", "inputSchema": input});

@@ -9,7 +9,7 @@ use super::{
     stub::Stub,
     text,
 };
-use crate::catalog::Tool;
+use crate::tool::Tool;
 
 /// Bytes of a listing.
 const MAX_LISTING: usize = 64 << 10;

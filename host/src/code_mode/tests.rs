@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    catalog::{Catalog, ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, Whitelist},
-    door::{Budget, Caller, Filter, View},
+    catalog::Catalog,
+    door::{Budget, Caller, Filter},
     sandbox::{Binding, FailureKind, ScriptFailure},
+    tool::{ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, Whitelist},
 };
 
 const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
@@ -62,7 +63,7 @@ impl Runner for Fake {
                 call.run().await.map_err(ScriptError::Stopped)?;
             }
             for line in &self.prints {
-                chain.emit(Content::Text { text: line.clone() });
+                chain.reporter().emit(Content::Text { text: line.clone() });
             }
             self.ends.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it runs once")
         })
@@ -117,7 +118,7 @@ fn catalog() -> Arc<Catalog> {
 
 fn caller(catalog: &Catalog, runner: Arc<dyn Runner>, binding_level: BindingLevel, filter: &Filter) -> Caller {
     catalog.set_meta_tools(CodeMode::with_runner(runner, binding_level).own_tools());
-    Caller::new(View::new(&catalog.snapshot(), filter, None), Origin::Model, BUDGET)
+    Caller::new(catalog.snapshot().view(filter, None), Origin::Model, BUDGET)
 }
 
 async fn call(caller: &Caller, tool: &str, arguments: Value) -> Result<ToolOutput, CallError> {
@@ -649,7 +650,7 @@ proptest! {
         let tools: Vec<_> = names.iter().map(|name| json!({"name": name, "inputSchema": {}})).collect();
         let catalog = Catalog::new();
         publish(&catalog, "x", open_policy(true), &json!(tools));
-        let view = View::new(&catalog.snapshot(), &Filter::none(), None);
+        let view = catalog.snapshot().view(&Filter::none(), None);
         let namespaces = names::namespaces(view.scripted());
         let bound: BTreeSet<_> = names::bindings(&namespaces).into_iter().map(|binding| binding.name).collect();
         prop_assert_eq!(bound.len(), names.len());

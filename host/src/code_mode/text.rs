@@ -3,6 +3,7 @@
 //! Tool names, descriptions and schemas come from servers that may want to write more than their own line. What breaks a
 //! line, and what a model reads but a person does not see, is taken out here and nowhere else.
 
+use crate::text::is_invisible;
 use std::fmt::Write as _;
 
 /// How many times the bytes that are shown of a text may be read to find them.
@@ -27,12 +28,12 @@ pub(super) fn line(text: &str, limit: usize) -> String {
         }
     }
     out.truncate(out.trim_end().len());
-    crate::catalog::cut(out, limit)
+    crate::text::cut(out, limit)
 }
 
 /// Text as lines of a docstring: nothing in it ends the docstring. Cut to `limit` bytes.
 pub(super) fn block(text: &str, limit: usize) -> Vec<String> {
-    let text = crate::catalog::cut(text.trim().to_owned(), limit).replace("\r\n", "\n");
+    let text = crate::text::cut(text.trim().to_owned(), limit).replace("\r\n", "\n");
     let lines = text.split(is_line_break).map(|line| {
         let visible = line.chars().filter(|c| !is_hidden(*c)).map(|c| if c.is_control() { ' ' } else { c });
         // After the rest: what is taken out may have stood between quotes.
@@ -100,10 +101,7 @@ fn is_line_break(c: char) -> bool {
 /// Characters that a model reads and a person does not see: direction overrides, zero-width marks, tags and variation
 /// selectors. The two joiners stay, since languages are written with them.
 fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}')
+    is_invisible(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 #[cfg(test)]

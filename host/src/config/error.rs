@@ -76,7 +76,7 @@ impl KeyPath {
         Self(match (is_plain, self.0.is_empty()) {
             (true, true) => name.to_owned(),
             (true, false) => format!("{}.{name}", self.0),
-            (false, _) => format!("{}[{:?}]", self.0, crate::catalog::cut(name.to_owned(), 64)),
+            (false, _) => format!("{}[{:?}]", self.0, crate::text::cut(name.to_owned(), 64)),
         })
     }
 

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use super::{Config, ConfigError, KeyPath, Problem, Source};
-use crate::model::{self, Models};
+use crate::{
+    model::{self, Models},
+    text::with_causes,
+};
 
 impl Config {
     /// Looks for every component, script and directory. `origin` names the configuration's file in the error. A gateway
@@ -17,9 +20,7 @@ impl Config {
                 if script.is_file()
                     && let Err(error) = Models::new(std::slice::from_ref(provider))
                 {
-                    let message = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-                    let message = message.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-                    problems.push(Problem { key, message });
+                    problems.push(Problem { key, message: with_causes(&error) });
                 }
             }
         }

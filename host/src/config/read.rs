@@ -13,6 +13,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::{KeyPath, Problem, unsupported};
+use crate::text::nearest;
 
 /// Reads a value. With problems there may still be a value: one unknown key does not hide what else is wrong.
 pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> (Option<T>, Vec<Problem>) {
@@ -219,8 +220,8 @@ impl de::Error for Wrong {
     }
 
     fn unknown_variant(variant: &str, variants: &'static [&'static str]) -> Self {
-        let variant = crate::catalog::cut(variant.to_owned(), 64);
-        Self::new(match nearest(&variant, variants) {
+        let variant = crate::text::cut(variant.to_owned(), 64);
+        Self::new(match nearest(&variant, variants.iter().copied()) {
             Some(near) => format!("found {variant:?}, did you mean {near:?}? Valid is {}", any_of(variants)),
             None => format!("found {variant:?}, expected {}", any_of(variants)),
         })
@@ -236,17 +237,10 @@ impl de::Error for Wrong {
 }
 
 fn unknown_key(name: &str, known: &[&str]) -> String {
-    match nearest(name, known) {
+    match nearest(name, known.iter().copied()) {
         Some(near) => format!("unknown key, did you mean {near:?}?"),
         None => format!("unknown key; valid here are {}", known.join(", ")),
     }
-}
-
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    // Below this, a suggestion would more often be wrong than right.
-    const ALIKE: f64 = 0.85;
-    let alike = |known: &&str| strsim::jaro_winkler(&name.to_lowercase(), known);
-    known.iter().copied().filter(|known| alike(known) >= ALIKE).max_by(|a, b| alike(a).total_cmp(&alike(b)))
 }
 
 fn any_of(names: &[&str]) -> String {

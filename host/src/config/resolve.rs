@@ -18,11 +18,11 @@ use std::{
 use super::{Config, KeyPath, Problem, file, values::EnvText};
 use crate::{
     agent,
-    catalog::Whitelist,
     code_mode::BindingLevel,
     door::Budget,
     sandbox,
     secret::Secret,
+    tool::Whitelist,
     units::{Size, Span},
 };
 

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    catalog::Whitelist,
     model,
     plugin::{Answer, DirectoryAnswer, LimitsAnswer, QuotaAnswer},
     sandbox::Access,
+    tool::Whitelist,
     upstream::Transport,
 };
 

@@ -21,14 +21,16 @@ use tracing::{info, warn};
 
 pub(crate) use self::load::read as read_component;
 use self::{load::Loaded, watch::Mark};
-use super::report::{chain, report_dropped};
+use super::report::report_dropped;
 use crate::{
-    catalog::{Catalog, ClientName, Policy, State},
+    catalog::{Catalog, State},
     config::{Config, Source, Wasm},
     egress::{self, Egress},
     plugin::{Drift, FactsError, LockError, Refusal},
     sandbox::{LoadError, Sandbox},
     store::{self, Database},
+    text::with_causes,
+    tool::{ClientName, Policy},
 };
 
 /// Why a plugin is not loaded.
@@ -145,7 +147,7 @@ impl Plugins {
         }
         let load = async |client: &ClientName| {
             if let Err(error) = self.load(client).await {
-                let reason = chain(&error);
+                let reason = with_causes(&error);
                 warn!(%client, reason, "plugin not loaded");
                 self.0.catalog.set_state(client, State::Failed { reason });
             }
@@ -160,7 +162,7 @@ impl Plugins {
         let name = name.ok_or_else(|| PluginError::Unknown(client.to_owned()))?;
         let reloaded = self.load(name).await;
         if let Err(error) = &reloaded {
-            warn!(client = %name, reason = chain(error), "plugin not loaded again; what was there stays");
+            warn!(client = %name, reason = with_causes(error), "plugin not loaded again; what was there stays");
         }
         reloaded
     }

@@ -2,7 +2,7 @@
 
 use tracing::warn;
 
-use crate::catalog::ClientName;
+use crate::tool::ClientName;
 
 /// Says which tools were left out, and why.
 pub(super) fn report_dropped(client: &ClientName, dropped: &[String]) {
@@ -13,16 +13,4 @@ pub(super) fn report_dropped(client: &ClientName, dropped: &[String]) {
     if dropped.len() > TOLD {
         warn!(%client, more = dropped.len() - TOLD, "more tools left out");
     }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

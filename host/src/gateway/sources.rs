@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{Gateway, report::report_dropped};
 use crate::{
-    catalog::{ClientName, INTERNAL_CLIENT, Policy},
     code_mode::CodeMode,
     config::Source,
     guests,
     native::NativeTools,
     sandbox::{Limits, LoadError},
+    tool::{ClientName, INTERNAL_CLIENT, Policy},
     upstream,
 };
 

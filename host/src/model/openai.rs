@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 use tracing::warn;
 
-use super::{BadProvider, Held, ModelError, Object, Prompt, Refusal, Room, causes, object};
+use super::{BadProvider, Held, ModelError, Object, Prompt, Refusal, Room, object};
 use crate::{
     json::{self, Caps},
     secret::Secret,
+    text::with_causes,
     tls,
 };
 
@@ -155,7 +156,7 @@ impl Client {
             Ok(Some(Value::Array(models))) => models.into_iter().filter_map(into_model).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
-                warn!(provider = %self.provider, error = %causes(&error), "models of a provider cannot be listed");
+                warn!(provider = %self.provider, error = %with_causes(&error), "models of a provider cannot be listed");
                 Vec::new()
             }
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Object;
-use crate::catalog::Tool;
+use crate::tool::Tool;
 
 /// The member that holds definitions of tools.
 const TOOLS: &str = "tools";

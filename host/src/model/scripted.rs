@@ -261,7 +261,7 @@ impl<'a> Seen<'a> {
 
     fn describe(&self) -> String {
         let role = self.role.map_or("nobody".to_owned(), |role| format!("{role:?}").to_lowercase());
-        let text = crate::catalog::cut(self.last_text.clone(), 80);
+        let text = crate::text::cut(self.last_text.clone(), 80);
         let (results, offered) = (self.tool_results, self.offered.len());
         format!(
             "a conversation whose last message is {text:?} by {role}, with {results} tool results and {offered} tools offered"

@@ -6,8 +6,11 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Facts, Lock, facts, lock::Pin, visible, visible_line};
-use crate::catalog::ClientName;
+use super::{Facts, Lock, facts, lock::Pin};
+use crate::{
+    text::{visible, visible_line},
+    tool::ClientName,
+};
 
 /// How one plugin differs from what was accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]

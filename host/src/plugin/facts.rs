@@ -8,8 +8,9 @@ use super::{
     manifest::{ANY, FilesAccess, SECTION, SecretRequest},
 };
 use crate::{
-    catalog::ToolDefinition,
     sandbox::{self, LoadError},
+    text,
+    tool::ToolDefinition,
 };
 
 /// Why a component tells nothing of itself.
@@ -79,12 +80,7 @@ impl Facts {
 
 /// `sha256:` and the digest of some bytes, in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("sha256:{}", text::hex(&Sha256::digest(bytes)))
 }
 
 /// A tool as JSON that does not depend on the order in which its members were written.

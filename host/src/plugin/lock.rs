@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Facts, facts};
-use crate::catalog::{ClientName, ToolDefinition};
+use crate::tool::{ClientName, ToolDefinition};
 
 /// Its name, beside the configuration.
 pub const FILE_NAME: &str = "airlock.lock";

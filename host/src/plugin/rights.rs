@@ -137,7 +137,7 @@ impl Desk<'_> {
             Some(None) => self.refusals.push("config: the plugin takes no configuration".to_owned()),
             Some(Some(schema)) => {
                 let value = serde_json::Value::Object((**given).clone());
-                let checked = crate::catalog::CompiledSchema::compile("config.schema", schema);
+                let checked = crate::schema::CompiledSchema::compile("config.schema", schema);
                 match checked.map(|schema| schema.check(&value)) {
                     Ok(Ok(())) => {}
                     Ok(Err(wrong)) => self.refusals.push(format!("config: {wrong}")),

@@ -7,8 +7,9 @@ use super::{
     respond::{self, Reply},
 };
 use crate::{
-    catalog::{Client, Tool, Whitelist},
+    catalog::Client,
     door::Origin,
+    tool::{Tool, Whitelist},
 };
 
 /// Lists every client with all its tools, callable or not; what could be a secret is not here. The holder of a virtual key is

@@ -84,7 +84,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let found = match (types.next().map(HeaderValue::to_str), types.next()) {
         (Some(Ok(found)), None) if is_json(found) => return Ok(()),
-        (Some(Ok(found)), None) => format!("content type {:?}", crate::catalog::cut(found.to_owned(), 64)),
+        (Some(Ok(found)), None) => format!("content type {:?}", crate::text::cut(found.to_owned(), 64)),
         (Some(Err(_)), None) => "a content type that is not text".to_owned(),
         (Some(_), Some(_)) => "more than one content type".to_owned(),
         (None, _) => "no content type".to_owned(),

@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     agent::{self, EXTENSION},
-    catalog::CallError,
     door::{CallId, Ledger, Origin},
     model::{Object, object},
+    tool::CallError,
 };
 
 /// Runs the tool that the body names. A failure of the tool's own is its answer, marked by `is_error`; a call that could not

@@ -7,7 +7,7 @@
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
 use super::{Settings, respond::ApiError};
-use crate::catalog::cut;
+use crate::text::cut;
 
 /// Where a browser says that a request comes from, seen from its target.
 pub(super) const FETCH_SITE: &str = "sec-fetch-site";

@@ -7,7 +7,8 @@ use tracing::warn;
 
 use crate::{
     agent::{AgentError, EXTENSION},
-    model::{Object, causes, object},
+    model::{Object, object},
+    text::with_causes,
 };
 
 /// An answer, whole.
@@ -124,7 +125,7 @@ impl ApiError {
 impl From<AgentError> for ApiError {
     fn from(error: AgentError) -> Self {
         if std::error::Error::source(&error.error).is_some() {
-            warn!(error = causes(&error.error), "a model provider failed");
+            warn!(error = with_causes(&error.error), "a model provider failed");
         }
         let headers = error.error.retry_after().map(|value| (header::RETRY_AFTER, value.clone()));
         Self(Box::new(Parts {

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{agent::fake, catalog::Whitelist, tls};
+use crate::{agent::fake, tls, tool::Whitelist};
 
 /// Long enough for anything that should happen at once.
 const SOON: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ impl Gateway {
             {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
         ]));
         let agent = agent::tests::SETTINGS;
-        let desk = crate::catalog::ClientName::parse("desk").expect("a good name");
+        let desk = crate::tool::ClientName::parse("desk").expect("a good name");
         let rows = [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([VirtualKey::new("ann", "sk-bf-ann", rows)]);
         let listener = TcpListener::bind(settings.listen).await.expect("a port");

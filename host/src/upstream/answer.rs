@@ -4,7 +4,10 @@ use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value};
 
 use super::limits::{MAX_FAILURE_BYTES, MAX_RAW_CHARS, MAX_RESULT_BYTES};
-use crate::catalog::{CallError, Cause, Content, ErrorKind, Resource, ToolError, ToolName, ToolOutput, cut};
+use crate::{
+    text::cut,
+    tool::{CallError, Cause, Content, ErrorKind, Resource, ToolError, ToolName, ToolOutput},
+};
 
 /// Tells which server answered: the operator's business, not the caller's.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -209,7 +212,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::ClientName;
+    use crate::tool::ClientName;
 
     fn tool() -> ToolName {
         ToolName::new(&ClientName::parse("x").expect("a good name"), "t")

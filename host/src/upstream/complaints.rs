@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracing::warn;
 
 use super::limits::{MAX_COMPLAINT_BYTES, MAX_COMPLAINTS};
-use crate::catalog::{ClientName, cut};
+use crate::{text::cut, tool::ClientName};
 
 /// Why tools of one list were left out. Keeps the first [`MAX_COMPLAINTS`] reasons, of [`MAX_COMPLAINT_BYTES`] each, and counts
 /// the others.

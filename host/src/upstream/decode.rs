@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::limits::{MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_TREE_BYTES};
-use crate::{catalog::cut, json};
+use crate::{json, text::cut};
 
 /// Stands in for an answer that is over a bound. A server that sends it itself says of its own answer that it is too large.
 const TOO_LARGE: ErrorCode = ErrorCode(-32_099);

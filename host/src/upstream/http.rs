@@ -26,7 +26,7 @@ use super::{
     outbox::{self, SendError},
     trouble::Trouble,
 };
-use crate::{catalog::Cause, secret::Secret, tls};
+use crate::{secret::Secret, tls, tool::Cause};
 
 /// Headers that the protocol sets itself.
 const RESERVED: [&str; 4] = ["accept", "mcp-protocol-version", "mcp-session-id", "last-event-id"];

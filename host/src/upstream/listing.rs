@@ -13,10 +13,7 @@ use super::{
     limits::{MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
     link::Link,
 };
-use crate::{
-    catalog::{MAX_TOOLS_PER_CLIENT, ToolDefinition, cut},
-    json,
-};
+use crate::{catalog::MAX_TOOLS_PER_CLIENT, json, text::cut, tool::ToolDefinition};
 
 /// Reads the whole list. What cannot be used is left out, with a complaint.
 pub(super) async fn read(link: &Link) -> Result<List, ServiceError> {

@@ -13,11 +13,11 @@ use serde_json::Value;
 use super::{
     Transport,
     limits::{MAX_REASON_BYTES, MAX_SAID_BYTES, SHORTEST_SECRET},
-    trouble::{Trouble, one_line},
+    trouble::Trouble,
 };
 use crate::{
-    catalog::cut,
     secret::{Scrubber, Secret},
+    text::{cut, one_line},
 };
 
 /// Variables that name places and languages. Their values are in many honest answers, and open nothing.

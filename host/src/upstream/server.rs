@@ -24,9 +24,9 @@ use super::{
     trouble::cause,
 };
 use crate::{
-    catalog::{CallError, Cause, Provider, ToolName, ToolOutput},
-    door::Admitted,
+    door::{Admitted, Provider},
     tenant::{Pool, Tenant},
+    tool::{CallError, Cause, ToolName, ToolOutput},
 };
 
 /// Runs the tools of one server, whether it is connected or not. It stays the same from connection to connection, so a

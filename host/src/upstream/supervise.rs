@@ -23,7 +23,10 @@ use super::{
     server::Server,
     trouble::{Failure, Trouble, cause},
 };
-use crate::catalog::{Catalog, State, cut};
+use crate::{
+    catalog::{Catalog, State},
+    text::cut,
+};
 
 /// Keeps one server connected until `stop` is cancelled: connects, lists, publishes into the catalog, follows changes of the
 /// list, and reconnects. A lost server is tried again at once, then after 1 s, twice as long each time, up to a minute; a

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    catalog::{CallError, Catalog, Client, Policy, State, Whitelist},
-    door::{Admitted, Budget, Caller, Filter, Origin, View, VirtualKey},
+    catalog::{Catalog, Client, State},
+    door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
+    tool::{CallError, Policy, Whitelist},
 };
 
 /// Longer than anything here takes on a busy machine.
@@ -67,7 +68,7 @@ impl Supervised {
     }
 
     fn admit_for(&self, key: Option<&VirtualKey>, tool: &str, arguments: &str, deadline: Duration) -> Admitted {
-        let view = View::new(&self.catalog.snapshot(), &Filter::none(), key);
+        let view = self.catalog.snapshot().view(&Filter::none(), key);
         let caller = Caller::new(view, Origin::Caller, Budget { deadline, nested_calls: 0, depth: 1, in_flight: 1 });
         caller.admit(&format!("up-{tool}"), arguments).expect("an offered tool")
     }

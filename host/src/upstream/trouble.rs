@@ -1,11 +1,11 @@
 //! Why a server is not connected, and how the operator is told.
 
-use std::{error::Error, io, process::ExitStatus, time::Duration};
+use std::{io, process::ExitStatus, time::Duration};
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
 use super::{http, mask::Mask, meter::Flood};
-use crate::catalog::Cause;
+use crate::{text::with_causes, tool::Cause};
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +121,7 @@ impl From<Trouble> for Failure {
 impl Failure {
     /// One line for the operator: bounded, without control characters, and without the server's secrets.
     pub(super) fn reason(&self, mask: &Mask) -> String {
-        let mut parts = vec![chain(&self.trouble)];
+        let mut parts = vec![with_causes(&self.trouble)];
         if let Some(ending) = &self.ending {
             let hung_up = matches!(self.trouble, Trouble::Ended | Trouble::Handshake { .. });
             if let Some(status) = ending.status.filter(|_| hung_up && ending.unasked) {
@@ -136,27 +136,6 @@ impl Failure {
         }
         mask.reason(&parts.join("; "))
     }
-}
-
-/// An error with its causes, each said once: many libraries repeat the cause in their own message.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}
-
-/// Text with control characters as blanks and blanks joined.
-pub(super) fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
-    words.join(" ")
 }
 
 #[cfg(test)]
@@ -186,12 +165,5 @@ mod tests {
     fn a_reason_is_cut() {
         let failure = Failure::from(Trouble::Settings("x".repeat(100_000)));
         assert!(failure.reason(&mask()).len() <= 2 << 10);
-    }
-
-    #[test]
-    fn causes_are_told_once() {
-        let cause = io::Error::other("no such thing");
-        let trouble = Trouble::Spawn { command: "a".into(), cause };
-        assert_eq!(chain(&trouble), "command \"a\" cannot be started: no such thing");
     }
 }

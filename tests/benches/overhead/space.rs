@@ -7,8 +7,8 @@ use std::{
 };
 
 use airlock::{
-    catalog::{ClientName, ToolError, ToolOutput},
     sandbox::{Grants, Lender, Limits, Plugin, Sandbox, Settings},
+    tool::{ClientName, ToolError, ToolOutput},
 };
 use airlock_tests::{Client, Embedded, Setup, guests};
 use futures_util::{FutureExt as _, future::join_all};

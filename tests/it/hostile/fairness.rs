@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use airlock::catalog::{Policy, ToolOutput, Whitelist};
+use airlock::tool::{Policy, ToolOutput, Whitelist};
 use airlock_tests::{Client, Embedded, Setup, guests, wait};
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::{Value, json};

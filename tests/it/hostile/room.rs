@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use airlock::catalog::{ToolError, ToolOutput};
+use airlock::tool::{ToolError, ToolOutput};
 use airlock_tests::{
     Client, Embedded, Setup, guests, wait,
     wat::{Text, WELL_BEHAVED},

@@ -19,7 +19,7 @@ use self::{finish::Finished, project::Project};
 use super::language::Language;
 use crate::{
     cli::{Done, output, signals::Signals},
-    plugin::visible,
+    text::visible,
 };
 
 /// Build a plugin from its sources

@@ -14,10 +14,12 @@ use super::{
     quality,
 };
 use crate::{
-    catalog::{BadSchema, CompiledSchema, ToolDefinition},
-    gateway::{chain, read_component},
-    plugin::{Facts, FactsError, visible},
+    gateway::read_component,
+    plugin::{Facts, FactsError},
     sandbox::{self, LoadError},
+    schema::{BadSchema, CompiledSchema},
+    text::{visible, with_causes},
+    tool::ToolDefinition,
 };
 
 /// Check a plugin as its author should before handing it on
@@ -118,7 +120,7 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
         Err(error @ FactsError::Descriptors) => {
             return Ok(vec![Check::pass(COMPONENT), Check::fail(EMBEDDED, error.to_string())]);
         }
-        Err(FactsError::Component(error)) => return Ok(vec![Check::fail(COMPONENT, chain(&error))]),
+        Err(FactsError::Component(error)) => return Ok(vec![Check::fail(COMPONENT, with_causes(&error))]),
     };
     let compiled = match component::compile(file, &bytes).await {
         Ok(compiled) => compiled,
@@ -140,7 +142,7 @@ fn not_loaded(error: &LoadError) -> Check {
         LoadError::Version { .. } | LoadError::Contract { .. } => CONTRACT,
         _ => COMPONENT,
     };
-    Check::fail(check, chain(error))
+    Check::fail(check, with_causes(error))
 }
 
 fn manifest(facts: &Facts, wasm: &[u8]) -> anyhow::Result<Check> {
@@ -158,7 +160,7 @@ async fn describe(compiled: &Compiled, facts: &Facts, wasm: &[u8]) -> anyhow::Re
     let has_embedded = sandbox::embedded_tools(wasm)?.is_some();
     let described = match compiled.plugin.describe().await {
         Ok(tools) => Facts::new(wasm, tools, None, Vec::new()),
-        Err(error) => return Ok((vec![Check::fail(DESCRIBE, chain(&error))], facts.tools.clone())),
+        Err(error) => return Ok((vec![Check::fail(DESCRIBE, with_causes(&error))], facts.tools.clone())),
     };
     let is_plain = sandbox::contract_version(wasm)?.is_none();
     let compared = if is_plain && !has_embedded {

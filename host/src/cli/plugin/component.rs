@@ -9,12 +9,12 @@ use std::{
 use anyhow::Context as _;
 
 use crate::{
-    catalog::ClientName,
     cli::session,
     config::{Config, environment},
     gateway::{compiling, read_component},
     plugin::Facts,
     sandbox::{self, Grants, Lender, Limits, LoadError, Plugin, Sandbox},
+    tool::ClientName,
 };
 
 /// A component and what it tells without being run.

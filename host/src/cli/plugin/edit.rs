@@ -12,8 +12,8 @@ use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    catalog::ClientName,
     config::{Config, environment},
+    tool::ClientName,
 };
 
 /// A configuration file that is being changed.

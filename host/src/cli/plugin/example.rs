@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::catalog::ToolDefinition;
+use crate::tool::ToolDefinition;
 
 /// How deep objects are filled in; below, they stay empty.
 const MAX_DEPTH: u32 = 3;

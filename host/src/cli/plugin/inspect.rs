@@ -11,9 +11,9 @@ use super::{
     wish::{self, Wish},
 };
 use crate::{
-    catalog::{Annotations, ToolDefinition},
-    plugin::{visible, visible_line},
     sandbox,
+    text::{visible, visible_line},
+    tool::{Annotations, ToolDefinition},
     units::{Size, Span},
 };
 

@@ -15,10 +15,11 @@ use super::{
     wish::Wish,
 };
 use crate::{
-    catalog::{ClientName, ToolDefinition, ToolName},
     config::{Config, Source, Wasm, environment},
-    plugin::{Drift, Refusal, settle, visible, visible_line},
+    plugin::{Drift, Refusal, settle},
     secret::Secret,
+    text::{visible, visible_line},
+    tool::{ClientName, ToolDefinition, ToolName},
 };
 
 /// Install a plugin

@@ -6,9 +6,10 @@ use anyhow::Context as _;
 
 use super::component::Component;
 use crate::{
-    catalog::ClientName,
     config::{Client, Config, Source, Wasm},
-    plugin::{Change, Drift, LOCK_FILE, Lock, visible, visible_line},
+    plugin::{Change, Drift, LOCK_FILE, Lock},
+    text::{visible, visible_line},
+    tool::ClientName,
 };
 
 /// A configuration's plugins and its lock.

@@ -4,8 +4,9 @@ use serde_json::{Map, Value};
 
 use super::check::{Check, Outcome};
 use crate::{
-    catalog::ToolDefinition,
-    plugin::{Effect, Manifest, visible},
+    plugin::{Effect, Manifest},
+    text::visible,
+    tool::ToolDefinition,
 };
 
 /// A description shorter than this tells a model nothing that the name does not.

@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::plugin::{Facts, visible, visible_line};
+use crate::{
+    plugin::Facts,
+    text::{visible, visible_line},
+};
 
 /// One thing that a plugin asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

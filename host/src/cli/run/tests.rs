@@ -9,8 +9,9 @@ use insta::assert_snapshot;
 
 use super::*;
 use crate::{
-    catalog::{Catalog, ClientName, Content, ErrorKind, OwnTools, Policy, Provider, Tool, ToolError, Whitelist},
-    door::{Admitted, Budget, Filter, View},
+    catalog::Catalog,
+    door::{Admitted, Budget, Filter, OwnTools, Provider},
+    tool::{ClientName, Content, ErrorKind, Policy, Tool, ToolError, Whitelist},
 };
 
 const BUDGET: Budget = Budget { deadline: Duration::from_secs(5), nested_calls: 8, depth: 4, in_flight: 2 };
@@ -24,9 +25,9 @@ impl Provider for Executor {
             let arguments = call.arguments().to_object();
             let script = arguments["code"].as_str().unwrap_or_default();
             for line in ["one", "two"] {
-                call.chain().emit(Content::Text { text: line.into() });
+                call.chain().reporter().emit(Content::Text { text: line.into() });
             }
-            call.chain().spend_fuel(42);
+            call.chain().meter().spend_fuel(42);
             match script {
                 "fail" => Err(CallError::Tool(ToolError::new(ErrorKind::InvalidInput, "report.star:1: no such name"))),
                 "spin" => Err(CallError::Fuel { tool: call.tool().name.clone(), limit: 42 }),
@@ -59,7 +60,7 @@ fn caller(origin: Origin) -> Caller {
     catalog.blocking_publish(&fs, serde_json::from_value(tools).expect("definitions"), Arc::new(Echo));
     let execute = Tool::own(EXECUTE, "Runs a script.", json!({"type": "object"}));
     catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(execute)], provider: Arc::new(Executor) });
-    Caller::new(View::new(&catalog.snapshot(), &Filter::none(), None), origin, BUDGET)
+    Caller::new(catalog.snapshot().view(&Filter::none(), None), origin, BUDGET)
 }
 
 /// What `--json` prints, with durations masked.
@@ -123,7 +124,7 @@ async fn ready_soon() {
 
 #[tokio::test]
 async fn without_a_tool_for_scripts_none_starts() {
-    let nothing = View::new(&Catalog::new().snapshot(), &Filter::none(), None);
+    let nothing = Catalog::new().snapshot().view(&Filter::none(), None);
     let started = run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;
     assert!(matches!(started, Err(CallError::NotFound { .. })));
 }

@@ -9,7 +9,7 @@ use super::{
     },
     Place, plugin, upstream,
 };
-use crate::catalog::{ClientName, INTERNAL_CLIENT, Policy};
+use crate::tool::{ClientName, INTERNAL_CLIENT, Policy};
 
 /// The names of all clients, disabled ones included, so that a key may keep its row for one.
 pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<ClientName> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{super::file, Place};
 use crate::{
-    catalog::{ClientName, Whitelist},
     door::{Keys, VirtualKey},
+    tool::{ClientName, Whitelist},
 };
 
 /// How a credential starts, so that it is told from a provider's own key.

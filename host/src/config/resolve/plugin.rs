@@ -15,11 +15,11 @@ use super::{
     Place,
 };
 use crate::{
-    catalog::{ClientName, INTERNAL_CLIENT},
     egress::{Injection, Rule},
     plugin::{Answer, DirectoryAnswer, HttpAnswer, LimitsAnswer, Profile, QuotaAnswer, SecretAnswer, StoreAnswer},
     sandbox::Access,
     secret::Source,
+    tool::{ClientName, INTERNAL_CLIENT},
     units::{Size, Span},
 };
 

@@ -12,8 +12,8 @@ use super::{
     Place,
 };
 use crate::{
-    catalog::ClientName,
     secret::Secret,
+    tool::ClientName,
     units::Span,
     upstream::{Settings, Transport},
 };

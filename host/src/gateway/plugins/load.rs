@@ -12,12 +12,12 @@ use tracing::{info, warn};
 
 use super::{super::progress::compiling, Inner, PluginError, Plugins};
 use crate::{
-    catalog::{ClientName, ToolDefinition},
     config::{Wasm, environment},
     egress::Egress,
     plugin::{Answer, Drift, Facts, Lock, LockError, Manifest, Settled, settle},
     sandbox::{Grants, Lender, LoadError, MAX_COMPONENT_BYTES, Plugin},
     store::{self, Database},
+    tool::{ClientName, ToolDefinition},
 };
 
 /// A plugin that is ready to take the place of another.

@@ -4,8 +4,8 @@ use futures_util::future::BoxFuture;
 
 use super::{PluginError, Plugins, Reloaded};
 use crate::{
-    gateway::report::chain,
     server::{NotReloaded, Reload},
+    text::with_causes,
 };
 
 impl Reload for Plugins {
@@ -24,7 +24,7 @@ impl Reload for Plugins {
 
 /// The whole chain is told, since only an operator may ask.
 fn not_reloaded(error: &PluginError) -> NotReloaded {
-    let reason = chain(error);
+    let reason = with_causes(error);
     match error {
         PluginError::Unknown(client) => NotReloaded::Unknown(client.clone()),
         PluginError::Refused(_) | PluginError::Drift(_) | PluginError::Lock(_) => NotReloaded::Undecided(reason),

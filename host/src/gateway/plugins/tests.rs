@@ -84,7 +84,7 @@ async fn what_is_no_regular_file_is_neither_waited_for_nor_read() {
     assert!(made.success());
     for path in [pipe.as_path(), Path::new("/dev/zero"), home.path()] {
         let read = tokio::time::timeout(LONG, read_component(path)).await.expect("it does not wait");
-        let error = chain(&read.expect_err("it is refused"));
+        let error = with_causes(&read.expect_err("it is refused"));
         assert!(error.contains("no regular file"), "{}: {error}", path.display());
     }
     let file = home.path().join("file");

@@ -13,8 +13,8 @@ use super::super::{
     inbox::Inbox,
     limits::{MAX_ID_BYTES, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES, STREAM_RETRY_MILLIS},
     meter::Flood,
-    trouble::chain,
 };
+use crate::text::with_causes;
 
 /// Why a stream ended early.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ fn bytes(response: Response, inbox: Arc<Inbox>, free_bytes: usize) -> impl Strea
             inbox.room().await?;
         }
         let received = response.chunk().await.map_err(|error| {
-            let reason = chain(&error.without_url());
+            let reason = with_causes(&error.without_url());
             StreamError::Broken(inbox.mask().line(&reason, MAX_QUOTE_BYTES))
         });
         let Some(chunk) = received? else { return Ok(None) };

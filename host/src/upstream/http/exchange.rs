@@ -21,12 +21,11 @@ use super::{
     super::{
         inbox::Inbox,
         limits::{MAX_ERROR_BODY_BYTES, MAX_ID_BYTES, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES, MAX_REASON_BYTES},
-        trouble::chain,
     },
     body::{self, BodyError},
     events,
 };
-use crate::catalog::cut;
+use crate::text::{cut, with_causes};
 
 /// Sends the requests of one connection.
 #[derive(Clone)]
@@ -200,7 +199,7 @@ impl Exchange {
     }
 
     fn failed(&self, error: reqwest::Error) -> Error {
-        Error::Client(Failed(self.inbox.mask().line(&chain(&error.without_url()), MAX_REASON_BYTES)))
+        Error::Client(Failed(self.inbox.mask().line(&with_causes(&error.without_url()), MAX_REASON_BYTES)))
     }
 
     /// A server's text as part of another.

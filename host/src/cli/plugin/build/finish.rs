@@ -12,10 +12,10 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::project::Project;
 use crate::{
-    catalog::{ClientName, Tool, ToolDefinition},
     cli::plugin::component,
     plugin::{Facts, MANIFEST_SECTION},
     sandbox,
+    tool::{ClientName, Tool, ToolDefinition},
 };
 
 /// The longest name that every client of MCP and every model takes.

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::catalog::INTERNAL_CLIENT;
+use crate::tool::INTERNAL_CLIENT;
 
 /// As long as the name of a client, which is what it becomes.
 const MAX: usize = 32;
@@ -65,7 +65,7 @@ mod tests {
     fn a_name_becomes_a_client_a_package_and_a_directory() {
         for good in ["a", "weather", "my-weather-2", &"a".repeat(MAX)] {
             let name: Name = good.parse().expect(good);
-            assert!(crate::catalog::ClientName::parse(&name.client()).is_ok(), "{good}");
+            assert!(crate::tool::ClientName::parse(&name.client()).is_ok(), "{good}");
         }
         for bad in ["", "-a", "2a", "A", "a_b", "a b", "../a", "a/b", "ä", "internal", &"a".repeat(MAX + 1)] {
             assert!(bad.parse::<Name>().is_err(), "{bad}");

@@ -1,0 +1,98 @@
+//! A call that may run, and the trait of those who run it.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{Arguments, Chain, Entry};
+use crate::tool::{CallError, Tool, ToolOutput};
+
+/// Runs the tools of one source.
+pub trait Provider: Send + Sync + 'static {
+    /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped, an upstream server is
+    /// told.
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
+
+    /// Members for the source's entry in the administrative API beside its state, such as an open circuit. Cheap, and without
+    /// secrets.
+    fn status(&self) -> Map<String, Value> {
+        Map::new()
+    }
+}
+
+/// Identifier of one call: a UUID, in order of time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct CallId(Uuid);
+
+impl CallId {
+    pub(super) fn next() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A call that may run. Holding one is the permission; running it uses it up.
+#[must_use = "an admitted call does nothing until it is run"]
+pub struct Admitted {
+    tool: Arc<Tool>,
+    provider: Arc<dyn Provider>,
+    arguments: Arguments,
+    chain: Chain,
+}
+
+impl Admitted {
+    pub(super) fn new(entry: &Entry, arguments: Arguments, chain: Chain) -> Self {
+        Self { tool: entry.tool.clone(), provider: entry.provider.clone(), arguments, chain }
+    }
+
+    /// The tool.
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// The arguments.
+    pub fn arguments(&self) -> &Arguments {
+        &self.arguments
+    }
+
+    /// The call's place in its chain: its identifier, its deadline, and the start of calls that it makes.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// Shortens the call's deadline. It cannot be lengthened.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.chain.shorten(Instant::now() + limit);
+        self
+    }
+
+    /// Runs the call and records it. Dropping the future cancels the call, which is recorded too.
+    pub async fn run(self) -> Result<ToolOutput, CallError> {
+        let record = self.chain.record(self.tool.name.clone(), self.arguments.0.clone());
+        // Before the provider measures any time: waiting for siblings is the chain's own doing.
+        let _turn = self.chain.wait_for_siblings().await;
+        let provider = self.provider.clone();
+        let result = provider.call(self).await;
+        record.close(&result);
+        result
+    }
+}

@@ -1,0 +1,92 @@
+//! Progress and partial results of a running call.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tokio::sync::mpsc;
+
+use super::{CallId, Event, Progress};
+use crate::tool::Content;
+
+/// Takes what a running call reports: for its record, and for a caller that listens.
+pub struct Reporter<'c> {
+    call: CallId,
+    report: &'c Report,
+    events: Option<&'c mpsc::Sender<Event>>,
+}
+
+impl<'c> Reporter<'c> {
+    pub(super) fn new(call: CallId, report: &'c Report, events: Option<&'c mpsc::Sender<Event>>) -> Self {
+        Self { call, report, events }
+    }
+
+    /// Sends a part of the result ahead of the rest. The provider bounds number and size.
+    pub fn emit(&self, part: Content) {
+        self.send(|call| Event::Partial { call, part: part.clone() });
+        self.report.emit(part);
+    }
+
+    /// Reports how far the running call is.
+    pub fn progress(&self, progress: Progress) {
+        self.send(|call| Event::Progress { call, progress: progress.clone() });
+        self.report.set_progress(progress);
+    }
+
+    /// The parts that the running call has sent so far.
+    pub fn emitted(&self) -> Vec<Content> {
+        self.report.emitted()
+    }
+
+    /// Sends an event to the caller, if it listens. A caller that does not keep up misses some.
+    fn send(&self, event: impl FnOnce(CallId) -> Event) {
+        if let Some(events) = self.events {
+            // A full queue and a listener that went away are the caller's own affair.
+            let _ = events.try_send(event(self.call));
+        }
+    }
+}
+
+/// Account of a running call as it goes, so that it is there for calls that fail too.
+pub(super) struct Report {
+    fuel: AtomicU64,
+    emitted: Mutex<Vec<Content>>,
+    progress: Mutex<Option<Progress>>,
+}
+
+impl Report {
+    const UNKNOWN: u64 = u64::MAX;
+
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { fuel: AtomicU64::new(Self::UNKNOWN), emitted: Mutex::default(), progress: Mutex::default() })
+    }
+
+    pub(super) fn set_fuel(&self, fuel: u64) {
+        self.fuel.store(fuel, Ordering::Relaxed);
+    }
+
+    pub(super) fn fuel(&self) -> Option<u64> {
+        Some(self.fuel.load(Ordering::Relaxed)).filter(|fuel| *fuel != Self::UNKNOWN)
+    }
+
+    fn emit(&self, part: Content) {
+        self.emitted.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+    }
+
+    fn set_progress(&self, progress: Progress) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    pub(super) fn take_progress(&self) -> Option<Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn take_emitted(&self) -> Vec<Content> {
+        std::mem::take(&mut *self.emitted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn emitted(&self) -> Vec<Content> {
+        self.emitted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

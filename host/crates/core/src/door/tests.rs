@@ -1,0 +1,315 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use proptest::{prelude::*, sample::subsequence};
+use serde_json::json;
+
+use super::*;
+use crate::tool::{CallError, ClientName, Policy, Tool, ToolDefinition, ToolName, ToolOutput, Whitelist};
+
+/// Answers with the name it was called by.
+struct Echo;
+impl Provider for Echo {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        async move { Ok(ToolOutput::text(call.tool().name.as_str())) }.boxed()
+    }
+}
+
+const CLIENTS: [&str; 3] = ["alpha", "beta", "gamma"];
+const TOOLS: [&str; 4] = ["read", "write", "a-b", "a_b"];
+const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 3, depth: 3, in_flight: 8 };
+
+fn client(name: &str) -> ClientName {
+    ClientName::parse(name).expect("a good name")
+}
+
+/// Sources as the catalog would keep them.
+struct Sources {
+    clients: Vec<(ClientName, Policy, Vec<Arc<Tool>>)>,
+    echo: Arc<dyn Provider>,
+    meta_tools: OwnTools,
+}
+
+impl Sources {
+    fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
+        let sources = self.clients.iter();
+        let sources = sources.map(|(client, policy, tools)| Source { client, policy, tools, provider: &self.echo });
+        View::new(sources, Some(&self.meta_tools), filter, key)
+    }
+}
+
+fn sources(policies: &[Policy]) -> Sources {
+    let echo: Arc<dyn Provider> = Arc::new(Echo);
+    let clients = CLIENTS.iter().zip(policies).map(|(name, policy)| {
+        let tools = TOOLS.iter().map(|tool| {
+            let definition: ToolDefinition = serde_json::from_value(json!({"name": tool, "inputSchema": {}})).expect("a tool");
+            Arc::new(Tool::adopt(&client(name), definition).expect("a good tool"))
+        });
+        (client(name), policy.clone(), tools.collect())
+    });
+    let run = Tool::own("executeToolCode", "", json!({"type": "object"}));
+    let meta_tools = OwnTools { tools: vec![Arc::new(run)], provider: echo.clone() };
+    Sources { clients: clients.collect(), echo, meta_tools }
+}
+
+fn caller(sources: &Sources, filter: &Filter, key: Option<&VirtualKey>, origin: Origin) -> Caller {
+    Caller::new(sources.view(filter, key), origin, BUDGET)
+}
+
+fn open_policy(code_mode: bool) -> Policy {
+    Policy { execute: Whitelist::All, auto_execute: Whitelist::All, code_mode, allow_on_all_keys: false }
+}
+
+/// What a caller may do from an origin: a call from the outside, or one made by a running call.
+fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError> {
+    if let Origin::Script | Origin::Plugin(_) = origin {
+        let own = caller.view().list(&Origin::Caller).next().map(|entry| entry.tool.name.clone());
+        let Some(own) = own else { return Err(CallError::NotFound { name: name.into() }) };
+        let root = Caller::new(caller.view().clone(), Origin::Caller, BUDGET).admit(own.as_str(), "").expect("it is listed");
+        return root.chain().admit(origin, name, "").map(drop);
+    }
+    caller.admit(name, "").map(drop)
+}
+
+fn whitelist() -> impl Strategy<Value = Whitelist> {
+    prop_oneof![
+        Just(Whitelist::All),
+        subsequence(TOOLS.to_vec(), 0..=TOOLS.len()).prop_map(|names| Whitelist::parse(&names).expect("no duplicates")),
+    ]
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    (whitelist(), whitelist(), any::<bool>(), any::<bool>()).prop_map(|(execute, auto_execute, code_mode, allow_on_all_keys)| {
+        Policy { execute, auto_execute, code_mode, allow_on_all_keys }
+    })
+}
+
+fn header(items: Vec<String>) -> impl Strategy<Value = Option<String>> {
+    let count = items.len();
+    prop_oneof![
+        Just(None),
+        Just(Some(String::new())),
+        Just(Some(" , ".to_owned())),
+        subsequence(items, 0..=count).prop_map(|items| Some(items.join(" ,"))),
+    ]
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    let clients = CLIENTS.iter().map(|name| (*name).to_owned()).chain(["*".into(), "nobody".into()]).collect();
+    let tools = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")).chain([format!("{c}-*")]));
+    (header(clients), header(tools.chain(["*".into()]).collect()))
+        .prop_map(|(clients, tools)| Filter::parse(clients.as_deref(), tools.as_deref()))
+}
+
+fn key() -> impl Strategy<Value = Option<VirtualKey>> {
+    let rows = prop::collection::btree_map(prop::sample::select(&CLIENTS[..]).prop_map(client), whitelist(), 0..=CLIENTS.len());
+    prop::option::of(rows.prop_map(|rows| VirtualKey::new("key", "sk-bf-test", rows)))
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    let names: Vec<ToolName> = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(|t| ToolName::new(&client(c), t))).collect();
+    let count = names.len();
+    prop_oneof![
+        Just(Origin::Model),
+        Just(Origin::Script),
+        Just(Origin::Caller),
+        Just(Origin::McpClient),
+        subsequence(names, 0..=count)
+            .prop_map(|names| Origin::Plugin(Arc::new(names.iter().map(|name| name.as_str().to_owned()).collect()))),
+    ]
+}
+
+proptest! {
+    /// The promise of the door: a listing and the calls that go through are the same set, for every origin.
+    #[test]
+    fn what_is_listed_is_what_can_be_called(
+        policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()
+    ) {
+        let sources = sources(&policies);
+        let caller = caller(&sources, &filter, key.as_ref(), origin.clone());
+        let listed: BTreeSet<String> = caller.list().map(|entry| entry.tool.name.as_str().to_owned()).collect();
+        let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
+        for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into(), String::new()]) {
+            let callable = !matches!(decide(&caller, &origin, &name), Err(CallError::NotFound { .. }));
+            prop_assert_eq!(callable, listed.contains(&name), "{}", name);
+        }
+    }
+
+    /// Nothing in a request widens what the configuration and the key allow.
+    #[test]
+    fn a_request_only_narrows(policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()) {
+        let sources = sources(&policies);
+        let names = |filter: &Filter, key: Option<&VirtualKey>| -> BTreeSet<ToolName> {
+            caller(&sources, filter, key, origin.clone()).list().map(|entry| entry.tool.name.clone()).collect()
+        };
+        let narrowed = names(&filter, key.as_ref());
+        prop_assert!(narrowed.is_subset(&names(&Filter::none(), key.as_ref())));
+        prop_assert!(narrowed.is_subset(&names(&filter, None)));
+        for name in narrowed.iter().filter(|name| name.as_str() != "executeToolCode") {
+            let (client_name, tool) = name.as_str().split_once('-').expect("a prefix");
+            let index = CLIENTS.iter().position(|c| *c == client_name).expect("a known client");
+            prop_assert!(policies[index].execute.allows(tool));
+        }
+    }
+}
+
+#[test]
+fn without_a_word_from_the_operator_nothing_can_be_called() {
+    let sources = sources(&vec![Policy::default(); 3]);
+    for origin in [Origin::Model, Origin::Script, Origin::Caller, Origin::McpClient] {
+        assert_eq!(caller(&sources, &Filter::none(), None, origin).list().count(), 0);
+    }
+}
+
+#[test]
+fn a_model_asks_before_what_is_not_automatic_and_a_caller_approves_by_asking() {
+    let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+    let sources = sources(&[policy]);
+    let model = caller(&sources, &Filter::none(), None, Origin::Model);
+    let refused = model.admit("alpha-write", r#"{"a":1}"#).err();
+    assert!(matches!(refused, Some(CallError::NeedsApproval { arguments, .. }) if arguments == r#"{"a":1}"#));
+    assert!(caller(&sources, &Filter::none(), None, Origin::Caller).admit("alpha-write", "").is_ok());
+}
+
+#[test]
+fn a_check_decides_as_an_admission_does_and_reads_arguments_only_for_an_approval() {
+    let auto = Whitelist::parse(&["read"]).expect("a good list");
+    let sources = sources(&[Policy { execute: Whitelist::All, auto_execute: auto, ..Policy::default() }]);
+    let model = caller(&sources, &Filter::none(), None, Origin::Model);
+    let both = |name, arguments| {
+        [model.check(name, arguments), model.admit(name, arguments).map(drop)]
+            .map(|decided| decided.map_err(|error| error.code()))
+    };
+    assert_eq!(both("alpha-read", "{}"), [Ok(()); 2]);
+    assert_eq!(both("alpha-write", "{}"), [Err("needs_approval"); 2]);
+    assert_eq!(both("alpha-write", "[]"), [Err("bad_arguments"); 2]);
+    assert_eq!(both("alpha-nothing", "{}"), [Err("not_found"); 2]);
+    assert_eq!(both("alpha-read", "[]"), [Ok(()), Err("bad_arguments")]);
+}
+
+#[test]
+fn a_nested_call_needs_what_its_first_caller_needs() {
+    let auto = Whitelist::parse(&["read"]).expect("a good list");
+    let sources = sources(&[Policy { execute: Whitelist::All, auto_execute: auto, code_mode: true, allow_on_all_keys: false }]);
+    let nested = |origin, name| {
+        let root = caller(&sources, &Filter::none(), None, origin).admit("executeToolCode", "").expect("it is listed");
+        root.chain().admit(&Origin::Script, name, "").map(drop)
+    };
+    assert!(nested(Origin::Model, "alpha-read").is_ok());
+    assert!(matches!(nested(Origin::Model, "alpha-write"), Err(CallError::NeedsApproval { .. })));
+    assert!(nested(Origin::Caller, "alpha-write").is_ok());
+    assert!(matches!(nested(Origin::Caller, "executeToolCode"), Err(CallError::NotFound { .. })));
+}
+
+#[test]
+fn a_chain_spends_one_budget_and_goes_no_deeper_than_allowed() {
+    let sources = sources(&[open_policy(true)]);
+    let root = caller(&sources, &Filter::none(), None, Origin::Model).admit("executeToolCode", "").expect("it is listed");
+    let second = root.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
+    let third = second.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
+    let too_deep = third.chain().admit(&Origin::Script, "alpha-read", "").err();
+    assert!(matches!(too_deep, Some(CallError::Budget { what: "calls inside calls", limit: 3 })));
+    assert!(second.chain().admit(&Origin::Script, "alpha-nothing", "").is_err(), "a refusal costs a call");
+    let too_many = root.chain().admit(&Origin::Script, "alpha-read", "").err();
+    assert!(matches!(too_many, Some(CallError::Budget { what: "nested tool calls", limit: 3 })));
+    assert_eq!(third.chain().deadline(), root.chain().deadline());
+}
+
+#[test]
+fn arguments_are_an_object_or_nothing() {
+    assert_eq!(Arguments::parse("t", " \n").expect("blank is fine").as_str(), "{}");
+    for bad in ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))] {
+        assert!(matches!(Arguments::parse("t", bad), Err(CallError::BadArguments { .. })), "{bad}");
+    }
+    let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_ARGUMENT_BYTES - 8));
+    assert!(Arguments::parse("t", &fits).is_ok());
+    assert!(Arguments::parse("t", &format!("{fits} ")).is_err());
+}
+
+#[test]
+fn arguments_with_a_key_twice_are_refused_at_any_depth() {
+    for (text, key) in [
+        (r#"{"path":"/allowed","path":"/etc"}"#, "path"),
+        (r#"{"path":1,"\u0070ath":2}"#, "path"),
+        (r#"{"filter":[{"items":{"id":1,"id":2}}]}"#, "id"),
+    ] {
+        let error = Arguments::parse("t", text).expect_err(text);
+        let expected = format!("the key {key:?} is there twice in one object, expected every key once");
+        assert!(matches!(&error, CallError::BadArguments { detail, .. } if *detail == expected), "{error:?}");
+    }
+    assert!(Arguments::parse("t", r#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#).is_ok());
+}
+
+#[test]
+fn arguments_that_take_too_much_memory_are_refused_before_they_are_parsed() {
+    let small_objects = |count: usize| format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(count));
+    assert!(Arguments::parse("t", &small_objects(10_000)).is_ok());
+    let error = Arguments::parse("t", &small_objects(140_000)).expect_err("it takes 64 MiB");
+    let CallError::BadArguments { detail, .. } = error else { panic!("{error:?}") };
+    assert!(detail.starts_with("takes more than 33554432 bytes of memory when parsed"), "{detail}");
+}
+
+#[tokio::test]
+async fn the_ledger_holds_every_call_that_ran_and_those_that_were_dropped() {
+    let sources = sources(&[open_policy(false)]);
+    let caller = caller(&sources, &Filter::none(), None, Origin::Model);
+    let output = caller.admit("alpha-read", "{}").expect("it is listed").run().await.expect("echo answers");
+    assert_eq!(output.to_text(), "alpha-read");
+    drop(caller.admit("alpha-write", "{}").expect("it is listed").run());
+    let outcomes: Vec<_> = caller.ledger().records().into_iter().map(|record| record.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Ok], "a call that was never polled never ran");
+}
+
+#[tokio::test]
+async fn the_ledger_of_one_request_keeps_so_many_bytes_and_every_call() {
+    let sources = sources(&[open_policy(false)]);
+    let caller = caller(&sources, &Filter::none(), None, Origin::Model);
+    let arguments = format!("{{\"a\":\"{}\"}}", "x".repeat((64 << 10) - 8));
+    assert_eq!(arguments.len(), 64 << 10, "as long as one record keeps whole");
+    for _ in 0..70 {
+        caller.admit("alpha-read", &arguments).expect("it is listed").run().await.expect("echo answers");
+    }
+    let records = caller.ledger().records();
+    let kept: usize = records.iter().map(|record| record.arguments.len()).sum();
+    assert_eq!(records.len(), 70);
+    assert!((4 << 20..5 << 20).contains(&kept), "{kept}");
+    assert_eq!((records[63].arguments.len(), &*records[64].arguments), (64 << 10, "…"));
+}
+
+#[test]
+fn a_header_that_is_present_lets_through_only_what_it_names() {
+    let sources = sources(&[open_policy(false), open_policy(false)]);
+    let names = |clients, tools| -> Vec<String> {
+        let filter = Filter::parse(clients, tools);
+        caller(&sources, &filter, None, Origin::Model).list().map(|entry| entry.tool.name.to_string()).collect()
+    };
+    assert_eq!(names(None, None).len(), 8);
+    assert_eq!(names(Some("*"), None).len(), 8);
+    assert_eq!(names(Some("alpha"), Some("beta-*, alpha-read")), ["alpha-read"]);
+    assert_eq!(names(None, Some(" alpha-a-b ,alpha-a_b")), ["alpha-a-b", "alpha-a_b"]);
+    for denies in [Some(""), Some(" , "), Some("Alpha"), Some("nobody")] {
+        assert!(names(denies, None).is_empty(), "{denies:?}");
+    }
+    for denies in [Some(""), Some(","), Some("*"), Some("alpha-Read")] {
+        assert!(names(None, denies).is_empty(), "{denies:?}");
+    }
+}
+
+#[test]
+fn a_key_opens_its_rows_and_an_empty_row_closes_an_open_client() {
+    let open_to_all = Policy { allow_on_all_keys: true, ..open_policy(false) };
+    let sources = sources(&[open_to_all.clone(), open_to_all, open_policy(false)]);
+    let rows =
+        BTreeMap::from([(client("beta"), Whitelist::default()), (client("gamma"), Whitelist::parse(&["READ"]).expect("good"))]);
+    let key = VirtualKey::new("k", "sk-bf-1", rows);
+    let keys = Keys::new([key.clone()]);
+    assert_eq!(keys.find("sk-bf-1").as_deref(), Some(&key));
+    assert_eq!(keys.find("sk-bf-2"), None);
+    let names: Vec<_> =
+        caller(&sources, &Filter::none(), Some(&key), Origin::Caller).list().map(|e| e.tool.name.to_string()).collect();
+    assert_eq!(names, ["alpha-a-b", "alpha-a_b", "alpha-read", "alpha-write", "gamma-read"]);
+}

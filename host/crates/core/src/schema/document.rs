@@ -1,0 +1,93 @@
+//! A schema as a document: small enough, of one draft, and without a name that anything could be resolved against.
+
+use jsonschema::Draft;
+use serde_json::{Map, Value};
+
+use super::{
+    MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SHOWN, Problem,
+    graph::{Misplaced, count},
+};
+use crate::text::cut;
+
+/// What a value takes beside its text: itself, and as much again of what its parent has set aside.
+const VALUE_BYTES: usize = 2 * size_of::<Value>();
+
+/// What is compiled.
+pub(super) struct Document {
+    pub(super) draft: Draft,
+    /// The schema without its own `$schema` and identifier.
+    pub(super) schema: Value,
+    /// What it takes in memory, about.
+    pub(super) bytes: usize,
+}
+
+impl Document {
+    pub(super) fn read(schema: &Value) -> Result<Self, Misplaced> {
+        let everywhere = |problem| ("#".to_owned(), problem);
+        // Before anything is rendered: rendering recurses as well.
+        if is_deeper(schema, MAX_DEPTH) {
+            return Err(everywhere(Problem::TooDeep));
+        }
+        let found = schema.to_string().len();
+        if found > MAX_SCHEMA_BYTES {
+            return Err(everywhere(Problem::TooLarge { found }));
+        }
+        let bytes = found + count(schema) * VALUE_BYTES;
+        let Value::Object(keywords) = schema else {
+            return match schema {
+                Value::Bool(_) => Ok(Self { draft: Draft::default(), schema: schema.clone(), bytes }),
+                _ => Err(everywhere(Problem::Invalid("a schema is an object, true or false".into()))),
+            };
+        };
+        let draft = dialect(Draft::default(), keywords).map_err(everywhere)?;
+        for value in keywords.values() {
+            check_inner(value, draft).map_err(everywhere)?;
+        }
+        let mut keywords = keywords.clone();
+        for keyword in ["$schema", "$vocabulary", draft.id_keyword()] {
+            // Keeps the order of the others, which is the order of errors.
+            keywords.shift_remove(keyword);
+        }
+        Ok(Self { draft, schema: Value::Object(keywords), bytes })
+    }
+}
+
+fn dialect(default: Draft, keywords: &Map<String, Value>) -> Result<Draft, Problem> {
+    let Some(named) = keywords.get("$schema").filter(|named| !named.is_object()) else { return Ok(default) };
+    match named.as_str().map(Draft::from_schema_uri) {
+        None | Some(Draft::Unknown) => Err(Problem::Dialect(cut(shown(named), MAX_SHOWN))),
+        Some(draft) => Ok(draft),
+    }
+}
+
+/// Refuses what would make one part of the document mean something else than another. It looks at data as well, at what an
+/// `enum` lists for example, because a reference may point there.
+fn check_inner(value: &Value, draft: Draft) -> Result<(), Problem> {
+    match value {
+        Value::Object(members) => {
+            if let Some(Value::String(identifier)) = members.get(draft.id_keyword()) {
+                return Err(Problem::InnerIdentifier(cut(identifier.clone(), MAX_SHOWN)));
+            }
+            if dialect(draft, members)? != draft {
+                return Err(Problem::Dialect(cut(members.get("$schema").map(shown).unwrap_or_default(), MAX_SHOWN)));
+            }
+            members.values().try_for_each(|member| check_inner(member, draft))
+        }
+        Value::Array(items) => items.iter().try_for_each(|item| check_inner(item, draft)),
+        _ => Ok(()),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Whether a value is nested deeper than `left` levels.
+fn is_deeper(value: &Value, left: usize) -> bool {
+    let deeper = |inner: &Value| (inner.is_array() || inner.is_object()) && (left == 0 || is_deeper(inner, left - 1));
+    match value {
+        Value::Array(items) => items.iter().any(deeper),
+        Value::Object(members) => members.values().any(deeper),
+        _ => false,
+    }
+}

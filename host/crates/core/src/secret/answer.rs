@@ -1,0 +1,216 @@
+//! What a tool answers, without secrets.
+
+use std::borrow::Cow;
+
+use base64::{
+    alphabet,
+    engine::{
+        DecodePaddingMode, Engine as _,
+        general_purpose::{GeneralPurpose, GeneralPurposeConfig},
+    },
+};
+use serde_json::{Map, Value};
+
+use super::Scrubber;
+use crate::tool::{Content, ToolError, ToolOutput};
+
+/// Reads base64 as forgivingly as the most forgiving client.
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+impl Scrubber {
+    /// Takes secrets out of data: of texts, of the names of members, and where a whole number is one. Two members whose names
+    /// become the same become one, with the later value. Answers whether there were any.
+    pub fn value(&self, value: &mut Value) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        match value {
+            Value::Null | Value::Bool(_) => false,
+            Value::Number(number) => {
+                let Some(marker) = self.number(number) else { return false };
+                *value = Value::String(marker.to_owned());
+                true
+            }
+            Value::String(text) => self.string(text),
+            // `|`: all are looked at, whatever the first one held.
+            Value::Array(items) => items.iter_mut().fold(false, |found, item| found | self.value(item)),
+            Value::Object(members) => self.members(members),
+        }
+    }
+
+    fn members(&self, members: &mut Map<String, Value>) -> bool {
+        let found = members.values_mut().fold(false, |found, value| found | self.value(value));
+        if members.keys().all(|name| matches!(self.text(name), Cow::Borrowed(_))) {
+            return found;
+        }
+        *members = std::mem::take(members).into_iter().map(|(name, value)| (self.text(&name).into_owned(), value)).collect();
+        true
+    }
+
+    /// Takes secrets out of an answer; answers whether there were any.
+    pub fn output(&self, output: &mut ToolOutput) -> bool {
+        let ToolOutput { content, structured, meta } = output;
+        let found = content.iter_mut().fold(false, |found, part| found | self.content(part));
+        [structured, meta].into_iter().flatten().fold(found, |found, value| found | self.value(value))
+    }
+
+    /// Takes secrets out of a tool's own account of its failure; answers whether there were any.
+    pub fn error(&self, error: &mut ToolError) -> bool {
+        let ToolError { kind: _, code, message, retry_after_ms: _, details } = error;
+        let found = self.string(message) | self.optional(code);
+        found | details.as_mut().is_some_and(|details| self.value(details))
+    }
+
+    /// Takes secrets out of one part of an answer. A picture, a sound or other binary data cannot be mended: a text takes its
+    /// place. Answers whether there were any.
+    pub fn content(&self, part: &mut Content) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let (what, marker) = match part {
+            Content::Text { text } => return self.string(text),
+            Content::ResourceLink { uri, name, mime_type } => {
+                return self.string(uri) | self.string(name) | self.optional(mime_type);
+            }
+            Content::Image { data, .. } => ("image", self.binary(data)),
+            Content::Audio { data, .. } => ("sound", self.binary(data)),
+            Content::Resource { resource } => ("resource", resource.blob.as_ref().and_then(|blob| self.binary(blob))),
+        };
+        if let Some(marker) = marker {
+            *part = Content::Text { text: format!("[{what} left out: it holds {marker}]") };
+            return true;
+        }
+        match part {
+            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => self.string(mime_type),
+            Content::Resource { resource } => {
+                self.string(&mut resource.uri) | self.optional(&mut resource.mime_type) | self.optional(&mut resource.text)
+            }
+            Content::Text { .. } | Content::ResourceLink { .. } => false,
+        }
+    }
+
+    fn optional(&self, text: &mut Option<String>) -> bool {
+        text.as_mut().is_some_and(|text| self.string(text))
+    }
+
+    /// What stands for a secret that binary data holds. What cannot be decoded is looked at as it is.
+    fn binary(&self, base64: &str) -> Option<&str> {
+        self.find(base64.as_bytes()).or_else(|| self.find(&decode(base64)?))
+    }
+}
+
+fn decode(base64: &str) -> Option<Vec<u8>> {
+    let is_wrapped = base64.contains(|c: char| c.is_ascii_whitespace());
+    let joined = if is_wrapped { Cow::Owned(base64.split_ascii_whitespace().collect()) } else { Cow::Borrowed(base64) };
+    let engine = if joined.contains(['-', '_']) { URL_SAFE } else { STANDARD };
+    engine.decode(joined.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::{STANDARD as PADDED, URL_SAFE_NO_PAD};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        secret::Secret,
+        tool::{ErrorKind, Resource},
+    };
+
+    const VALUE: &str = "s3cr3t/t0ken+ü";
+
+    fn scrubber() -> Scrubber {
+        let (token, pin) = (Secret::new(VALUE), Secret::new("31415926"));
+        Scrubber::new([("TOKEN", &token), ("PIN", &pin)]).expect("good secrets")
+    }
+
+    #[test]
+    fn data_loses_secrets_in_texts_names_and_numbers_and_keeps_its_order() {
+        let mut value = json!({
+            "z": [1, null, true, {"deep": format!("<{VALUE}>")}],
+            VALUE: {"pin": 31_415_926, "other": 314_159_260, "text": "31415926"},
+            "a": 1,
+        });
+        assert!(scrubber().value(&mut value));
+        let scrubbed = r#"{"z":[1,null,true,{"deep":"<[secret TOKEN]>"}],"[secret TOKEN]":{"pin":"[secret PIN]","other":314159260,"text":"[secret PIN]"},"a":1}"#;
+        assert_eq!(value.to_string(), scrubbed);
+        assert!(!scrubber().value(&mut value), "there is nothing left to find");
+        assert_eq!(value.to_string(), scrubbed);
+    }
+
+    #[test]
+    fn an_answer_loses_secrets_everywhere() {
+        let link = |text: &str| Content::ResourceLink { uri: text.into(), name: text.into(), mime_type: Some(text.into()) };
+        let resource = |text: &str| Content::Resource {
+            resource: Resource { uri: text.into(), mime_type: Some(text.into()), text: Some(text.into()), blob: None },
+        };
+        let answer = |text: &str| ToolOutput {
+            content: vec![
+                Content::Text { text: text.into() },
+                Content::Image { data: "AAAA".into(), mime_type: text.into() },
+                Content::Audio { data: "AAAA".into(), mime_type: text.into() },
+                link(text),
+                resource(text),
+            ],
+            structured: Some(json!({"text": text})),
+            meta: Some(json!([text])),
+        };
+        let mut output = answer(VALUE);
+        assert!(scrubber().output(&mut output));
+        assert_eq!(output, answer("[secret TOKEN]"));
+        assert!(!scrubber().output(&mut output));
+    }
+
+    #[test]
+    fn an_error_loses_secrets_everywhere() {
+        let error = |text: &str| ToolError {
+            code: Some(text.into()),
+            details: Some(json!({text: text})),
+            ..ToolError::new(ErrorKind::Internal, text)
+        };
+        let mut failed = error(VALUE);
+        assert!(scrubber().error(&mut failed));
+        assert_eq!(failed, error("[secret TOKEN]"));
+        assert!(!scrubber().error(&mut failed));
+    }
+
+    #[test]
+    fn binary_data_that_holds_a_secret_gives_way_to_a_text() {
+        let bytes = |text: &str| [b"\x89PNG\0", text.as_bytes(), b"\xff\xfe"].concat();
+        let hidden = bytes(VALUE);
+        let wrapped = PADDED.encode(&hidden).as_bytes().chunks(7).map(<[u8]>::to_vec).collect::<Vec<_>>().join(&b"\r\n"[..]);
+        for data in [
+            PADDED.encode(&hidden),
+            PADDED.encode(bytes("31415926")),
+            PADDED.encode(bytes(&PADDED.encode(VALUE))),
+            PADDED.encode(bytes("s3cr3t%2Ft0ken%2b%C3%BC")),
+            URL_SAFE_NO_PAD.encode(&hidden),
+            String::from_utf8(wrapped).expect("ASCII"),
+            format!("not base64: {VALUE}"),
+        ] {
+            let blob = Resource { uri: "x".into(), mime_type: None, text: None, blob: Some(data.clone()) };
+            for mut part in [
+                Content::Image { data: data.clone(), mime_type: "image/png".into() },
+                Content::Audio { data: data.clone(), mime_type: "audio/wav".into() },
+                Content::Resource { resource: blob },
+            ] {
+                assert!(scrubber().content(&mut part), "{data}");
+                let Content::Text { text } = part else { panic!("{part:?}") };
+                assert!(text.ends_with(" left out: it holds [secret TOKEN]]") || text.ends_with("[secret PIN]]"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn binary_data_without_secrets_stays() {
+        for data in [PADDED.encode(b"nothing to see"), "not base64".to_owned(), String::new()] {
+            let image = Content::Image { data, mime_type: "image/png".into() };
+            let mut part = image.clone();
+            assert!(!scrubber().content(&mut part));
+            assert_eq!(part, image);
+        }
+    }
+}

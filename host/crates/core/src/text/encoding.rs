@@ -1,0 +1,47 @@
+//! Hexadecimal digits and percent-encoding (RFC 3986, section 2.1).
+
+/// Renders bytes in lower-case hexadecimal, two digits a byte.
+pub fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+/// Reads one hexadecimal digit of either case.
+pub fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// Decodes every `%XX` of a text once. `None` if a `%` is not followed by two hexadecimal digits.
+pub fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, others @ ..] = rest {
+        let (byte, after) = match (first, others) {
+            (b'%', [high, low, after @ ..]) => (hex_digit(*high)? << 4 | hex_digit(*low)?, after),
+            (b'%', _) => return None,
+            (byte, _) => (*byte, others),
+        };
+        decoded.push(byte);
+        rest = after;
+    }
+    Some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_has_two_digits_a_byte() {
+        assert_eq!(hex(&[0x00, 0x0a, 0xff]), "000aff");
+        assert_eq!((hex_digit(b'F'), hex_digit(b'g')), (Some(15), None));
+    }
+
+    #[test]
+    fn escapes_are_decoded_once_and_broken_ones_refused() {
+        assert_eq!(percent_decoded("a%2Fb%c3%A9%2525").as_deref(), Some("a/bé%25".as_bytes()));
+        for broken in ["%", "a%2", "%zz", "%2g"] {
+            assert_eq!(percent_decoded(broken), None, "{broken}");
+        }
+    }
+}

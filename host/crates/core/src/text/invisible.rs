@@ -1,0 +1,63 @@
+//! Characters that a model reads and a person does not see.
+
+use std::fmt::Write as _;
+
+/// Writes out what a terminal or an editor hides, as `⟨U+200B⟩`: control characters, marks without width, changes of direction,
+/// tags and look-alikes of the space (Trojan Source, CVE-2021-42574; instructions in Unicode tags). Line breaks stay.
+pub fn visible(text: &str) -> String {
+    written_out(text, |c| c != '\n' && is_hidden(c))
+}
+
+/// Writes out what [`visible`] does and line breaks too, so that no text passes for a line of the gateway's own.
+pub fn visible_line(text: &str) -> String {
+    written_out(text, is_hidden)
+}
+
+fn written_out(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_hidden(c) {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control() || (c.is_whitespace() && c != ' ') || is_invisible(c)
+}
+
+/// Whether a character leaves no mark of its own and is neither whitespace nor a control character. From Unicode's `Cf` and
+/// `Default_Ignorable_Code_Point`, and U+2800, the empty Braille pattern. The two joiners (U+200C, U+200D), which some languages
+/// are written with, are among them.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
+        | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invisible_characters_are_written_out_and_all_others_stay() {
+        assert_eq!(visible("Größe – 大小 ☂\nnext"), "Größe – 大小 ☂\nnext");
+        assert_eq!(visible("a\u{200b}b\u{202e}c\u{1b}[2J"), "a⟨U+200B⟩b⟨U+202E⟩c⟨U+001B⟩[2J");
+        assert_eq!(visible("\u{e0068}\u{e0069}\r\t"), "⟨U+E0068⟩⟨U+E0069⟩⟨U+000D⟩⟨U+0009⟩");
+        assert_eq!(visible_line("a\nb\u{200b}\u{2028}"), "a⟨U+000A⟩b⟨U+200B⟩⟨U+2028⟩");
+    }
+
+    #[test]
+    fn spaces_that_look_like_others_are_written_out() {
+        for space in ['\u{a0}', '\u{1680}', '\u{2003}', '\u{202f}', '\u{205f}', '\u{3000}', '\u{2800}', '\u{3164}'] {
+            assert_eq!(visible(&space.to_string()), format!("⟨U+{:04X}⟩", u32::from(space)));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One tool, as its source announces it and as the gateway keeps it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{ClientName, ToolName};
+use crate::{json::JsonText, text::cut};
+
+/// The longest name that MCP's guidance allows a tool (2025-11-25: 1 to 128 characters).
+const MAX_NAME: usize = 128;
+/// A title beyond this is cut.
+const MAX_TITLE: usize = 256;
+/// A description beyond this is cut: it goes into every request to a model.
+const MAX_DESCRIPTION: usize = 16 * 1024;
+/// A schema beyond this is refused, as is one nested deeper than `serde_json` reads.
+const MAX_SCHEMA: usize = 256 * 1024;
+
+/// A tool as a source announces it: MCP's `Tool` object, untrusted. Plugins embed a list of them in the custom section
+/// `airlock:tools`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolDefinition {
+    /// The source's own name for it.
+    pub name: String,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it does, written for a model.
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of the arguments; root type "object".
+    pub input_schema: JsonText,
+    /// JSON Schema of the structured result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<JsonText>,
+    /// Behaviour hints.
+    #[serde(default)]
+    pub annotations: Annotations,
+    /// Vendor keys.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JsonText>,
+}
+
+/// MCP's tool annotations. Hints only: no decision depends on them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// Changes nothing outside itself.
+    #[serde(default, rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// A change may destroy something.
+    #[serde(default, rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<bool>,
+    /// Twice has the effect of once.
+    #[serde(default, rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// Reaches things that the gateway does not know.
+    #[serde(default, rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
+    pub open_world: Option<bool>,
+}
+
+/// A tool as the catalog keeps it: checked, bounded, and named for the wire. It takes about the bytes of its texts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    /// Name on every wire.
+    pub name: ToolName,
+    /// The client it belongs to; none for the gateway's own tools.
+    pub client: Option<ClientName>,
+    /// What the source calls it; what whitelists name.
+    pub original: String,
+    /// Name for people.
+    pub title: Option<String>,
+    /// What it does, written for a model. Untrusted text.
+    pub description: String,
+    /// JSON Schema of the arguments: an object with `type` and `properties`.
+    pub input_schema: JsonText,
+    /// JSON Schema of the structured result.
+    pub output_schema: Option<JsonText>,
+    /// Behaviour hints.
+    pub annotations: Annotations,
+}
+
+/// Why a definition cannot be taken into the catalog. The rest of its source's list is not affected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadTool {
+    /// No usable name.
+    #[error("a tool's name must have 1 to {MAX_NAME} characters and no control characters, found {0:?}")]
+    Name(String),
+    /// Schema of the wrong shape.
+    #[error("the {which} of tool {tool:?} must be a JSON object with \"type\": \"object\"")]
+    Schema {
+        /// The tool's own name.
+        tool: String,
+        /// `inputSchema` or `outputSchema`.
+        which: &'static str,
+    },
+    /// Schema too large to send to a model again and again.
+    #[error("the {which} of tool {tool:?} is larger than {MAX_SCHEMA} bytes")]
+    SchemaTooLarge {
+        /// The tool's own name.
+        tool: String,
+        /// `inputSchema` or `outputSchema`.
+        which: &'static str,
+    },
+}
+
+impl Tool {
+    /// Checks and bounds a definition from `client`.
+    pub fn adopt(client: &ClientName, definition: ToolDefinition) -> Result<Self, BadTool> {
+        let original = definition.name;
+        if original.is_empty() || original.chars().count() > MAX_NAME || original.chars().any(char::is_control) {
+            return Err(BadTool::Name(original.chars().take(MAX_NAME).collect()));
+        }
+        let input_schema = checked_schema(&original, "inputSchema", definition.input_schema)?;
+        let output_schema = match definition.output_schema {
+            Some(schema) => Some(checked_schema(&original, "outputSchema", schema)?),
+            None => None,
+        };
+        Ok(Self {
+            name: ToolName::new(client, &original),
+            client: Some(client.clone()),
+            original,
+            title: definition.title.map(|title| cut(title, MAX_TITLE)),
+            description: cut(definition.description, MAX_DESCRIPTION),
+            input_schema,
+            output_schema,
+            annotations: definition.annotations,
+        })
+    }
+
+    /// Makes one of the gateway's own tools.
+    pub fn own(name: &'static str, description: &str, input_schema: Value) -> Self {
+        Self {
+            name: ToolName::own(name),
+            client: None,
+            original: name.to_owned(),
+            title: None,
+            description: description.to_owned(),
+            input_schema: input_schema.into(),
+            output_schema: None,
+            annotations: Annotations::default(),
+        }
+    }
+}
+
+/// Accepts an object schema and gives it the `type` and `properties` that OpenAI's API insists on.
+fn checked_schema(tool: &str, which: &'static str, schema: JsonText) -> Result<JsonText, BadTool> {
+    let wrong = || BadTool::Schema { tool: tool.to_owned(), which };
+    let bounded = |schema: JsonText| {
+        let is_small = schema.as_str().len() <= MAX_SCHEMA;
+        if is_small { Ok(schema) } else { Err(BadTool::SchemaTooLarge { tool: tool.to_owned(), which }) }
+    };
+    // Before it becomes a tree.
+    let schema = bounded(schema)?;
+    let Ok(Value::Object(mut members)) = schema.to_value() else { return Err(wrong()) };
+    if which == "outputSchema" {
+        // 2026-07-28 lets an output be any JSON value.
+        return Ok(schema);
+    }
+    match members.get("type") {
+        None => {
+            members.insert("type".into(), "object".into());
+        }
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(_) => return Err(wrong()),
+    }
+    members.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    bounded(Value::Object(members).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn definition(json: Value) -> ToolDefinition {
+        serde_json::from_value(json).expect("a definition")
+    }
+
+    fn adopt(json: Value) -> Result<Tool, BadTool> {
+        Tool::adopt(&ClientName::parse("fs").expect("a good name"), definition(json))
+    }
+
+    #[test]
+    fn a_schema_without_type_or_properties_gets_them_and_keeps_the_rest() {
+        let tool = adopt(json!({"name": "t", "inputSchema": {"$defs": {"a": {}}}})).expect("a good tool");
+        assert_eq!(tool.input_schema, json!({"$defs": {"a": {}}, "type": "object", "properties": {}}));
+    }
+
+    #[test]
+    fn a_tool_of_the_wrong_shape_is_refused_with_the_reason() {
+        for schema in [json!(true), json!({"type": "string"}), json!({"type": ["object"]})] {
+            assert!(matches!(adopt(json!({"name": "t", "inputSchema": schema})), Err(BadTool::Schema { .. })));
+        }
+        for name in ["", "a\nb", &"x".repeat(129)] {
+            assert!(matches!(adopt(json!({"name": name, "inputSchema": {}})), Err(BadTool::Name(_))), "{name}");
+        }
+        let huge = json!({"description": "x".repeat(MAX_SCHEMA)});
+        assert!(matches!(adopt(json!({"name": "t", "inputSchema": huge})), Err(BadTool::SchemaTooLarge { .. })));
+    }
+}

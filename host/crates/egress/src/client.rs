@@ -1,0 +1,118 @@
+//! The two HTTP clients that everything leaves through: one for the internet, one that also reaches private networks. A
+//! connection of one is never used by the other.
+
+use std::{error::Error as _, io, sync::Arc, time::Duration};
+
+use airlock_core::text::with_causes;
+use reqwest::{Client, redirect, retry};
+use tracing::{debug, warn};
+
+use super::{
+    address::Reach,
+    credential::Credentials,
+    error::{Error, ErrorKind},
+    resolve::{Checked, Resolver, Unresolved},
+};
+use crate::tls;
+
+/// Time to a connection: resolving, all addresses of a name, and TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections to one host that are kept for the next request.
+const MAX_IDLE: usize = 4;
+/// How long one is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Both clients.
+pub(super) struct Clients {
+    public: Client,
+    private: Client,
+}
+
+impl Clients {
+    pub(super) fn new(resolver: &Arc<dyn Resolver>) -> reqwest::Result<Self> {
+        Ok(Self { public: client(resolver, Reach::Public)?, private: client(resolver, Reach::Private)? })
+    }
+
+    /// The one that goes as far and no farther.
+    pub(super) fn reaching(&self, farthest: Reach) -> &Client {
+        if farthest == Reach::Private { &self.private } else { &self.public }
+    }
+}
+
+/// Nothing happens here that the policy has not seen: no proxy from the environment, no redirect, no second try, no
+/// decompression that makes much of little, no cookies (they are not compiled in).
+fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Client> {
+    tls::client()
+        .dns_resolver(Checked { resolver: resolver.clone(), farthest })
+        .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .referer(false)
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .http1_only()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_max_idle_per_host(MAX_IDLE)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .tcp_nodelay(true)
+        .build()
+}
+
+/// Tells what went wrong on the way: to the guest as much as it may know, to the operator's log the rest. Neither sees the
+/// URL, which may hold a credential, and the host's name is the guest's own text.
+pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credentials) -> Error {
+    let error = error.without_url();
+    if let Some(unresolved) = find::<Unresolved>(&error) {
+        return explain_unresolved(unresolved, caller, credentials);
+    }
+    debug!(caller, cause = %credentials.blotted(&with_causes(&error)), "outbound request failed");
+    if error.is_builder() {
+        Error::invalid("the request cannot be written as HTTP")
+    } else if error.is_connect() {
+        if is_tls(&error) {
+            Error::new(ErrorKind::Tls, "no encrypted connection: the certificate or the encryption is not acceptable")
+        } else {
+            Error::new(ErrorKind::Connect, "no connection to the server")
+        }
+    } else if find::<hyper::Error>(&error).is_some_and(hyper::Error::is_parse_too_large) {
+        Error::new(ErrorKind::TooLarge, "the response has too many headers").having_sent(true)
+    } else {
+        Error::new(ErrorKind::Protocol, "the server broke off, or its answer is not HTTP").having_sent(true)
+    }
+}
+
+/// Tells why a host is not dialled. A refusal looks like any other to the guest.
+pub(super) fn explain_unresolved(unresolved: &Unresolved, caller: &str, credentials: &Credentials) -> Error {
+    match unresolved {
+        Unresolved::Refused { host, address, .. } => {
+            let (host, reason) = (credentials.blotted(host), credentials.blotted(&unresolved.to_string()));
+            warn!(caller, %host, %address, %reason, "outbound request refused");
+            Error::denied()
+        }
+        Unresolved::Nothing { .. } | Unresolved::Failed { .. } => {
+            debug!(caller, cause = %credentials.blotted(&with_causes(unresolved)), "outbound request failed");
+            Error::new(ErrorKind::Dns, "the name does not resolve")
+        }
+    }
+}
+
+/// A connection fails in the operating system, by time, or in TLS.
+fn is_tls(error: &reqwest::Error) -> bool {
+    // rustls reports through an error within an error of this type; those of the system have a number.
+    find::<io::Error>(error).is_some_and(|error| error.raw_os_error().is_none() && error.get_ref().is_some())
+        && !error.is_timeout()
+}
+
+fn find<E: std::error::Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}

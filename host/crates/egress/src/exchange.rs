@@ -1,0 +1,187 @@
+//! One request with its redirects: each decided on, sent, and what comes back taken in within its bounds.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use airlock_core::tenant::Held;
+use http::{HeaderValue, header};
+use tracing::{debug, warn};
+
+use super::{
+    address::Reach,
+    client,
+    credential::Credentials,
+    error::{Error, ErrorKind},
+    headers,
+    hop::{self, Hop},
+    message::{Redirects, Request, Response},
+    policy::Permit,
+    resolve,
+    rule::Rule,
+    session::{Inner, Outlet},
+    target::Host,
+};
+
+/// Room that is made for a body before any of it has arrived: what a server announces is not yet there.
+const FIRST_BYTES: usize = 64 << 10;
+
+/// One request with its redirects.
+pub(super) struct Exchange<'a> {
+    session: &'a Inner,
+    sent: AtomicBool,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(session: &'a Inner) -> Self {
+        Self { session, sent: AtomicBool::new(false) }
+    }
+
+    /// Whether something may have reached a server.
+    pub(super) fn has_sent(&self) -> bool {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    pub(super) async fn run(&self, request: Request) -> Result<Response, Error> {
+        let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
+        let (redirects, wanted) = (request.redirects, request.max_response_bytes);
+        self.session.count()?;
+        let mut hop = Hop::first(request, policy.bounds(), credentials)?;
+        let mut permit = self.decide(&hop)?;
+        self.require_audience(&hop)?;
+        let mut followed = 0;
+        loop {
+            let response = self.dispatch(&hop, permit).await?;
+            let status = response.status();
+            debug!(%caller, host = %self.host(&hop), method = %hop.method, status = status.as_u16(), "outbound request");
+            let location = response.headers().get(header::LOCATION).filter(|_| hop::is_redirect(status));
+            let (Some(location), Redirects::Follow) = (location, redirects) else {
+                return self.take_in(&hop, response, wanted).await;
+            };
+            if followed == policy.bounds().redirects {
+                return Err(Error::new(ErrorKind::TooManyRedirects, format!("more than {followed} redirects")));
+            }
+            followed += 1;
+            self.session.count()?;
+            let unreadable = |_| Error::new(ErrorKind::Protocol, "the server redirects to what is no text");
+            hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
+            permit = self.decide(&hop)?;
+            hop.credential = hop.credential.filter(|credential| credential.is_for(&hop.target, &hop.method));
+        }
+    }
+
+    /// Decides on a request, and tells the operator what would have let it out.
+    fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
+        let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
+        policy.decide(&hop.target, &hop.method).map_err(|missing| {
+            let rule = credentials.blotted(&Rule::needed(&hop.target, &hop.method));
+            warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
+            Error::denied()
+        })
+    }
+
+    /// Refuses to attach a credential outside its audience. On redirects it is left behind instead: it was the server's idea.
+    fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
+        if hop.credential.is_none_or(|credential| credential.is_for(&hop.target, &hop.method)) {
+            return Ok(());
+        }
+        let reason = "the credential's audience does not include this";
+        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), reason, "outbound request refused");
+        Err(Error::denied())
+    }
+
+    /// The host as the operator's log shows it: a guest can write into a name what it knows.
+    fn host(&self, hop: &Hop<'_>) -> String {
+        self.session.outlet.credentials.blotted(&hop.target.host().to_string())
+    }
+
+    /// Sends a request that was decided on and takes in the head of the answer.
+    async fn dispatch(&self, hop: &Hop<'_>, permit: Permit) -> Result<reqwest::Response, Error> {
+        let Outlet { shared, caller, credentials, .. } = &self.session.outlet;
+        let farthest = if permit.private { Reach::Private } else { Reach::Public };
+        // Names are checked as they are resolved; an address is never resolved.
+        if let Host::Address(address) = hop.target.host() {
+            resolve::check(&address.to_string(), &[*address], farthest)
+                .map_err(|bad| client::explain_unresolved(&bad, caller, credentials))?;
+        }
+        let (mut url, mut headers) = (hop.target.url().clone(), hop.headers.clone());
+        if let Some(credential) = hop.credential {
+            credential.attach(&mut url, &mut headers);
+        }
+        if permit.any_host {
+            // Idle connections are bounded for each host, and nobody bounds how many hosts a pattern stands for.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        let mut request = reqwest::Request::new(hop.method.clone(), url);
+        *request.headers_mut() = headers;
+        *request.body_mut() = hop.body.clone().map(Into::into);
+        let sent_before = self.sent.swap(true, Ordering::Relaxed);
+        let response = shared.clients.reaching(farthest).execute(request).await;
+        response.map_err(|error| {
+            let error = client::explain(error, caller, credentials);
+            self.sent.store(sent_before || error.request_sent, Ordering::Relaxed);
+            error
+        })
+    }
+
+    /// Takes in what a server answered, as much as may be.
+    async fn take_in(&self, hop: &Hop<'_>, mut response: reqwest::Response, wanted: Option<u64>) -> Result<Response, Error> {
+        let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
+        let bounds = policy.bounds();
+        if response.status().is_informational() {
+            return Err(Error::new(ErrorKind::Protocol, "the server answered with something else than a response"));
+        }
+        if headers::size(response.headers()) > bounds.response_header_bytes {
+            let limit = bounds.response_header_bytes;
+            return Err(Error::new(ErrorKind::TooLarge, format!("the response's headers have more than {limit} bytes")));
+        }
+        let wanted = wanted.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let mut memory = self.session.memory();
+        let limit = wanted.min(bounds.response_bytes);
+        let mut body = read(&mut response, limit, &mut memory, caller, credentials).await?;
+        credentials.blot(&mut body);
+        let headers = response.headers().iter().map(|(name, value)| {
+            let mut value = value.as_bytes().to_vec();
+            credentials.blot(&mut value);
+            (name.as_str().to_owned(), value)
+        });
+        let mut final_url = hop.target.url().to_string().into_bytes();
+        credentials.blot(&mut final_url);
+        Ok(Response {
+            status: response.status().as_u16(),
+            headers: headers.collect(),
+            body,
+            final_url: String::from_utf8_lossy(&final_url).into_owned(),
+            memory,
+        })
+    }
+}
+
+/// Reads a body of at most `limit` bytes, for which there has to be `memory` before it is read.
+async fn read(
+    response: &mut reqwest::Response,
+    limit: usize,
+    memory: &mut Held,
+    caller: &str,
+    credentials: &Credentials,
+) -> Result<Vec<u8>, Error> {
+    let too_large = || Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"));
+    let announced = response.content_length().unwrap_or(0);
+    let announced = usize::try_from(announced).ok().filter(|bytes| *bytes <= limit).ok_or_else(too_large)?;
+    let mut body = Vec::with_capacity(announced.min(FIRST_BYTES));
+    while let Some(chunk) = response.chunk().await.map_err(|error| client::explain(error, caller, credentials))? {
+        if chunk.len() > limit - body.len() {
+            return Err(too_large());
+        }
+        hold(memory, body.len() + chunk.len(), caller)?;
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Makes `memory` hold `bytes` where it holds less.
+fn hold(memory: &mut Held, bytes: usize, caller: &str) -> Result<(), Error> {
+    if memory.grow(bytes.saturating_sub(memory.amount())) {
+        return Ok(());
+    }
+    warn!(caller, bytes, "outbound response dropped: its tenant has no memory left for it");
+    Err(Error::new(ErrorKind::Unavailable, "there is no memory for the response").having_sent(true))
+}

@@ -1,0 +1,264 @@
+//! One request on its way, and what a redirect makes of it. No I/O.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use super::{
+    credential::{Credential, Credentials},
+    error::{Error, ErrorKind},
+    headers,
+    message::Request,
+    policy::Bounds,
+    rule,
+    target::Target,
+};
+
+/// A request that is well-formed and within its bounds, and not yet decided on.
+pub(super) struct Hop<'a> {
+    pub(super) method: Method,
+    pub(super) target: Target,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Bytes>,
+    pub(super) credential: Option<&'a Credential>,
+}
+
+impl<'a> Hop<'a> {
+    /// Checks what a caller wants to send.
+    pub(super) fn first(request: Request, bounds: &Bounds, credentials: &'a Credentials) -> Result<Self, Error> {
+        let method = rule::method(&request.method);
+        let method = method.map_err(|_| Error::invalid("the method is none that is sent; it is written in capitals"))?;
+        let target = Target::parse(&request.url).map_err(|error| Error::invalid(error.to_string()))?;
+        let credential = match request.credential {
+            // One that was not granted does not exist, and is refused as what is not permitted.
+            Some(name) => Some(credentials.get(&name).ok_or_else(Error::denied)?),
+            None => None,
+        };
+        let headers = headers::accept(&request.headers, credential)?;
+        if credential.is_some_and(|credential| credential.collides_with(target.url())) {
+            return Err(Error::invalid("the URL's query has the parameter that belongs to the credential"));
+        }
+        let body = request.body.filter(|body| !body.is_empty());
+        if body.is_some() && matches!(method, Method::GET | Method::HEAD) {
+            // It means nothing (RFC 9110, section 9.3.1), and servers that skip it read it as the next request.
+            return Err(Error::invalid(format!("a {method} request has no body")));
+        }
+        if body.as_ref().is_some_and(|body| body.len() > bounds.request_bytes) {
+            return Err(Error::invalid(format!("the request's body has more than {} bytes", bounds.request_bytes)));
+        }
+        Ok(Self { method, target, headers, body, credential })
+    }
+
+    /// What a redirect makes of it, as browsers do it (the Fetch standard, "HTTP-redirect fetch").
+    pub(super) fn redirected(mut self, status: StatusCode, location: &str, credentials: &Credentials) -> Result<Self, Error> {
+        let mut target = self
+            .target
+            .join(location)
+            .map_err(|_| Error::new(ErrorKind::Protocol, "the server redirects to what is no address for a request"))?;
+        if self.target.scheme() == "https" && target.scheme() == "http" {
+            // What was said in private would be repeated in public.
+            return Err(Error::denied());
+        }
+        if let Some(credential) = self.credential {
+            credential.detach(&mut target);
+        }
+        let leaves_origin = !target.same_origin(&self.target);
+        self.target = target;
+        if leaves_origin {
+            headers::leave_origin(&mut self.headers);
+            self.credential = None;
+        }
+        let becomes_get = match status {
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method == Method::POST,
+            StatusCode::SEE_OTHER => self.method != Method::HEAD,
+            _ => false,
+        };
+        if becomes_get {
+            self.method = Method::GET;
+            self.body = None;
+            headers::leave_body(&mut self.headers);
+        }
+        if leaves_origin && self.holds_any_of(credentials) {
+            return Err(Error::denied());
+        }
+        Ok(self)
+    }
+
+    /// Whether a value of a credential is anywhere in what it sends by itself: a server or the guest has written it there.
+    fn holds_any_of(&self, credentials: &Credentials) -> bool {
+        let in_header = |(name, value): (&HeaderName, &HeaderValue)| {
+            credentials.occur_in(name.as_str().as_bytes()) || credentials.occur_in(value.as_bytes())
+        };
+        credentials.occur_in(self.target.url().as_str().as_bytes())
+            || self.headers.iter().any(in_header)
+            || self.body.as_ref().is_some_and(|body| credentials.occur_in(body))
+    }
+}
+
+/// Whether a response with this status says where else to look.
+pub(super) fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_core::secret::Secret;
+
+    use super::*;
+    use crate::credential::Injection;
+
+    const BOUNDS: Bounds = Bounds { request_bytes: 4, ..Bounds::PLUGIN };
+
+    fn request(method: &str, url: &str) -> Request {
+        Request { method: method.to_owned(), url: url.to_owned(), ..Request::default() }
+    }
+
+    fn refused(request: Request) -> String {
+        let error = Hop::first(request, &BOUNDS, &Credentials::default()).err().expect("it is refused");
+        assert!(!error.request_sent);
+        format!("{:?}: {error}", error.kind)
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_before_anything_is_decided() {
+        insta::assert_snapshot!(refused(request("get", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
+        insta::assert_snapshot!(refused(request("GET /\r\nx: y", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
+        insta::assert_snapshot!(refused(request("CONNECT", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
+        insta::assert_snapshot!(refused(request("GET", "x.com")), @"InvalidRequest: the URL cannot be read: relative URL without a base");
+        insta::assert_snapshot!(refused(request("GET", "https://x.com/a%2fb")), @"InvalidRequest: the URL's path holds an encoded slash");
+        let body =
+            |method, bytes: &'static [u8]| Request { body: Some(Bytes::from_static(bytes)), ..request(method, "https://x.com") };
+        insta::assert_snapshot!(refused(body("GET", b"1")), @"InvalidRequest: a GET request has no body");
+        insta::assert_snapshot!(refused(body("HEAD", b"1")), @"InvalidRequest: a HEAD request has no body");
+        insta::assert_snapshot!(refused(body("POST", b"12345")), @"InvalidRequest: the request's body has more than 4 bytes");
+        let unknown = Request { credential: Some("token".to_owned()), ..request("GET", "https://x.com") };
+        insta::assert_snapshot!(refused(unknown), @"Denied: the request is not permitted");
+        for fine in [body("GET", b""), body("POST", b"1234"), body("DELETE", b"1"), request("POST", "https://x.com")] {
+            assert!(Hop::first(fine, &BOUNDS, &Credentials::default()).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_parameter_of_a_credential_is_not_set_beside_it() {
+        let credential = Credential::new("token", Secret::new("value"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+        let credentials = Credentials::new(vec![credential]).unwrap();
+        let with = |url| Request { credential: Some("token".to_owned()), ..request("GET", url) };
+        for (url, fine) in [("https://x.com/?a=key", true), ("https://x.com/?key=1", false), ("https://x.com/?a&k%65y", false)] {
+            assert_eq!(Hop::first(with(url), &BOUNDS, &credentials).is_ok(), fine, "{url}");
+        }
+    }
+
+    /// Follows one redirect with everything that could go along, and shows what does.
+    fn followed(method: &str, from: &str, status: u16, location: &str) -> String {
+        let injection = Injection::header("x-key", "").unwrap();
+        let token = Credential::new("token", Secret::new("s3cret-value"), injection, Vec::new()).unwrap();
+        let credentials = Credentials::new(vec![token]).unwrap();
+        let headers = ["authorization", "cookie", "content-type", "accept", "x-api-key"];
+        let body = matches!(method, "POST" | "PUT").then(|| Bytes::from_static(b"body"));
+        let request = Request {
+            headers: headers.into_iter().map(|name| (name.to_owned(), b"x".to_vec())).collect(),
+            body,
+            credential: Some("token".to_owned()),
+            ..request(method, from)
+        };
+        let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
+        match hop.redirected(StatusCode::from_u16(status).unwrap(), location, &credentials) {
+            Ok(hop) => {
+                let mut names: Vec<_> = hop.headers.keys().map(HeaderName::as_str).collect();
+                names.sort_unstable();
+                let body = if hop.body.is_some() { " +body" } else { "" };
+                let credential = if hop.credential.is_some() { " +credential" } else { "" };
+                format!("{} {} {}{body}{credential}", hop.method, hop.target.url(), names.join(","))
+            }
+            Err(error) => format!("{:?}", error.kind),
+        }
+    }
+
+    #[test]
+    fn methods_and_bodies_change_as_in_browsers() {
+        let method = |method, status| {
+            let text = followed(method, "https://x.com/a", status, "/b");
+            (text.split(' ').next().unwrap_or_default().to_owned(), text.contains("+body"), text.contains("content-type"))
+        };
+        for status in [301, 302] {
+            assert_eq!(method("POST", status), ("GET".to_owned(), false, false));
+            assert_eq!(method("PUT", status), ("PUT".to_owned(), true, true));
+            assert_eq!(method("HEAD", status), ("HEAD".to_owned(), false, true));
+        }
+        assert_eq!(method("POST", 303), ("GET".to_owned(), false, false));
+        assert_eq!(method("PUT", 303), ("GET".to_owned(), false, false));
+        assert_eq!(method("HEAD", 303), ("HEAD".to_owned(), false, true));
+        for status in [307, 308] {
+            assert_eq!(method("POST", status), ("POST".to_owned(), true, true));
+            assert_eq!(method("GET", status), ("GET".to_owned(), false, true));
+        }
+    }
+
+    #[test]
+    fn credentials_stay_with_their_origin() {
+        let at_home = "accept,authorization,content-type,cookie,x-api-key +credential";
+        let abroad = "accept,content-type";
+        for (location, url, kept) in [
+            ("/b?c#d", "https://x.com/b?c", at_home),
+            ("b", "https://x.com/a/b", at_home),
+            ("?q", "https://x.com/a/?q", at_home),
+            ("https://X.com:443/b", "https://x.com/b", at_home),
+            ("//x.com./b", "https://x.com/b", at_home),
+            ("//y.com/b", "https://y.com/b", abroad),
+            ("https://x.com:444/b", "https://x.com:444/b", abroad),
+            ("https://a.x.com/b", "https://a.x.com/b", abroad),
+        ] {
+            assert_eq!(followed("GET", "https://x.com/a/", 302, location), format!("GET {url} {kept}"), "{location}");
+        }
+        assert_eq!(followed("GET", "http://x.com/", 302, "https://x.com/"), format!("GET https://x.com/ {abroad}"));
+        assert_eq!(followed("GET", "http://x.com:8080/", 302, "//x.com:8081/"), format!("GET http://x.com:8081/ {abroad}"));
+    }
+
+    #[test]
+    fn redirects_that_lead_nowhere_good_are_not_followed() {
+        for (location, kind) in [
+            ("http://x.com/", "Denied"),
+            ("http://x.com:443/", "Denied"),
+            ("https://y.com/?leaked=s3cret-value", "Denied"),
+            ("https://y.com/?leaked=s3cret%2dvalue", "Denied"),
+            ("https://y.com/a/s3cret%2Dv%61lue", "Denied"),
+            ("https://y.com/?back=https%3A%2F%2Fx.com%2F%3Fkey%3Ds3cret%252dvalue", "Denied"),
+            ("https://S3cret-Value.y.com/", "Denied"),
+            ("ftp://x.com/", "Protocol"),
+            ("file:///etc/passwd", "Protocol"),
+            ("https://me@x.com/", "Protocol"),
+            ("https://x.com/a%2f..", "Protocol"),
+            ("https://[", "Protocol"),
+        ] {
+            assert_eq!(followed("GET", "https://x.com/", 302, location), kind, "{location}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_holds_a_credential_is_redirected_within_its_origin_alone() {
+        let token = Credential::new("token", Secret::new("k 3+"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+        let credentials = Credentials::new(vec![token]).unwrap();
+        let redirected = |header: (&str, &str), body: &'static str, status: u16, location: &str| {
+            let request = Request {
+                headers: vec![(header.0.to_owned(), header.1.as_bytes().to_vec())],
+                body: Some(Bytes::from_static(body.as_bytes())),
+                ..request("POST", "https://x.com/")
+            };
+            let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
+            let hop = hop.redirected(StatusCode::from_u16(status).unwrap(), location, &credentials);
+            hop.map(|hop| hop.body.is_some()).map_err(|error| error.kind)
+        };
+        let (accept, elsewhere) = (("accept", "x"), "https://y.com/");
+        assert_eq!(redirected(accept, "fine", 307, elsewhere), Ok(true));
+        for body in ["<k 3+>", "key=k+3%2B", "key=k%203%2b", "key=%6B%203+"] {
+            assert_eq!(redirected(accept, body, 307, elsewhere), Err(ErrorKind::Denied), "{body}");
+            assert_eq!(redirected(accept, body, 307, "/b"), Ok(true), "{body}");
+            assert_eq!(redirected(accept, body, 303, elsewhere), Ok(false), "{body} stays behind");
+            let location = format!("{elsewhere}?{body}");
+            assert_eq!(redirected(accept, "fine", 307, &location), Err(ErrorKind::Denied), "{location}");
+        }
+        assert_eq!(redirected(("accept", "k 3+"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
+        assert_eq!(redirected(("content-type", "k%203+"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
+        assert_eq!(redirected(("accept-k%203+", "x"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
+        assert_eq!(redirected(("x-key", "k 3+"), "fine", 307, elsewhere), Ok(true), "the header stays behind");
+    }
+}

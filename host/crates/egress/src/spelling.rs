@@ -1,0 +1,102 @@
+//! The ways of writing a value in a URL or a form: which characters are escaped, in which case, and how often. Pure.
+
+use std::collections::BTreeSet;
+
+use airlock_core::text::hex_digit;
+
+/// What is left as it is beside letters and digits, by whoever writes. A space is a `+` where it is among them.
+const PLAIN: [&str; 8] = [
+    // Forms, with `+` and with `%20` for a space.
+    "*-._ ",
+    "*-._",
+    // RFC 3986, section 2.3, and Python's `quote`, which leaves slashes.
+    "-._~",
+    "-._~/",
+    // `encodeURIComponent` and `encodeURI`.
+    "-_.!~*'()",
+    "-_.!~*'();,/?:@&=+$#",
+    // The URL standard, which this crate's URLs are written by: queries and paths.
+    "!$%&()*+,-./:;=?@[\\]^_`{|}~",
+    "!$%&'()*+,-./:;=@[\\]^_|~",
+];
+
+/// A value in all its spellings, as it is among them.
+pub(super) fn of(value: &str) -> BTreeSet<String> {
+    let both_cases = |plain: &&str| [b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| escape(value, plain, digits));
+    PLAIN.iter().flat_map(both_cases).chain([value.to_owned()]).collect()
+}
+
+fn escape(value: &str, plain: &str, digits: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match char::from(byte) {
+            ' ' if plain.contains(' ') => text.push('+'),
+            character if character.is_ascii_alphanumeric() || plain.contains(character) => text.push(character),
+            _ => text.extend(['%', char::from(digits[usize::from(byte >> 4)]), char::from(digits[usize::from(byte & 0xf)])]),
+        }
+    }
+    text
+}
+
+/// A text with its escapes undone once, and in a form `+` for a space; none where there is nothing to undo. What is no escape
+/// stays.
+pub(super) fn undo(text: &[u8], is_form: bool) -> Option<Vec<u8>> {
+    let mut undone = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, others)) = rest.split_first() {
+        let escaped = others.first_chunk::<2>().and_then(|digits| number(*digits)).filter(|_| *first == b'%');
+        rest = if escaped.is_some() { &others[2..] } else { others };
+        undone.push(match (escaped, first) {
+            (Some(byte), _) => byte,
+            (None, b'+') if is_form => b' ',
+            (None, byte) => *byte,
+        });
+    }
+    (undone != text).then_some(undone)
+}
+
+fn number([high, low]: [u8; 2]) -> Option<u8> {
+    Some(hex_digit(high)? << 4 | hex_digit(low)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_spelled_as_those_do_who_write_urls() {
+        let spellings = of("a/b c'\"");
+        for spelling in [
+            "a/b c'\"",
+            "a%2Fb+c%27%22",
+            "a%2fb+c%27%22",
+            "a%2Fb%20c%27%22",
+            "a%2fb%20c%27%22",
+            "a/b%20c%27%22",
+            "a%2Fb%20c'%22",
+            "a%2fb%20c'%22",
+            "a/b%20c'%22",
+        ] {
+            assert!(spellings.contains(spelling), "{spelling} {spellings:?}");
+        }
+        assert_eq!(of("ghp_abc123").len(), 1, "most values have one");
+    }
+
+    #[test]
+    fn the_spelling_of_our_own_urls_is_among_them() {
+        let value: String = (' '..='~').filter(|character| !"#?\\".contains(*character)).collect();
+        let url = url::Url::parse(&format!("https://x.com/?a{value}z")).unwrap();
+        let written = url.query().and_then(|query| query.strip_prefix('a')?.strip_suffix('z'));
+        assert!(written.is_some_and(|written| of(&value).contains(written)), "{url}");
+    }
+
+    #[test]
+    fn escapes_are_undone_once_and_in_any_case() {
+        let undone = |text: &str, is_form| undo(text.as_bytes(), is_form).map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(undone("a%2Fb%2fc%252f+", false).as_deref(), Some("a/b/c%2f+"));
+        assert_eq!(undone("a%2Bb+c", true).as_deref(), Some("a+b c"));
+        for plain in ["", "a+b", "100%", "%zz%2", "%%"] {
+            assert_eq!(undone(plain, false), None, "{plain}");
+        }
+    }
+}

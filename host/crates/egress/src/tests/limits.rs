@@ -1,0 +1,229 @@
+use tokio_util::task::AbortOnDropHandle;
+
+use super::*;
+use crate::session::MAX_OF_CALLER;
+
+const ANY: [&str; 1] = ["http://x.example.com:PORT GET,HEAD,POST /** private"];
+
+async fn limited(bounds: Bounds, time: Duration, answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (Server, Session) {
+    let server = Server::start(answer).await;
+    let names = Names::new(&[("x.example.com", LOCAL)]);
+    let session = session(&names, &server, None, &ANY, Vec::new(), bounds, time);
+    (server, session)
+}
+
+fn url(server: &Server, path: &str) -> String {
+    server.url("x.example.com", path)
+}
+
+#[tokio::test]
+async fn bodies_end_at_their_limit_announced_or_not() {
+    let bounds = Bounds { response_bytes: 10, ..Bounds::PLUGIN };
+    let (server, session) = limited(bounds, LONG, |path| match path {
+        "/announced/10" => ok("0123456789"),
+        "/announced/11" => ok("0123456789x"),
+        "/announced/lie" => Answer::Says("HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n".to_owned()),
+        "/chunked/10" => Answer::Says(chunked(&["01234", "56789"])),
+        "/chunked/11" => Answer::Says(chunked(&["01234", "56789", "x"])),
+        "/until-close/10" => Answer::Says("HTTP/1.0 200 OK\r\n\r\n0123456789".to_owned()),
+        _ => Answer::HangsUp,
+    })
+    .await;
+    for (path, fine) in [
+        ("/announced/10", true),
+        ("/announced/11", false),
+        ("/announced/lie", false),
+        ("/chunked/10", true),
+        ("/chunked/11", false),
+    ] {
+        match session.send(get(&url(&server, path))).await {
+            Ok(response) => assert!(fine && response.body == b"0123456789", "{path}"),
+            Err(error) => assert!(!fine && error.kind == ErrorKind::TooLarge && error.request_sent, "{path} {error:?}"),
+        }
+    }
+    // A request may ask for less, and not for more.
+    for (asked, path, fine) in [(9, "/announced/10", false), (10, "/announced/10", true), (u64::MAX, "/chunked/11", false)] {
+        let request = Request { max_response_bytes: Some(asked), ..get(&url(&server, path)) };
+        assert_eq!(session.send(request).await.is_ok(), fine, "{asked} {path}");
+    }
+}
+
+fn chunked(pieces: &[&str]) -> String {
+    let pieces: Vec<_> = pieces.iter().map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len())).collect();
+    let pieces = pieces.concat();
+    format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{pieces}0\r\n\r\n")
+}
+
+#[tokio::test]
+async fn heads_end_at_their_limit() {
+    let bounds = Bounds { response_header_bytes: 1_000, ..Bounds::PLUGIN };
+    let (server, session) = limited(bounds, LONG, |path| match path {
+        // `content-length: 0` has 15 bytes of its own.
+        "/1000" => says("200 OK", &format!("x: {}\r\n", "a".repeat(984)), ""),
+        "/1001" => says("200 OK", &format!("x: {}\r\n", "a".repeat(985)), ""),
+        "/many" => says("200 OK", &"x: 1\r\n".repeat(101), ""),
+        _ => says("200 OK", &format!("x: {}\r\n", "a".repeat(1 << 20)), ""),
+    })
+    .await;
+    assert_eq!(session.send(get(&url(&server, "/1000"))).await.unwrap().status, 200);
+    for path in ["/1001", "/many", "/endless"] {
+        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::TooLarge, true), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn responses_without_a_body_end_with_their_head() {
+    let (server, session) = limited(Bounds { response_bytes: 10, ..Bounds::PLUGIN }, LONG, |path| match path {
+        "/head" => Answer::Says("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_owned()),
+        "/204" => Answer::Says("HTTP/1.1 204 No Content\r\n\r\n".to_owned()),
+        _ => Answer::Says("HTTP/1.1 304 Not Modified\r\ncontent-length: 1000000\r\n\r\n".to_owned()),
+    })
+    .await;
+    for (method, path, status) in [("HEAD", "/head", 200), ("GET", "/204", 204), ("GET", "/304", 304)] {
+        let request = Request { method: method.to_owned(), ..get(&url(&server, path)) };
+        let response = session.send(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!((response.status, response.body.as_slice()), (status, b"".as_slice()), "{path}");
+    }
+    session.send(post(&url(&server, "/204"), "")).await.unwrap();
+    let sent = server.requests().pop().unwrap();
+    assert!(sent.contains("content-length: 0\r\n") || !sent.contains("content-length"), "{sent}");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_its_time_has_it_until_the_deadline() {
+    let short = Duration::from_millis(100);
+    for path in ["/silent", "/drips"] {
+        let behave = |path: &str| if path == "/drips" { Answer::Drips } else { Answer::IsSilent };
+        // The deadline of the call, the bound of the policy, and what the request asks for: the shortest counts.
+        let (server, session) = limited(Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN }, short, behave).await;
+        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::Timeout, true), "{path}");
+        let bounds = Bounds { response_bytes: usize::MAX, timeout: short, ..Bounds::PLUGIN };
+        let (server, session) = limited(bounds, LONG, behave).await;
+        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::Timeout, true), "{path}");
+        let bounds = Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN };
+        let (server, session) = limited(bounds, LONG, behave).await;
+        let request = Request { timeout: Some(short), ..get(&url(&server, path)) };
+        assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, true), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_when_the_time_is_up() {
+    let (server, late) = limited(Bounds::PLUGIN, Duration::ZERO, |_| ok("")).await;
+    assert_eq!(kind_of(late.send(get(&url(&server, "/"))).await), (ErrorKind::Timeout, false));
+    let (server, session) = limited(Bounds::PLUGIN, LONG, |_| ok("")).await;
+    let request = Request { timeout: Some(Duration::ZERO), ..get(&url(&server, "/")) };
+    assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, false));
+    assert_eq!(server.connections(), 0);
+    let patient = Request { timeout: Some(Duration::MAX), ..get(&url(&server, "/")) };
+    session.send(patient).await.expect("it gets what there is");
+}
+
+#[tokio::test]
+async fn the_requests_of_a_call_are_counted_with_redirects_and_refusals() {
+    let (server, session) = limited(Bounds { requests: 5, ..Bounds::PLUGIN }, LONG, |path| match path {
+        "/redirect" => redirect(302, "/end"),
+        _ => ok(""),
+    })
+    .await;
+    session.send(get(&url(&server, "/redirect"))).await.expect("two of five");
+    assert_eq!(kind_of(session.send(get("https://evil.example.org/")).await), (ErrorKind::Denied, false));
+    session.clone().send(get(&url(&server, "/"))).await.expect("clones count together");
+    assert_eq!(kind_of(session.send(get(&url(&server, "/redirect"))).await), (ErrorKind::Unavailable, true));
+    let error = session.send(get(&url(&server, "/"))).await.expect_err("they are used up");
+    assert_eq!((error.kind, error.request_sent), (ErrorKind::Unavailable, false));
+    assert_eq!(error.to_string(), "the requests of this call are used up");
+    assert_eq!(server.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn requests_on_their_way_are_counted_until_they_end_or_are_dropped() {
+    let (server, session) = limited(Bounds { in_flight: 2, ..Bounds::PLUGIN }, LONG, |path| match path {
+        "/silent" => Answer::IsSilent,
+        _ => ok(""),
+    })
+    .await;
+    let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(session.send(get(&url(&server, "/silent"))))).collect();
+    while server.requests().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let error = session.send(get(&url(&server, "/"))).await.expect_err("two are on their way");
+    assert_eq!((error.kind, error.request_sent), (ErrorKind::Unavailable, false));
+    for task in waiting {
+        task.abort();
+        assert!(task.await.expect_err("it was silent").is_cancelled());
+    }
+    session.send(get(&url(&server, "/"))).await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn requests_of_the_whole_process_are_counted_too() {
+    let server = Server::start(|_| Answer::IsSilent).await;
+    let names: std::sync::Arc<dyn Resolver> = Names::new(&[("x.example.com", LOCAL)]);
+    let egress = Egress::assemble(&names, 1).unwrap();
+    let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
+    let outlet = egress.outlet("plugin", policy, Credentials::default());
+    let open = || outlet.session(&Tenant::ANONYMOUS, &memory(), Instant::now() + LONG);
+    let waiting = tokio::spawn(open().send(get(&url(&server, "/"))));
+    while server.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(kind_of(open().send(get(&url(&server, "/"))).await), (ErrorKind::Unavailable, false));
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn no_caller_takes_all_places() {
+    let server = Server::start(|_| Answer::IsSilent).await;
+    let egress = Egress::with_resolver(Names::new(&[("x.example.com", LOCAL)])).unwrap();
+    let outlet = || {
+        let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
+        egress.outlet("plugin", policy, Credentials::default())
+    };
+    let (greedy, other) = (outlet(), outlet());
+    let tenant = |number: u8| Tenant::of_key([number; 32], number.to_string());
+    let send = |outlet: &Outlet, number: u8| {
+        outlet.session(&tenant(number), &memory(), Instant::now() + LONG).send(get(&url(&server, "/")))
+    };
+    let mut waiting = Vec::new();
+    // What one tenant gets of a caller's places, and what is left for the others.
+    for (number, count) in [(1, 48), (2, 12), (3, 3), (4, 1)] {
+        let before = server.requests().len();
+        waiting.extend((0..count).map(|_| AbortOnDropHandle::new(tokio::spawn(send(&greedy, number)))));
+        while server.requests().len() < before + count {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(kind_of(send(&greedy, number).await), (ErrorKind::Unavailable, false), "tenant {number}");
+    }
+    assert_eq!(waiting.len(), MAX_OF_CALLER);
+    assert_eq!(kind_of(send(&greedy, 5).await), (ErrorKind::Unavailable, false));
+    let welcome = AbortOnDropHandle::new(tokio::spawn(send(&other, 5)));
+    while server.requests().len() == MAX_OF_CALLER {
+        tokio::task::yield_now().await;
+    }
+    assert!(!welcome.is_finished() && waiting.iter().all(|task| !task.is_finished()));
+}
+
+#[tokio::test]
+async fn bodies_count_against_the_memory_that_is_lent_until_they_are_dropped() {
+    let server = Server::start(|path| match path {
+        "/announced" => ok(&"x".repeat(1_000)),
+        _ => Answer::Says(chunked(&["x"; 1_000])),
+    })
+    .await;
+    let egress = Egress::with_resolver(Names::new(&[("x.example.com", LOCAL)])).unwrap();
+    let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
+    let outlet = egress.outlet("plugin", policy, Credentials::default());
+    for path in ["/announced", "/chunked"] {
+        let memory = Pool::new(2_500, usize::MAX);
+        let session = outlet.session(&Tenant::ANONYMOUS, &memory, Instant::now() + LONG);
+        let mut unread = Vec::new();
+        for _ in 0..2 {
+            unread.push(session.send(get(&url(&server, path))).await.expect("there is memory"));
+        }
+        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::Unavailable, true), "{path}");
+        assert!(memory.take(&Tenant::ANONYMOUS, 501).is_none() && memory.take(&Tenant::ANONYMOUS, 500).is_some(), "{path}");
+        unread.pop();
+        session.send(get(&url(&server, path))).await.expect("there is memory again");
+    }
+}

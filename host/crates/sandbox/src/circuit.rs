@@ -1,0 +1,129 @@
+//! The circuit breakers of one plugin: calls that keep failing fail fast for a while, which costs their callers an answer and
+//! not the time and memory of another failure.
+//!
+//! A failure that arguments can cause is held against the tenant that sent them: a limit that was overrun against its calls of that
+//! tool, a crash against all its calls of the plugin. Only crashes of several tenants stop the plugin for all. So no caller can
+//! switch a plugin off for another.
+
+mod breaker;
+mod breakers;
+mod widespread;
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use airlock_core::{
+    tenant::Tenant,
+    tool::{CallError, ClientName, ToolName},
+};
+use serde_json::{Map, Value};
+use tracing::{info, warn};
+
+use self::breakers::{Breakers, Change, Outcome, Tries};
+use super::Limits;
+
+/// The breakers of one plugin.
+pub(super) struct Circuit {
+    plugin: ClientName,
+    /// Wall-clock time of a call of the plugin, unless its caller has shortened it.
+    deadline: Duration,
+    /// And of fuel, when its chain has as much left.
+    fuel: u64,
+    breakers: Mutex<Breakers>,
+}
+
+/// A call on its way. What came of it is told with [`Pass::end`]; a try that is dropped without leaves the next call to try.
+#[must_use = "a call that passed has to tell how it ended"]
+pub(super) struct Pass<'c> {
+    circuit: &'c Circuit,
+    tenant: Tenant,
+    tool: ToolName,
+    tries: Tries,
+}
+
+impl Circuit {
+    pub(super) fn new(plugin: ClientName, limits: &Limits) -> Self {
+        Self { plugin, deadline: limits.deadline, fuel: limits.fuel, breakers: Mutex::default() }
+    }
+
+    /// Lets a tenant's call pass; fails while a breaker that concerns it is open.
+    pub(super) fn permit(&self, tenant: &Tenant, tool: &ToolName) -> Result<Pass<'_>, CallError> {
+        let passed = self.lock().permit(Instant::now(), tenant, tool);
+        match passed {
+            Ok(tries) => Ok(Pass { circuit: self, tenant: tenant.clone(), tool: tool.clone(), tries }),
+            Err(retry_after) => Err(CallError::CircuitOpen { tool: tool.clone(), retry_after }),
+        }
+    }
+
+    /// The breaker that refuses the most, for the operator.
+    pub(super) fn describe(&self) -> Map<String, Value> {
+        self.lock().describe(Instant::now())
+    }
+
+    fn settle(&self, pass: &mut Pass<'_>, outcome: Outcome) {
+        let tries = std::mem::take(&mut pass.tries);
+        let changes = self.lock().settle(Instant::now(), &pass.tenant, &pass.tool, tries, outcome);
+        for change in changes {
+            let plugin = &self.plugin;
+            match change {
+                Change::Opened { scope, open } => {
+                    let (failures, wait) = (open.failures, open.wait);
+                    warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the wait ends");
+                }
+                Change::Closed { scope } => info!(%plugin, %scope, "the plugin works again; its calls are let through"),
+            }
+        }
+    }
+
+    fn outcome<T>(&self, result: &Result<T, CallError>) -> Outcome {
+        match result {
+            Ok(_)
+            | Err(
+                CallError::Tool(_)
+                | CallError::ResultTooLarge { .. }
+                | CallError::BadResult { .. }
+                | CallError::InvalidResult { .. },
+            ) => Outcome::Worked,
+            // A caller in a hurry, or one that has burnt what the chain had, is not the plugin's fault.
+            Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Outcome::Unknown,
+            Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Outcome::Unknown,
+            Err(
+                CallError::Deadline { .. }
+                | CallError::Cpu { .. }
+                | CallError::Fuel { .. }
+                | CallError::Memory { .. }
+                | CallError::Stack { .. },
+            ) => Outcome::Overran,
+            Err(CallError::Trap { .. }) => Outcome::Crashed,
+            Err(_) => Outcome::Unknown,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Breakers> {
+        // The state is whole after every statement.
+        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pass<'_> {
+    /// Tells how the call ended.
+    pub(super) fn end<T>(mut self, result: &Result<T, CallError>) {
+        let circuit = self.circuit;
+        circuit.settle(&mut self, circuit.outcome(result));
+    }
+}
+
+impl Drop for Pass<'_> {
+    /// A call that was cancelled.
+    fn drop(&mut self) {
+        if self.tries.any() {
+            let circuit = self.circuit;
+            circuit.settle(self, Outcome::Unknown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

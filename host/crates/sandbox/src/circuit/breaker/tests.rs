@@ -1,0 +1,95 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A breaker that has failed at each of these times.
+fn failed(times: &[Instant]) -> Breaker {
+    let mut breaker = Breaker::closed();
+    for &time in times {
+        breaker.settle(time, false, Verdict::Fails);
+    }
+    breaker
+}
+
+fn opened(now: Instant) -> Breaker {
+    failed(&[now; FAILURES])
+}
+
+#[test]
+fn five_failures_open_it_and_four_do_not() {
+    let now = Instant::now();
+    assert_eq!(failed(&[now; 4]).permit(now), Ok(false));
+    assert_eq!(failed(&[now; 5]).permit(now), Err(FIRST_WAIT));
+}
+
+#[test]
+fn failures_count_for_sixty_seconds_and_no_longer() {
+    let now = Instant::now();
+    let spread = |last: Duration| failed(&[now, now + SECOND, now + SECOND, now + SECOND, now + last]);
+    assert!(matches!(spread(60 * SECOND), Breaker::Open(_)));
+    assert!(matches!(spread(60 * SECOND + MILLISECOND), Breaker::Closed(times) if times.len() == 4));
+}
+
+#[test]
+fn what_works_in_between_does_not_hide_what_fails() {
+    let now = Instant::now();
+    let mut breaker = failed(&[now; 4]);
+    assert_eq!(breaker.settle(now, false, Verdict::Works), None);
+    assert!(matches!(breaker.settle(now, false, Verdict::Fails), Some(Turned::Opened(_))));
+}
+
+#[test]
+fn after_the_wait_exactly_one_call_tries() {
+    let now = Instant::now();
+    let mut breaker = opened(now);
+    assert_eq!(breaker.permit((now + FIRST_WAIT).checked_sub(MILLISECOND).unwrap()), Err(MILLISECOND));
+    assert_eq!(breaker.permit(now + FIRST_WAIT), Ok(true));
+    assert_eq!(breaker.permit(now + FIRST_WAIT), Err(WHILE_TRYING));
+    assert_eq!(breaker.settle(now + FIRST_WAIT, false, Verdict::Works), None, "a call from before says nothing");
+    assert_eq!(breaker.settle(now + FIRST_WAIT, false, Verdict::Fails), None);
+    assert_eq!(breaker.settle(now + FIRST_WAIT, true, Verdict::Works), Some(Turned::Closed));
+    assert_eq!(breaker, Breaker::closed());
+}
+
+#[test]
+fn a_try_that_fails_doubles_the_wait_up_to_five_minutes() {
+    let mut now = Instant::now();
+    let mut breaker = opened(now);
+    for seconds in [60, 120, 240, 300, 300] {
+        let Breaker::Open(open) = breaker else { panic!("{breaker:?}") };
+        now = open.until;
+        assert_eq!(breaker.permit(now), Ok(true));
+        assert!(matches!(breaker.settle(now, true, Verdict::Fails), Some(Turned::Opened(_))));
+        assert_eq!(breaker.permit(now), Err(seconds * SECOND));
+    }
+    let Breaker::Open(open) = breaker else { panic!("{breaker:?}") };
+    assert_eq!(breaker.permit(open.until), Ok(true));
+    breaker.settle(open.until, true, Verdict::Works);
+    for _ in 0..FAILURES {
+        breaker.settle(open.until, false, Verdict::Fails);
+    }
+    assert_eq!(breaker.permit(open.until), Err(FIRST_WAIT), "having worked, it begins anew");
+}
+
+#[test]
+fn a_try_without_a_verdict_leaves_the_next_call_to_try() {
+    let now = Instant::now();
+    let mut breaker = opened(now);
+    assert_eq!(breaker.permit(now + FIRST_WAIT), Ok(true));
+    assert_eq!(breaker.settle(now + FIRST_WAIT, true, Verdict::None), None);
+    assert_eq!(breaker.permit(now + FIRST_WAIT), Ok(true));
+}
+
+#[test]
+fn it_is_stale_when_forgetting_it_changes_nothing() {
+    let now = Instant::now();
+    assert!(Breaker::closed().is_stale(now));
+    let once = failed(&[now]);
+    assert!(!once.is_stale(now + WINDOW) && once.is_stale(now + WINDOW + MILLISECOND));
+    let mut open = opened(now);
+    let forgotten = now + FIRST_WAIT + LONGEST_WAIT + MILLISECOND;
+    assert!(!open.is_stale(forgotten.checked_sub(MILLISECOND).unwrap()) && open.is_stale(forgotten));
+    assert_eq!(open.permit(forgotten), Ok(true));
+    assert!(!open.is_stale(forgotten), "a call tries");
+}

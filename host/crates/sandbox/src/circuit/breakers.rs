@@ -1,0 +1,233 @@
+//! All breakers of one plugin: which of them concern a call, and what its end says of each. Pure.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    time::{Duration, Instant},
+};
+
+use airlock_core::{tenant::Tenant, tool::ToolName};
+use serde_json::{Map, Value, json};
+
+use super::{
+    breaker::{Breaker, Open, Turned, Verdict},
+    widespread::Widespread,
+};
+
+/// Breakers that are kept for one tenant: there is one only where a call has failed.
+pub(super) const MAX_OF_TENANT: usize = 64;
+/// Breakers that are kept for all tenants together.
+pub(super) const MAX_BREAKERS: usize = 1_024;
+
+/// Which calls a breaker stops.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Scope {
+    /// All of the plugin.
+    All,
+    /// Those of one tenant.
+    Tenant(Tenant),
+    /// Those of one tenant to one tool.
+    Tool(Tenant, ToolName),
+}
+
+/// How a call ended, as far as the plugin is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The guest ran to its end, with whatever result.
+    Worked,
+    /// The host stopped it at one of its limits.
+    Overran,
+    /// It trapped or ended itself.
+    Crashed,
+    /// It was not reached, or ended for a reason that is not its own.
+    Unknown,
+}
+
+/// Which breakers a call is the try of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Tries {
+    tenant: bool,
+    tool: bool,
+}
+
+impl Tries {
+    pub(super) fn any(self) -> bool {
+        self.tenant || self.tool
+    }
+}
+
+/// Changes that the operator's log reports.
+#[derive(Debug, PartialEq)]
+pub(super) enum Change {
+    Opened { scope: Scope, open: Open },
+    Closed { scope: Scope },
+}
+
+/// The breakers of one plugin.
+#[derive(Debug, Default)]
+pub(super) struct Breakers {
+    widespread: Widespread,
+    scoped: HashMap<Scope, Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    breaker: Breaker,
+    /// When it last changed.
+    touched: Instant,
+}
+
+impl Breakers {
+    /// Lets a call pass, and returns what it is the try of; or how long to wait.
+    pub(super) fn permit(&mut self, now: Instant, tenant: &Tenant, tool: &ToolName) -> Result<Tries, Duration> {
+        self.widespread.check(now)?;
+        // Nearly always: nothing has failed.
+        if self.scoped.is_empty() {
+            return Ok(Tries::default());
+        }
+        let of_tenant = Scope::Tenant(tenant.clone());
+        let tries_tenant = self.enter_one(now, &of_tenant)?;
+        match self.enter_one(now, &Scope::Tool(tenant.clone(), tool.clone())) {
+            Ok(tries_tool) => Ok(Tries { tenant: tries_tenant, tool: tries_tool }),
+            Err(wait) => {
+                // The call does not take place, so another has to try.
+                self.settle_one(now, of_tenant, tries_tenant, Verdict::None);
+                Err(wait)
+            }
+        }
+    }
+
+    /// Takes in how a call ended.
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        tenant: &Tenant,
+        tool: &ToolName,
+        tries: Tries,
+        outcome: Outcome,
+    ) -> Vec<Change> {
+        let (of_tenant, of_tool) = match outcome {
+            Outcome::Worked => (Verdict::Works, Verdict::Works),
+            Outcome::Overran => (Verdict::None, Verdict::Fails),
+            Outcome::Crashed => (Verdict::Fails, Verdict::None),
+            Outcome::Unknown => (Verdict::None, Verdict::None),
+        };
+        if self.scoped.is_empty() && matches!(outcome, Outcome::Worked | Outcome::Unknown) {
+            return Vec::new();
+        }
+        let widespread = (outcome == Outcome::Crashed).then(|| self.widespread.crashed(now, tenant)).flatten();
+        let widespread = widespread.map(|open| Change::Opened { scope: Scope::All, open });
+        let of_tenant = self.settle_one(now, Scope::Tenant(tenant.clone()), tries.tenant, of_tenant);
+        let of_tool = self.settle_one(now, Scope::Tool(tenant.clone(), tool.clone()), tries.tool, of_tool);
+        widespread.into_iter().chain(of_tenant).chain(of_tool).collect()
+    }
+
+    /// The breaker that refuses the most: the one that is open the longest, or else has the most failures. It does not tell whose
+    /// it is, because other tenants may read this.
+    pub(super) fn describe(&self, now: Instant) -> Map<String, Value> {
+        let widespread = self.widespread.open(now).map(|open| (Some(open.until), open.failures, Some(&Scope::All)));
+        let scoped = self.scoped.iter().map(|(scope, kept)| (kept.breaker.open_until(), kept.breaker.failures(now), Some(scope)));
+        let worst = widespread.into_iter().chain(scoped).max_by_key(|(until, failures, _)| (*until, *failures));
+        let (until, failures, scope) = worst.unwrap_or_default();
+        let left = until.map(|until| until.saturating_duration_since(now));
+        let state = match left {
+            None => "closed",
+            Some(Duration::ZERO) => "half_open",
+            Some(_) => "open",
+        };
+        let retry_after = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let scope = scope.filter(|_| until.is_some()).map(Scope::kind);
+        Map::from_iter([
+            ("state".to_owned(), json!(state)),
+            ("scope".to_owned(), json!(scope)),
+            ("failures".to_owned(), json!(failures)),
+            ("retry_after_ms".to_owned(), json!(retry_after)),
+        ])
+    }
+
+    /// Ends every wait, for tests.
+    #[cfg(test)]
+    pub(super) fn end_waits(&mut self) {
+        for kept in self.scoped.values_mut() {
+            if let Breaker::Open(open) = &mut kept.breaker {
+                open.until = Instant::now();
+            }
+        }
+    }
+
+    fn enter_one(&mut self, now: Instant, scope: &Scope) -> Result<bool, Duration> {
+        self.scoped.get_mut(scope).map_or(Ok(false), |kept| kept.breaker.permit(now))
+    }
+
+    fn settle_one(&mut self, now: Instant, scope: Scope, is_try: bool, verdict: Verdict) -> Option<Change> {
+        if verdict == Verdict::Fails && !self.scoped.contains_key(&scope) {
+            self.make_room(now, &scope);
+            self.scoped.insert(scope.clone(), Kept { breaker: Breaker::closed(), touched: now });
+        }
+        let kept = self.scoped.get_mut(&scope)?;
+        let turned = kept.breaker.settle(now, is_try, verdict);
+        if verdict == Verdict::Fails || turned.is_some() {
+            kept.touched = now;
+        }
+        match turned? {
+            Turned::Opened(open) => Some(Change::Opened { scope, open }),
+            Turned::Closed => {
+                self.scoped.remove(&scope);
+                Some(Change::Closed { scope })
+            }
+        }
+    }
+
+    /// Forgets what no longer matters, and where that is not enough the breaker of the same tenant, or else of any, that changed
+    /// longest ago. It is done when a call has failed, which takes longer than looking through all of them.
+    fn make_room(&mut self, now: Instant, newcomer: &Scope) {
+        self.scoped.retain(|_, kept| !kept.breaker.is_stale(now));
+        let of_tenant = self.scoped.keys().filter(|scope| scope.tenant() == newcomer.tenant()).count();
+        let oldest = if of_tenant >= MAX_OF_TENANT {
+            self.oldest(|scope| scope.tenant() == newcomer.tenant())
+        } else if self.scoped.len() >= MAX_BREAKERS {
+            self.oldest(|_| true)
+        } else {
+            None
+        };
+        if let Some(scope) = oldest {
+            self.scoped.remove(&scope);
+        }
+    }
+
+    fn oldest(&self, concerns: impl Fn(&Scope) -> bool) -> Option<Scope> {
+        let kept = self.scoped.iter().filter(|(scope, _)| concerns(scope));
+        kept.min_by_key(|(_, kept)| kept.touched).map(|(scope, _)| scope.clone())
+    }
+}
+
+impl Scope {
+    /// Scope of the calls that it stops, without names.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::All => "all callers",
+            Self::Tenant(_) => "one caller",
+            Self::Tool(..) => "one caller of one tool",
+        }
+    }
+
+    fn tenant(&self) -> Option<&Tenant> {
+        match self {
+            Self::All => None,
+            Self::Tenant(tenant) | Self::Tool(tenant, _) => Some(tenant),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all callers"),
+            Self::Tenant(tenant) => write!(f, "{tenant}"),
+            Self::Tool(tenant, tool) => write!(f, "{tenant}, tool {tool}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

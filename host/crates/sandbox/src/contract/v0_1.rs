@@ -1,0 +1,79 @@
+//! Version 0.1 of the contract: `wit/` as types, and nothing that another version would share.
+
+mod bindings;
+mod convert;
+mod executor;
+mod link;
+
+use airlock_core::tool::{ToolDefinition, ToolError, ToolOutput};
+use futures_util::future::BoxFuture;
+use wasmtime::{
+    Store,
+    component::{InstancePre, Resource},
+};
+
+use self::bindings::plugin::ToolPluginRevealingPre;
+pub(crate) use self::{
+    executor::{ScriptGuest, open_executor},
+    link::{link, link_executor},
+};
+use super::ToolGuest;
+use crate::{
+    instance::{CallHandle, State},
+    section,
+};
+
+/// A plugin of this version.
+struct Guest(ToolPluginRevealingPre<State>);
+
+/// Checks the exports; the imports were linked before.
+pub(super) fn open(pre: InstancePre<State>) -> wasmtime::Result<Box<dyn ToolGuest>> {
+    Ok(Box::new(Guest(ToolPluginRevealingPre::new(pre)?)))
+}
+
+impl ToolGuest for Guest {
+    fn describe<'a>(
+        &'a self,
+        store: &'a mut Store<State>,
+    ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
+        Box::pin(async move {
+            let plugin = self.0.instantiate_async(&mut *store).await?;
+            let described = plugin.airlock_plugin_tools().call_describe(store).await?;
+            match described {
+                Ok(tools) => {
+                    // Before they are parsed, as with those that a build embedded.
+                    let bytes = convert::schema_bytes(&tools);
+                    if bytes > section::MAX_BYTES {
+                        return Ok(Err(format!("{bytes} bytes of schemas, the limit is {}", section::MAX_BYTES)));
+                    }
+                    let tools: Result<Vec<_>, _> = tools.into_iter().map(convert::definition_from_guest).collect();
+                    Ok(Ok(tools?))
+                }
+                Err(refusal) => Ok(Err(refusal)),
+            }
+        })
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        store: &'a mut Store<State>,
+        tool: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>> {
+        Box::pin(async move {
+            let plugin = self.0.instantiate_async(&mut *store).await?;
+            let context: Resource<CallHandle> = store.data_mut().table.push(CallHandle)?;
+            // The alias `json` makes the generated function want a `String`.
+            let arguments = arguments.to_owned();
+            let answer = plugin.airlock_plugin_tools().call_invoke(&mut *store, tool, &arguments, context).await?;
+            match answer {
+                Ok(output) => {
+                    // Before it is parsed: a parsed document takes many times its text.
+                    store.data_mut().check_result_bytes(convert::json_bytes(&output))?;
+                    Ok(Ok(convert::output_from_guest(output)?))
+                }
+                Err(error) => Ok(Err(convert::error_from_guest(error, &store.data().grants.scrubber))),
+            }
+        })
+    }
+}

@@ -1,0 +1,33 @@
+//! The contract's Rust side, made from `wit/`. The executor's world shares the plugin's types.
+
+/// World `tool-plugin-revealing`, which is `tool-plugin` with one import more.
+pub(super) mod plugin {
+    wasmtime::component::bindgen!({
+        path: "../../../wit",
+        world: "tool-plugin-revealing",
+        imports: { default: trappable },
+        exports: { default: async },
+        with: {
+            "airlock:host/call.call-context": crate::instance::CallHandle,
+            "airlock:host/kv.store": crate::imports::kv::OpenStore,
+        },
+    });
+}
+
+/// World `script-executor`.
+pub(super) mod executor {
+    wasmtime::component::bindgen!({
+        path: "../../../wit",
+        world: "script-executor",
+        exports: { default: async },
+        with: {
+            "airlock:types": super::plugin::airlock::types,
+            "airlock:host": super::plugin::airlock::host,
+        },
+    });
+}
+
+pub(super) use plugin::airlock::{
+    host::{http, kv, log, secrets_reveal, tools},
+    types::types,
+};

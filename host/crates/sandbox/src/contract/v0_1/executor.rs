@@ -1,0 +1,51 @@
+//! The world `script-executor` of this version.
+
+use wasmtime::{Store, component::InstancePre};
+
+use super::bindings::executor::{ScriptExecutorPre, exports::airlock::plugin::executor as wit};
+use crate::{Binding, FailureKind, Script, ScriptFailure, instance::State};
+
+/// A linked script executor.
+pub(crate) struct ScriptGuest(ScriptExecutorPre<State>);
+
+/// Checks the exports; the imports were linked before.
+pub(crate) fn open_executor(pre: InstancePre<State>) -> wasmtime::Result<ScriptGuest> {
+    Ok(ScriptGuest(ScriptExecutorPre::new(pre)?))
+}
+
+impl ScriptGuest {
+    /// Runs a script; answers the JSON text of its value.
+    pub(crate) async fn run(
+        &self,
+        store: &mut Store<State>,
+        script: Script,
+    ) -> wasmtime::Result<Result<Option<String>, ScriptFailure>> {
+        let executor = self.0.instantiate_async(&mut *store).await?;
+        let ran = executor.airlock_plugin_executor().call_run(store, &for_guest(script)).await?;
+        Ok(ran.map_err(from_guest))
+    }
+}
+
+fn for_guest(script: Script) -> wit::Script {
+    let binding = |binding: Binding| wit::Binding {
+        namespace: binding.namespace,
+        name: binding.name,
+        alias: binding.alias,
+        tool: binding.tool.to_string(),
+    };
+    wit::Script { name: script.name, source: script.source, bindings: script.bindings.into_iter().map(binding).collect() }
+}
+
+fn from_guest(failure: wit::Failure) -> ScriptFailure {
+    ScriptFailure {
+        kind: match failure.kind {
+            wit::FailureKind::Syntax => FailureKind::Syntax,
+            wit::FailureKind::Runtime => FailureKind::Runtime,
+            wit::FailureKind::Tool => FailureKind::Tool,
+        },
+        message: failure.message,
+        line: failure.line,
+        column: failure.column,
+        rendered: failure.rendered,
+    }
+}

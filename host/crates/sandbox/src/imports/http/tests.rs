@@ -1,0 +1,258 @@
+//! A real guest that passes on what it is given, in front of a real server.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use airlock_core::{
+    door::Origin,
+    secret::Secret,
+    tool::{CallError, ClientName, ToolName},
+};
+use airlock_egress::{Bounds, Credential, Credentials, Egress, Injection, Outlet, Policy, Resolver};
+use airlock_test_http::{Answer, Server, ok, says};
+use futures_util::future::BoxFuture;
+use wasmtime::{
+    Engine, Store,
+    component::{Component, Val},
+};
+
+use crate::{
+    Limits,
+    engine::engine,
+    instance::{self, Speaker, Start, State},
+    memory, plugin,
+    wasi::Wasi,
+};
+
+/// Exports `send` as it imports it: the request's sixteen values are handed on as they come, and so is the answer.
+const GUEST: &str = r#"
+    (component
+      (import "airlock:host/http@0.1.0" (instance $http
+        (type $h (record (field "name" string) (field "value" (list u8))))
+        (export "header" (type $header (eq $h)))
+        (type $q (record
+          (field "method" string) (field "url" string) (field "headers" (list $header)) (field "body" (option (list u8)))
+          (field "timeout-ms" (option u64)) (field "max-response-bytes" (option u64)) (field "credential" (option string))))
+        (export "request" (type $request (eq $q)))
+        (type $r (record
+          (field "status" u16) (field "headers" (list $header)) (field "body" (list u8)) (field "final-url" string)))
+        (export "response" (type $response (eq $r)))
+        (type $k (enum "denied" "invalid-request" "dns" "connect" "tls" "timeout" "too-large" "too-many-redirects" "protocol"
+          "unavailable"))
+        (export "http-error-kind" (type $kind (eq $k)))
+        (type $e (record (field "kind" $kind) (field "message" string) (field "request-sent" bool)))
+        (export "http-error" (type $error (eq $e)))
+        (export "send" (func (param "request" $request) (result (result $response (error $error)))))))
+      (alias export $http "request" (type $request))
+      (alias export $http "response" (type $response))
+      (alias export $http "http-error" (type $error))
+      (core module $memory
+        (memory (export "memory") 512)
+        (global $free (mut i32) (i32.const 1024))
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+          (local $at i32)
+          (local.set $at (i32.and (i32.add (global.get $free) (i32.const 7)) (i32.const -8)))
+          (global.set $free (i32.add (local.get $at) (local.get 3)))
+          (local.get $at)))
+      (core instance $m (instantiate $memory))
+      (core func $send (canon lower (func $http "send") (memory (core memory $m "memory")) (realloc (core func $m "realloc"))))
+      (core module $pass
+        (import "" "send" (func $send
+          (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i64 i32 i64 i32 i32 i32 i32)))
+        (func (export "send")
+          (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i64 i32 i64 i32 i32 i32) (result i32)
+          (call $send
+            (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4) (local.get 5) (local.get 6) (local.get 7)
+            (local.get 8) (local.get 9) (local.get 10) (local.get 11) (local.get 12) (local.get 13) (local.get 14)
+            (local.get 15) (i32.const 64))
+          (i32.const 64)))
+      (core instance $p (instantiate $pass (with "" (instance (export "send" (func $send))))))
+      (func (export "send") (param "request" $request) (result (result $response (error $error)))
+        (canon lift (core func $p "send") (memory (core memory $m "memory")) (realloc (core func $m "realloc")))))"#;
+
+/// Runs `body` as a plugin's call, with what it may send.
+pub(crate) async fn run<T>(
+    outlet: Option<Outlet>,
+    limits: Limits,
+    body: impl AsyncFnOnce(&Engine, &mut Store<State>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
+    run_with(1 << 30, outlet, limits, body).await
+}
+
+/// The same where the process has so much memory for guests.
+pub(crate) async fn run_with<T>(
+    memory_bytes: usize,
+    outlet: Option<Outlet>,
+    limits: Limits,
+    body: impl AsyncFnOnce(&Engine, &mut Store<State>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
+    let engine = engine(1).expect("an engine");
+    let client = ClientName::parse("test").expect("a name");
+    let start = Start {
+        chain: None,
+        origin: Origin::Plugin(Arc::default()),
+        speaker: Speaker::Plugin(client.clone(), Arc::default()),
+        limits,
+        grants: Arc::default(),
+        database: None,
+        outlet,
+        wasi: Wasi::denied(),
+    };
+    instance::run(&engine, &memory::budget(memory_bytes), &ToolName::new(&client, "call"), start, async |store| {
+        body(&engine, store).await
+    })
+    .await
+}
+
+/// Every name is this machine's.
+struct Loopback;
+
+impl Resolver for Loopback {
+    fn resolve(&self, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        Box::pin(async { Ok(vec![Ipv4Addr::LOCALHOST.into()]) })
+    }
+}
+
+/// What may be sent to `server` as `x.example.com`, with the credential `token` for everything below `/for/`.
+pub(crate) fn outlet(server: &Server, bounds: Bounds) -> Outlet {
+    let rule = |text: &str| text.replace("PORT", &server.address.port().to_string()).parse().expect("a rule");
+    let policy = Policy::new(None, vec![rule("http://x.example.com:PORT GET,POST /** private")], bounds).expect("a policy");
+    let injection = Injection::header("authorization", "Bearer ").expect("a header");
+    let audience = vec![rule("http://x.example.com:PORT GET /for/**")];
+    let token = Credential::new("token", Secret::new("s3cret-value"), injection, audience).expect("a credential");
+    let credentials = Credentials::new(vec![token]).expect("credentials");
+    Egress::with_resolver(Arc::new(Loopback)).expect("clients").outlet("test", policy, credentials)
+}
+
+/// Sends a request from inside a guest.
+async fn send(engine: &Engine, store: &mut Store<State>, request: Val) -> wasmtime::Result<Result<Val, Val>> {
+    let component = Component::new(engine, wat::parse_str(GUEST).expect("a component"))?;
+    let instance = plugin::linker(engine)?.instantiate_async(&mut *store, &component).await?;
+    let send = instance.get_func(&mut *store, "send").expect("it is exported");
+    let mut answer = [Val::Bool(false)];
+    send.call_async(&mut *store, &[request], &mut answer).await?;
+    let [Val::Result(answer)] = answer else { panic!("no result: {answer:?}") };
+    Ok(answer.map(|value| *value.expect("a response")).map_err(|value| *value.expect("an error")))
+}
+
+fn bytes(bytes: &[u8]) -> Val {
+    Val::List(bytes.iter().copied().map(Val::U8).collect())
+}
+
+fn optional(value: Option<Val>) -> Val {
+    Val::Option(value.map(Box::new))
+}
+
+fn request(method: &str, url: &str, headers: &[(&str, &[u8])], body: Option<&[u8]>, credential: Option<&str>) -> Val {
+    let header = |(name, value): &(&str, &[u8])| {
+        Val::Record(vec![("name".into(), Val::String((*name).into())), ("value".into(), bytes(value))])
+    };
+    Val::Record(vec![
+        ("method".into(), Val::String(method.into())),
+        ("url".into(), Val::String(url.into())),
+        ("headers".into(), Val::List(headers.iter().map(header).collect())),
+        ("body".into(), optional(body.map(bytes))),
+        ("timeout-ms".into(), optional(None)),
+        ("max-response-bytes".into(), optional(None)),
+        ("credential".into(), optional(credential.map(|name| Val::String(name.into())))),
+    ])
+}
+
+fn field<'a>(record: &'a Val, name: &str) -> &'a Val {
+    let Val::Record(fields) = record else { panic!("no record: {record:?}") };
+    &fields.iter().find(|(field, _)| field == name).unwrap_or_else(|| panic!("no {name}: {record:?}")).1
+}
+
+#[tokio::test]
+async fn a_guest_sends_a_request_and_is_given_the_response() {
+    let server = Server::start(|_| says("201 Created", "x-odd: 1\r\n", "made")).await;
+    let url = server.url("x.example.com", "/things?a=b");
+    let headers: [(&str, &[u8]); 1] = [("X-Mine", b"\xff")];
+    let response = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
+        send(engine, store, request("POST", &url, &headers, Some(b"body"), None)).await
+    });
+    let response = response.await.expect("it returns").expect("a response");
+    assert_eq!(field(&response, "status"), &Val::U16(201));
+    assert_eq!(field(&response, "body"), &bytes(b"made"));
+    assert_eq!(field(&response, "final-url"), &Val::String(url));
+    let Val::List(headers) = field(&response, "headers") else { panic!("no list") };
+    assert!(headers.iter().any(|header| field(header, "name") == &Val::String("x-odd".into())), "{headers:?}");
+    let sent = &server.requests()[0];
+    assert!(sent.starts_with("POST /things?a=b HTTP/1.1\r\n") && sent.contains("x-mine: ") && sent.ends_with("body"), "{sent}");
+}
+
+#[tokio::test]
+async fn a_guest_names_a_credential_and_does_not_see_it() {
+    let server = Server::start(|_| ok("Bearer s3cret-value")).await;
+    let url = server.url("x.example.com", "/for/me");
+    let response = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
+        send(engine, store, request("GET", &url, &[], None, Some("token"))).await
+    });
+    let response = response.await.expect("it returns").expect("a response");
+    assert_eq!(field(&response, "body"), &bytes(b"Bearer ************"));
+    assert!(server.requests()[0].contains("authorization: Bearer s3cret-value\r\n"));
+}
+
+#[tokio::test]
+async fn what_is_not_permitted_is_data_and_does_not_end_the_guest() {
+    let server = Server::start(|_| ok("")).await;
+    let elsewhere = server.url("y.example.com", "/");
+    for lent in [Some(outlet(&server, Bounds::PLUGIN)), None] {
+        let refused = run(lent, Limits::PLUGIN, async |engine, store| {
+            send(engine, store, request("GET", &elsewhere, &[], None, None)).await
+        });
+        let error = refused.await.expect("it returns").expect_err("it is refused");
+        assert_eq!(field(&error, "kind"), &Val::Enum("denied".into()));
+        assert_eq!(field(&error, "message"), &Val::String("the request is not permitted".into()));
+        assert_eq!(field(&error, "request-sent"), &Val::Bool(false));
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
+    let server = Server::start(|path| ok(&"x".repeat(path.len()))).await;
+    let spent = async |path: &str, body: &[u8]| {
+        let url = server.url("x.example.com", path);
+        let spent = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
+            send(engine, store, request("POST", &url, &[], Some(body), None)).await?.expect("a response");
+            Ok(store.data().fuel_debt)
+        });
+        spent.await.expect("it returns")
+    };
+    let (least, longer_body) = (spent("/", b"").await, spent("/", &[b'x'; 10_000]).await);
+    assert_eq!(longer_body - least, 10_000);
+    // In the URL of the request and of the response, and in its body; `content-length` has three digits more.
+    assert_eq!(spent(&format!("/{}", "x".repeat(1_000)), b"").await - least, 3_003);
+    let limits = Limits { host_calls: 0, ..Limits::PLUGIN };
+    let url = server.url("x.example.com", "/");
+    let stopped = run(Some(outlet(&server, Bounds::PLUGIN)), limits, async |engine, store| {
+        send(engine, store, request("GET", &url, &[], None, None)).await
+    });
+    let stopped = stopped.await.expect_err("not even one");
+    assert!(matches!(stopped, CallError::Budget { what: "host calls", limit: 0 }), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn a_request_ends_with_its_call() {
+    let server = Server::start(|_| Answer::IsSilent).await;
+    let url = server.url("x.example.com", "/");
+    let limits = Limits { deadline: Duration::from_millis(200), ..Limits::PLUGIN };
+    let began = Instant::now();
+    let ended = run(Some(outlet(&server, Bounds::PLUGIN)), limits, async |engine, store| {
+        send(engine, store, request("GET", &url, &[], None, None)).await
+    });
+    match ended.await {
+        // Which of the two notices first is a matter of microseconds.
+        Err(CallError::Deadline { .. }) => {}
+        Ok(Err(error)) => assert_eq!(field(&error, "kind"), &Val::Enum("timeout".into())),
+        other => panic!("{other:?}"),
+    }
+    assert!(began.elapsed() < Duration::from_secs(10));
+    // The server's read ends when the connection does.
+    server.until_hung_up(1).await;
+}

@@ -1,0 +1,106 @@
+//! Diagnostics: fire and forget, bounded in number and length, and for many calls together in speed. For a script it is what `print`
+//! writes to.
+
+mod rate;
+
+use airlock_core::{door::Chain, tenant::Tenant, tool::Content};
+use tracing::{debug, enabled, error, info, trace, warn};
+
+pub(crate) use self::rate::LogRate;
+use self::rate::Verdict;
+use super::{BASE_FUEL, Store, burn};
+use crate::instance::{Speaker, State};
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    /// Whether the operator's log takes lines of this level at all.
+    fn is_logged(self) -> bool {
+        match self {
+            Self::Trace => enabled!(tracing::Level::TRACE),
+            Self::Debug => enabled!(tracing::Level::DEBUG),
+            Self::Info => enabled!(tracing::Level::INFO),
+            Self::Warn => enabled!(tracing::Level::WARN),
+            Self::Error => enabled!(tracing::Level::ERROR),
+        }
+    }
+}
+
+/// Writes one line.
+pub(crate) fn write(store: &mut Store<'_>, level: Level, message: &str, fields: &[(String, String)]) -> wasmtime::Result<()> {
+    let bytes = message.len() + fields.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+    // Not counted among the host calls: lines have a limit of their own, past which they are dropped.
+    burn(store, BASE_FUEL + (bytes + 48 * fields.len()) as u64)?;
+    store.data_mut().log(level, message, fields);
+    Ok(())
+}
+
+impl State {
+    /// Takes a line as long as there is room for one; the last says that more was left out.
+    fn log(&mut self, level: Level, message: &str, fields: &[(String, String)]) {
+        let Some(left) = self.log_lines_left.checked_sub(1) else { return };
+        self.log_lines_left = left;
+        // Before it is cut: half a secret is one too.
+        let line = match left {
+            0 => "further lines are left out".to_owned(),
+            _ => self.grants.scrubber.cut(message, self.limits.log_line_bytes),
+        };
+        match &self.speaker {
+            Speaker::Script if level == Level::Error => self.last_words = Some(line),
+            Speaker::Script => {
+                if let Some(chain) = &self.chain {
+                    chain.reporter().emit(Content::Text { text: line });
+                }
+            }
+            Speaker::Plugin(plugin, rate) => {
+                if !level.is_logged() {
+                    return;
+                }
+                let line = printable(&line);
+                let fields = printable(&self.grants.scrubber.text(&joined(fields, self.limits.log_line_bytes)));
+                let tenant = self.chain.as_ref().map_or(&Tenant::GATEWAY, Chain::tenant);
+                match rate.take(tenant, line.len() + fields.len()) {
+                    Verdict::Write => {}
+                    Verdict::Drop => return,
+                    Verdict::DropAndSay => {
+                        warn!(%plugin, caller = %tenant, "plugin log lines are dropped: its calls write more than they may");
+                        return;
+                    }
+                }
+                match level {
+                    Level::Trace => trace!(%plugin, line, fields, "plugin log"),
+                    Level::Debug => debug!(%plugin, line, fields, "plugin log"),
+                    Level::Info => info!(%plugin, line, fields, "plugin log"),
+                    Level::Warn => warn!(%plugin, line, fields, "plugin log"),
+                    Level::Error => error!(%plugin, line, fields, "plugin log"),
+                }
+            }
+        }
+    }
+}
+
+/// As many fields as there is room for, as `key=value`.
+fn joined(fields: &[(String, String)], limit: usize) -> String {
+    let mut text = String::new();
+    for (key, value) in fields {
+        if text.len() + key.len() + value.len() > limit {
+            text.push_str(" …");
+            break;
+        }
+        text.extend([" ", key, "=", value]);
+    }
+    text.trim_start().to_owned()
+}
+
+/// A guest's text without what would act on a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,157 @@
+//! A guest's way to other tools, through the door, with the rights of whoever started the chain.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use airlock_core::{
+    door::{Admitted, Chain},
+    tool::{CallError, Tool, ToolOutput},
+};
+use futures_util::{StreamExt as _, stream};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{error, warn};
+
+use super::{BASE_FUEL, Store, burn, charge};
+use crate::instance::State;
+
+/// What it costs on top to call a tool, in fuel.
+const TOOL_FUEL: u64 = 9_000;
+/// The most tools that one page lists.
+const MAX_PAGE: u32 = 1_000;
+
+/// Some of the tools that a guest may call.
+#[derive(Default)]
+pub(crate) struct Page {
+    /// Sorted by name.
+    pub(crate) items: Vec<Arc<Tool>>,
+    /// Where the next page begins; absent on the last.
+    pub(crate) next: Option<String>,
+}
+
+/// One call to make.
+pub(crate) struct Request {
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+    pub(crate) timeout: Option<Duration>,
+}
+
+type Answer = Result<ToolOutput, CallError>;
+
+/// Lists tools after `cursor`, at most `limit` of them.
+pub(crate) fn list(store: &mut Store<'_>, cursor: Option<&str>, limit: u32) -> wasmtime::Result<Page> {
+    charge(store, BASE_FUEL, cursor.map_or(0, str::len))?;
+    let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
+    let bytes: usize = page.items.iter().map(|tool| tool.name.as_str().len() + tool.description.len()).sum();
+    burn(store, bytes as u64)?;
+    Ok(page)
+}
+
+/// Finds one tool.
+pub(crate) fn describe(store: &mut Store<'_>, name: String) -> wasmtime::Result<Result<Arc<Tool>, CallError>> {
+    charge(store, BASE_FUEL, name.len())?;
+    let state = store.data();
+    let found = state.chain.as_ref().and_then(|chain| chain.view().find(&state.origin, &name));
+    let Some(tool) = found.map(|entry| entry.tool.clone()) else { return Ok(Err(CallError::NotFound { name })) };
+    burn(store, (tool.description.len() + tool.input_schema.as_str().len()) as u64)?;
+    Ok(Ok(tool))
+}
+
+/// Calls one tool and waits for its answer.
+pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
+    charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
+    let result = match store.data_mut().admit(&request)? {
+        Ok(admitted) => detach(admitted).await,
+        Err(refused) => Err(refused),
+    };
+    settle(&mut store, result)
+}
+
+/// Calls several tools at the same time; the answers are in the order of the requests.
+pub(crate) async fn call_batch(mut store: Store<'_>, requests: Vec<Request>) -> wasmtime::Result<Vec<Answer>> {
+    // All are decided before any runs: a batch of which one needs an approval has done nothing yet.
+    let mut decided = Vec::new();
+    for request in &requests {
+        charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
+        decided.push(store.data_mut().admit(request)?);
+    }
+    let in_flight = store.data().chain.as_ref().map_or(1, Chain::in_flight).max(1);
+    let running = decided.into_iter().map(|decided| async {
+        match decided {
+            Ok(admitted) => detach(admitted).await,
+            Err(refused) => Err(refused),
+        }
+    });
+    let mut answers = pin!(stream::iter(running).buffered(in_flight));
+    let mut results = Vec::new();
+    while let Some(answer) = answers.next().await {
+        results.push(settle(&mut store, answer)?);
+    }
+    Ok(results)
+}
+
+/// Charges for an answer, and ends the guest where it may not be given one.
+fn settle(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
+    let size = answer.as_ref().map_or(0, ToolOutput::size);
+    let answer = store.data_mut().take_answer(answer, size)?;
+    burn(store, size as u64)?;
+    Ok(answer)
+}
+
+impl State {
+    fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
+        let Some(chain) = &self.chain else { return Page::default() };
+        let entries = chain.view().list(&self.origin);
+        let mut rest = entries.filter(|entry| cursor.is_none_or(|after| entry.tool.name.as_str() > after));
+        let items: Vec<_> = rest.by_ref().take(limit).map(|entry| entry.tool.clone()).collect();
+        let next = rest.next().and_then(|_| items.last()).map(|tool| tool.name.to_string());
+        Page { items, next }
+    }
+
+    /// Decides a guest's call. A refusal that must end the guest is the outer error; any other is data.
+    fn admit(&mut self, request: &Request) -> wasmtime::Result<Result<Admitted, CallError>> {
+        let Some(chain) = &self.chain else {
+            return Ok(Err(CallError::NotFound { name: request.name.clone() }));
+        };
+        match chain.admit(&self.origin, &request.name, &request.arguments) {
+            Ok(admitted) => Ok(Ok(match request.timeout {
+                Some(limit) => admitted.within(limit),
+                None => admitted,
+            })),
+            Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => Err(self.stop(stop)),
+            Err(refused) => Ok(Err(refused)),
+        }
+    }
+
+    /// Takes a finished call's answer of so many bytes. An approval that is missing further down ends this guest too.
+    fn take_answer(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
+        match answer {
+            Ok(output) => {
+                let Some(left) = self.answer_bytes_left.checked_sub(size) else {
+                    let limit = self.limits.copied_bytes as u64 * 8;
+                    return Err(self.stop(CallError::Budget { what: "bytes of tool answers", limit }));
+                };
+                self.answer_bytes_left = left;
+                Ok(Ok(output))
+            }
+            Err(missing @ CallError::NeedsApproval { .. }) => Err(self.stop(missing)),
+            Err(error) => {
+                // The guest is told less than the operator, who would not hear of it anywhere else.
+                if let Some(cause) = std::error::Error::source(&error) {
+                    warn!(code = error.code(), cause = %cause, "nested tool call failed");
+                }
+                Ok(Err(error))
+            }
+        }
+    }
+}
+
+/// Runs a call on a task of its own: this future is polled on the guest's small stack. Dropping it aborts the task.
+async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
+    let tool = admitted.tool().name.clone();
+    let ended = AbortOnDropHandle::new(tokio::spawn(admitted.run())).await;
+    ended.unwrap_or_else(|lost| {
+        if lost.is_panic() {
+            error!(%tool, "a tool call panicked");
+        }
+        Err(CallError::Unavailable { tool, cause: lost.into() })
+    })
+}

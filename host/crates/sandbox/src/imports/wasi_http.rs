@@ -1,0 +1,197 @@
+//! `wasi:http`, as most languages' standard stacks speak it: the same rules, bounds and clients as for `airlock:host/http`.
+//!
+//! wasmtime's implementation keeps headers and bodies of the guest's resources; what it hands over is one request, which is
+//! collected, sent as a whole and answered with a whole response. Redirects are the guest's: its stack follows them itself,
+//! and each is a request of its own. Credentials cannot be named here.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use airlock_core::tenant::Held;
+use airlock_egress::{self, ErrorKind, Place, Redirects, Request, Session};
+use bytes::Bytes;
+use http::{HeaderName, header};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use wasmtime::component::Linker;
+use wasmtime_wasi_http::{
+    Error as HttpError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
+    WasiHttpView,
+};
+
+use super::http::{SEND_FUEL, request_bytes, response_bytes};
+use crate::instance::State;
+
+/// Bytes of one set of headers that a guest builds, as they are held in memory.
+const MAX_FIELD_BYTES: usize = 32 << 10;
+/// Bytes that a guest may write to a body at once, and that wait there until they are collected.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// What one store holds for `wasi:http`.
+pub(crate) struct WasiHttp {
+    context: WasiHttpCtx,
+    hooks: Hooks,
+}
+
+struct Hooks {
+    session: Option<Session>,
+    /// Fuel for requests and responses. They come and go on tasks of their own, which do not see the store.
+    fuel_debt: Arc<AtomicU64>,
+}
+
+type Io = Box<dyn Future<Output = Result<(), HttpError>> + Send>;
+type Sent = Result<(http::Response<WasiBody>, Io), HttpError>;
+
+/// Links outgoing HTTP, on top of the other interfaces of WASI.
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+}
+
+impl WasiHttp {
+    /// Without a session every request is denied.
+    pub(crate) fn new(session: Option<Session>) -> Self {
+        let mut context = WasiHttpCtx::new();
+        context.set_field_size_limit(MAX_FIELD_BYTES);
+        Self { context, hooks: Hooks { session, fuel_debt: Arc::default() } }
+    }
+
+    /// What the guest may send.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.hooks.session.as_ref()
+    }
+
+    /// Takes the fuel that requests have cost since this was last asked for.
+    pub(crate) fn take_fuel_debt(&self) -> u64 {
+        let debt = &self.hooks.fuel_debt;
+        // Asked at every exit of every guest, and nearly always nothing.
+        if debt.load(Ordering::Relaxed) == 0 { 0 } else { debt.swap(0, Ordering::Relaxed) }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { hooks: &mut self.wasi_http.hooks, table: &mut self.table, ctx: &mut self.wasi_http.context }
+    }
+}
+
+impl WasiHttpHooks for Hooks {
+    /// What the host sets itself. The length may be said: it is compared with the body here, and left out when it is sent.
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|name: &HeaderName| name != header::CONTENT_LENGTH && airlock_egress::is_reserved_header(name.as_str()))
+    }
+
+    fn set_host_header(&mut self) -> bool {
+        false
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        CHUNK_BYTES
+    }
+
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), HttpError>> + Send>,
+    ) -> Box<dyn Future<Output = Sent> + Send> {
+        self.fuel_debt.fetch_add(SEND_FUEL, Ordering::Relaxed);
+        let (session, fuel_debt) = (self.session.clone(), self.fuel_debt.clone());
+        Box::new(async move { send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &fuel_debt).await })
+    }
+}
+
+async fn send(
+    session: Session,
+    request: http::Request<WasiBody>,
+    options: Option<RequestOptions>,
+    fuel_debt: &AtomicU64,
+) -> Sent {
+    // From the first byte of the request's body to the last of the response's: both are held in memory.
+    let mut place = session.reserve().map_err(for_guest)?;
+    let (head, body) = request.into_parts();
+    let body = collect(body, session.bounds().request_bytes).await?;
+    let own = head.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH);
+    let request = Request {
+        method: head.method.as_str().to_owned(),
+        url: head.uri.to_string(),
+        headers: own.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect(),
+        body: Some(body),
+        timeout: options.and_then(timeout),
+        redirects: Redirects::Return,
+        ..Request::default()
+    };
+    fuel_debt.fetch_add(request_bytes(&request) as u64, Ordering::Relaxed);
+    let response = place.send(request).await.map_err(for_guest)?;
+    fuel_debt.fetch_add(response_bytes(&response) as u64, Ordering::Relaxed);
+    let nothing_goes_on: Io = Box::new(async { Ok(()) });
+    Ok((into_http(response, place)?, nothing_goes_on))
+}
+
+/// Takes in a guest's body, which it may still be writing; the end of its call ends this too.
+async fn collect(body: WasiBody, limit: usize) -> Result<Bytes, HttpError> {
+    let collected = Limited::new(body, limit).collect().await.map_err(|error| match error.downcast::<HttpError>() {
+        Ok(error) => *error,
+        Err(error) if error.is::<LengthLimitError>() => HttpError::HttpRequestBodySize(Some(limit as u64)),
+        Err(_) => HttpError::HttpProtocolError,
+    })?;
+    if collected.trailers().is_some_and(|trailers| !trailers.is_empty()) {
+        // Leaving them out would change what the guest means to say.
+        return Err(HttpError::HttpRequestTrailerSectionSize(Some(0)));
+    }
+    Ok(collected.to_bytes())
+}
+
+/// A response arrives as a whole, so the time to its first byte is the time to all of it.
+fn timeout(options: RequestOptions) -> Option<Duration> {
+    options.first_byte_timeout.map(|first_byte| first_byte.saturating_add(options.connect_timeout.unwrap_or_default()))
+}
+
+/// A body that the guest has not read to its end. It counts as memory for as long as any of it is there.
+struct Unread {
+    body: Vec<u8>,
+    _memory: Held,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+/// The place among the requests of the call is given back when the guest is done with the body.
+fn into_http(response: airlock_egress::Response, place: Place) -> Result<http::Response<WasiBody>, HttpError> {
+    let mut built = http::Response::builder().status(response.status);
+    for (name, value) in response.headers {
+        built = built.header(name, value);
+    }
+    let unread = Unread { body: response.body, _memory: response.memory };
+    let body = Full::new(Bytes::from_owner(unread)).map_frame(move |frame| {
+        let _held = &place;
+        frame
+    });
+    built.body(body.map_err(Into::into).boxed_unsync()).map_err(|_| HttpError::HttpProtocolError)
+}
+
+/// `wasi:http` has more kinds of errors and no text for most of them.
+fn for_guest(error: airlock_egress::Error) -> HttpError {
+    match error.kind {
+        ErrorKind::Denied => HttpError::HttpRequestDenied,
+        ErrorKind::InvalidRequest => HttpError::InternalError(Some(error.message.into_owned())),
+        ErrorKind::Dns => HttpError::DnsError { rcode: None, info_code: None },
+        ErrorKind::Connect => HttpError::DestinationUnavailable,
+        ErrorKind::Tls => HttpError::TlsProtocolError,
+        ErrorKind::Timeout => HttpError::HttpResponseTimeout,
+        ErrorKind::TooLarge => HttpError::HttpResponseBodySize(None),
+        ErrorKind::TooManyRedirects => HttpError::LoopDetected,
+        ErrorKind::Protocol => HttpError::HttpProtocolError,
+        ErrorKind::Unavailable => HttpError::ConnectionLimitReached,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Why a call ended, told apart. Each row of this table was seen happening (see the hostile guests in the tests).
+
+use std::fmt::Write as _;
+
+use airlock_core::tool::{CallError, Cause, ToolName};
+use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
+use wasmtime_wasi::I32Exit;
+
+use super::{
+    instance::{Ended, State},
+    wasi::NoScratch,
+};
+
+/// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel` allows.
+const COPIES_TOO_MUCH: &str = "too much data is being copied between the host and the guest";
+/// What it says, in a message alone, when a guest has as many handles as `set_max_component_handles` allows.
+const HOLDS_TOO_MUCH: &str = "store handle limit exceeded";
+
+/// A trap as the operator reads it.
+#[derive(Debug, thiserror::Error)]
+#[error("{trap}{words}")]
+struct Trapped {
+    trap: String,
+    words: String,
+}
+
+/// Turns the end of a call into its result.
+pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) -> Result<T, CallError> {
+    let error = match ended {
+        Ended::Returned(Ok(value)) => return Ok(value),
+        Ended::Returned(Err(error)) => error,
+        Ended::Cpu => return Err(CallError::Cpu { tool: tool.clone(), limit: state.limits.cpu }),
+        Ended::Deadline(limit) => return Err(CallError::Deadline { tool: tool.clone(), limit }),
+    };
+    if let Some(reason) = state.stopped.take() {
+        return Err(reason);
+    }
+    let tool = tool.clone();
+    Err(match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => CallError::Fuel { tool, limit: state.limits.fuel },
+        Some(Trap::StackOverflow) => CallError::Stack { tool },
+        // A Rust guest that cannot allocate aborts, and what it says is `unreachable`.
+        Some(Trap::UnreachableCodeReached) if state.limiter.starved => CallError::Busy,
+        Some(Trap::UnreachableCodeReached) if state.limiter.denied => {
+            CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 }
+        }
+        Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(*trap, &error, &state)) },
+        None if is_pool_full(&error) => CallError::Busy,
+        None if error.is::<I32Exit>() => CallError::Trap { tool, trap: exited(&error) },
+        None if error.is::<NoScratch>() => CallError::Unavailable { tool, cause: error.into() },
+        None if says(&error, COPIES_TOO_MUCH) => copied_too_much(tool, &error, &state),
+        None if says(&error, HOLDS_TOO_MUCH) || is_table_full(&error) => {
+            CallError::Budget { what: "handles at a time", limit: state.limits.handles as u64 }
+        }
+        // Growth that fails while instantiating is an error of its own.
+        None if state.limiter.denied => CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 },
+        None if state.limiter.starved => CallError::Busy,
+        None => CallError::BadResult { tool, cause: error.into() },
+    })
+}
+
+/// A result that is read has no guest below it; what a guest hands to a host call has, and shows it.
+fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
+    let limit = state.limits.copied_bytes as u64;
+    if error.is::<WasmBacktrace>() {
+        CallError::Budget { what: "bytes handed to the host", limit }
+    } else {
+        CallError::ResultTooLarge { tool, limit_bytes: limit }
+    }
+}
+
+fn says(error: &wasmtime::Error, words: &str) -> bool {
+    error.chain().any(|cause| cause.to_string().contains(words))
+}
+
+/// The host's own table, of what it made for the guest.
+fn is_table_full(error: &wasmtime::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ResourceTableError::Full))
+}
+
+fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
+    let mut words = state.last_words.as_ref().map(|words| format!("; it said: {words}")).unwrap_or_default();
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        // Writing to a String cannot fail.
+        let _ = write!(words, "\n{backtrace}");
+    }
+    Trapped { trap: trap.to_string(), words }
+}
+
+/// A plugin that ends the program instead of answering has crashed, whatever status it gives.
+fn exited(error: &wasmtime::Error) -> Cause {
+    let status = error.downcast_ref::<I32Exit>().map_or(0, |exit| exit.0);
+    format!("the guest ended itself with status {status}, and without an answer").into()
+}
+
+fn is_pool_full(error: &wasmtime::Error) -> bool {
+    error.is::<wasmtime::PoolConcurrencyLimitError>()
+}

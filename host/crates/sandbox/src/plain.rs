@@ -1,0 +1,229 @@
+//! Plain components as tools: a component without Airlock's world, whose exported functions are called with JSON.
+//!
+//! What a function takes and returns follows from its types ([`schema`]), and what it is for from the comments in its WIT
+//! ([`docs`]). A function whose types have no JSON is left out with the reason, and costs the others nothing. One without a
+//! comment is a tool without a description, which its operator may give. Everything that is read here was written by the
+//! component's author and is hostile.
+//!
+//! This module does not know how calls are admitted or limited: a call runs in the store that the sandbox prepared.
+
+mod arguments;
+mod docs;
+mod exports;
+mod results;
+mod schema;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+
+use airlock_core::tool::{Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolOutput};
+use futures_util::future::BoxFuture;
+use tracing::warn;
+use wasmtime::{
+    Store,
+    component::{Component, InstancePre, Linker, Val},
+};
+
+use self::{
+    docs::Docs,
+    exports::{Exports, Function, LeftOut},
+    results::Unfit,
+    shape::Shape,
+};
+use super::{
+    LoadError,
+    contract::ToolGuest,
+    instance::{Speaker, State},
+};
+
+/// The longest name of a tool.
+const MAX_NAME: usize = 64;
+/// Exports that an error or the log lists.
+const MAX_LISTED: usize = 20;
+/// How much larger than the bytes that may be copied out of a guest the values may be that the engine makes of them.
+const HOST_BYTES_PER_COPIED: usize = 8;
+
+/// Why a component is not taken as a set of tools.
+#[derive(Debug, thiserror::Error)]
+pub enum BadComponent {
+    /// It is a program, or serves requests.
+    #[error("it exports only {0}, which is to be run by a host rather than called as a tool; this release cannot run it")]
+    Program(String),
+    /// It was built for a contract of Airlock's, and not for one of plugins.
+    #[error("it exports {0}, which is no contract of plugins; plugins export airlock:plugin/tools")]
+    OtherContract(String),
+    /// There is no function to call; what there is instead, with reasons.
+    #[error("it exports neither airlock:plugin/tools nor a function that can be a tool: {0}")]
+    NoTools(String),
+    /// Two functions would be one tool.
+    #[error("its exports {one} and {other} would both be the tool {name:?}; rename one of them")]
+    Collision {
+        /// One of them.
+        one: String,
+        /// The other.
+        other: String,
+        /// What both would be called.
+        name: String,
+    },
+    /// A function's name is no tool's.
+    #[error(
+        "its export {export} would be the tool {name:?}; a tool's name has 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9, _ and -"
+    )]
+    Name {
+        /// The function.
+        export: String,
+        /// What it would be called.
+        name: String,
+    },
+    /// More than can be meant.
+    #[error("it exports more than {} functions", exports::MAX_EXPORTS)]
+    TooManyExports,
+    /// Types that unfold to more than can be meant.
+    #[error("the types of its functions have more than {} parts, or more than 1 MiB of names", shape::MAX_PARTS)]
+    TooManyParts,
+}
+
+/// Opens a component that does not export the plugin contract. `wasm` is what it was compiled from, for the comments in it.
+pub(super) fn open(linker: &Linker<State>, component: &Component, wasm: &[u8]) -> Result<Box<dyn ToolGuest>, LoadError> {
+    let pre = linker.instantiate_pre(component);
+    let pre = pre.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })?;
+    Ok(Box::new(Plain::new(pre, wasm).map_err(LoadError::Plain)?))
+}
+
+/// A component whose functions are tools, linked.
+struct Plain {
+    pre: InstancePre<State>,
+    tools: BTreeMap<String, Tool>,
+    left_out: Vec<LeftOut>,
+}
+
+struct Tool {
+    description: String,
+    function: Function,
+}
+
+impl Plain {
+    fn new(pre: InstancePre<State>, wasm: &[u8]) -> Result<Self, BadComponent> {
+        let Exports { functions, mut left_out } = exports::of(pre.component())?;
+        let docs = Docs::of(wasm).unwrap_or_else(|error| {
+            left_out.push(LeftOut { what: format!("the section {}", docs::SECTION), reason: error.to_string() });
+            Docs::default()
+        });
+        let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
+        for function in functions {
+            let (name, export) = (function.export.tool_name(), function.export.to_string());
+            check_name(&name, &export)?;
+            let description = docs.function(function.export.interface.as_deref(), &function.export.name).unwrap_or_default();
+            let tool = Tool { description: description.to_owned(), function };
+            if let Some(other) = tools.insert(name.clone(), tool) {
+                return Err(BadComponent::Collision { one: other.function.export.to_string(), other: export, name });
+            }
+        }
+        if tools.is_empty() { Err(BadComponent::NoTools(listed(&left_out))) } else { Ok(Self { pre, tools, left_out }) }
+    }
+
+    /// The tools, by name. Those that nobody documented have a blank description.
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        let definition = |(name, tool): (&String, &Tool)| ToolDefinition {
+            name: name.clone(),
+            title: None,
+            description: tool.description.clone(),
+            input_schema: schema::input(&tool.function.parameters).into(),
+            output_schema: schema::output(tool.function.result.as_ref()).map(Into::into),
+            annotations: Annotations::default(),
+            meta: None,
+        };
+        self.tools.iter().map(definition).collect()
+    }
+
+    async fn call(
+        &self,
+        store: &mut Store<State>,
+        name: &str,
+        arguments: &str,
+    ) -> wasmtime::Result<Result<ToolOutput, ToolError>> {
+        let Some(Tool { function, .. }) = self.tools.get(name) else {
+            return Ok(Err(ToolError::new(ErrorKind::NotFound, format!("there is no tool {name:?}"))));
+        };
+        let arguments = match arguments::read(&function.parameters, arguments) {
+            Ok(arguments) => arguments,
+            Err(bad) => {
+                let name = store.data().tool.to_string();
+                return Err(store.data_mut().stop(CallError::BadArguments { name, detail: bad.to_string() }));
+            }
+        };
+        let limits = store.data().limits;
+        let copied_bytes = function.copied_bytes(limits.copied_bytes);
+        store.set_hostcall_fuel(copied_bytes);
+        store.data_mut().limits.copied_bytes = copied_bytes;
+        let instance = self.pre.instantiate_async(&mut *store).await?;
+        let export = instance.get_func(&mut *store, function.index).ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
+        let mut returned = vec![Val::Bool(false); usize::from(function.result.is_some())];
+        export.call_async(&mut *store, &arguments, &mut returned).await?;
+        match results::answer(function.result.as_ref(), returned.pop(), limits.result_bytes) {
+            Ok(answer) => Ok(answer),
+            Err(Unfit::TooLarge) => {
+                let tool = store.data().tool.clone();
+                Err(store.data_mut().stop(CallError::ResultTooLarge { tool, limit_bytes: limits.result_bytes as u64 }))
+            }
+            Err(unfit) => Err(unfit.into()),
+        }
+    }
+}
+
+impl ToolGuest for Plain {
+    /// Runs nothing: the tools follow from the component's types. Tells the operator what is none.
+    fn describe<'a>(
+        &'a self,
+        store: &'a mut Store<State>,
+    ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
+        if let (Speaker::Plugin(plugin, _), false) = (&store.data().speaker, self.left_out.is_empty()) {
+            warn!(%plugin, left_out = listed(&self.left_out), "not all that the component exports is a tool");
+        }
+        Box::pin(async { Ok(Ok(self.definitions())) })
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        store: &'a mut Store<State>,
+        tool: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>> {
+        Box::pin(self.call(store, tool, arguments))
+    }
+
+    fn embeds_descriptors(&self) -> bool {
+        false
+    }
+}
+
+impl Function {
+    /// How much the engine may charge for taking a result out of the guest, so that the values it makes of it take at most
+    /// [`HOST_BYTES_PER_COPIED`] times `bytes`. It charges 40 bytes for a number; without this a list of numbers could not be as
+    /// long as its text may be. The same holds for what the guest hands to host calls.
+    fn copied_bytes(&self, bytes: usize) -> usize {
+        let weight = self.result.as_ref().map_or(HOST_BYTES_PER_COPIED, Shape::weight);
+        bytes.saturating_mul(HOST_BYTES_PER_COPIED) / weight
+    }
+}
+
+fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(BadComponent::Name { export: export.to_owned(), name: name.to_owned() })
+}
+
+/// The first few, and how many there are beside them.
+fn listed(left_out: &[LeftOut]) -> String {
+    let shown: Vec<_> = left_out.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+    match left_out.len().saturating_sub(MAX_LISTED) {
+        _ if shown.is_empty() => "it exports nothing".to_owned(),
+        0 => shown.join("; "),
+        more => format!("{}; and {more} more", shown.join("; ")),
+    }
+}

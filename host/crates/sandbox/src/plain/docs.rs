@@ -1,0 +1,183 @@
+//! The custom section `package-docs`: the comments of a WIT package, put into the component by a tool of its author.
+//!
+//! The format is the one of `wit-parser`: a byte for the version, 0 or 1, then JSON. Nobody checks it against the component, so
+//! what it says of functions that are not there is never looked at.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{LoadError, section};
+
+/// The section's name.
+pub(super) const SECTION: &str = "package-docs";
+/// Documentation beyond this is not read.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Why there is no documentation although there is a section for it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadDocs {
+    /// Too large.
+    #[error("it has {found} bytes, the limit is {MAX_BYTES}")]
+    TooLarge {
+        /// Its size.
+        found: usize,
+    },
+    /// A format of the future.
+    #[error("it has the version {0:?}, this release reads 0 and 1")]
+    Version(Option<u8>),
+    /// Not what it says.
+    #[error("it is not the JSON of a WIT package's documentation: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The component around it.
+    #[error(transparent)]
+    Component(#[from] LoadError),
+}
+
+/// The documentation of one package.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Docs {
+    #[serde(default)]
+    worlds: BTreeMap<String, World>,
+    #[serde(default)]
+    interfaces: BTreeMap<String, Interface>,
+}
+
+#[derive(Debug, Deserialize)]
+struct World {
+    /// Imports, and with version 0 exports too.
+    #[serde(default)]
+    funcs: BTreeMap<String, Function>,
+    #[serde(default)]
+    func_exports: BTreeMap<String, Function>,
+    /// Imports, and with version 0 exports too.
+    #[serde(default)]
+    interfaces: BTreeMap<String, Interface>,
+    #[serde(default)]
+    interface_exports: BTreeMap<String, Interface>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Interface {
+    #[serde(default)]
+    funcs: BTreeMap<String, Function>,
+}
+
+/// Version 0 has only the text.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Function {
+    Text(Option<String>),
+    Item {
+        #[serde(default)]
+        docs: Option<String>,
+    },
+}
+
+impl Docs {
+    /// Reads what the component itself says, not what is inside it; nothing where it says nothing.
+    pub(super) fn of(wasm: &[u8]) -> Result<Self, BadDocs> {
+        let Some(section) = section::named(wasm, SECTION)? else { return Ok(Self::default()) };
+        if section.len() > MAX_BYTES {
+            return Err(BadDocs::TooLarge { found: section.len() });
+        }
+        match section.split_first() {
+            Some((0 | 1, json)) => Ok(serde_json::from_slice(json)?),
+            other => Err(BadDocs::Version(other.map(|(version, _)| *version))),
+        }
+    }
+
+    /// What is said of a function: of one exported by itself, or of one in an interface, which has either the name of an
+    /// interface of the package (`weather:station/api@1.0.0`) or one of its own in the world (`api`).
+    pub(super) fn function(&self, interface: Option<&str>, name: &str) -> Option<&str> {
+        let text = match interface {
+            None => self.worlds.values().find_map(|world| world.func_exports.get(name).or_else(|| world.funcs.get(name))),
+            Some(path) => self.interface(path).and_then(|interface| interface.funcs.get(name)),
+        };
+        let (Function::Text(docs) | Function::Item { docs }) = text?;
+        docs.as_deref().map(str::trim).filter(|docs| !docs.is_empty())
+    }
+
+    fn interface(&self, path: &str) -> Option<&Interface> {
+        match path.rsplit_once('/') {
+            Some((_, versioned)) => self.interfaces.get(versioned.split('@').next().unwrap_or(versioned)),
+            None => {
+                self.worlds.values().find_map(|world| world.interface_exports.get(path).or_else(|| world.interfaces.get(path)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A component with a section of these bytes, beside one in a module that must not be looked at.
+    fn component(sections: &[&[u8]]) -> Vec<u8> {
+        let mut wasm = wat::parse_str("(component (core module (@custom \"package-docs\" \"\\01{\")))").expect("a component");
+        for section in sections {
+            wasm.extend(super::super::tests::custom_section(SECTION, section));
+        }
+        wasm
+    }
+
+    fn docs(json: &str) -> Result<Docs, BadDocs> {
+        Docs::of(&component(&[&[&[1], json.as_bytes()].concat()]))
+    }
+
+    #[test]
+    fn functions_are_found_by_world_and_by_interface() {
+        let docs = docs(
+            r#"{"docs": "the package",
+                "worlds": {
+                    "imports": {"funcs": {"log": {"docs": "an import"}}, "stability": "unknown"},
+                    "w": {"func_exports": {"now": {"docs": " Tells the time. "}},
+                          "interface_exports": {"inline": {"funcs": {"f": {"docs": "inside"}}}},
+                          "funcs": {"now": {"docs": "the import of the same name"}}}},
+                "interfaces": {"api": {"docs": "interface", "funcs": {"get": {"docs": "Gets."}, "blank": {"docs": " "}},
+                               "types": {"t": {"docs": "d", "items": {"a": "b"}}}}}}"#,
+        )
+        .expect("good documentation");
+        assert_eq!(docs.function(None, "now"), Some("Tells the time."));
+        assert_eq!(docs.function(Some("inline"), "f"), Some("inside"));
+        assert_eq!(docs.function(Some("weather:station/api@1.0.0"), "get"), Some("Gets."));
+        assert_eq!(docs.function(Some("weather:station/api"), "get"), Some("Gets."));
+        for (interface, name) in [(None, "get"), (Some("api"), "get"), (Some("a:b/api"), "blank"), (Some("a:b/other"), "get")] {
+            assert_eq!(docs.function(interface, name), None, "{interface:?} {name}");
+        }
+    }
+
+    #[test]
+    fn version_0_has_texts_alone_and_exports_among_the_imports() {
+        let section =
+            [&[0], br#"{"worlds":{"w":{"funcs":{"f":"one","g":null},"interfaces":{"i":{"funcs":{"h":"two"}}}}}}"#.as_slice()];
+        let docs = Docs::of(&component(&[&section.concat()])).expect("good documentation");
+        assert_eq!(docs.function(None, "f"), Some("one"));
+        assert_eq!(docs.function(None, "g"), None);
+        assert_eq!(docs.function(Some("i"), "h"), Some("two"));
+    }
+
+    #[test]
+    fn no_section_is_no_documentation_and_a_bad_one_says_why() {
+        assert!(Docs::of(&component(&[])).expect("nothing to read").function(None, "f").is_none());
+        let deep = format!("{{\"worlds\":{}", "{\"a\":".repeat(100_000));
+        let wrong_type = r#"{"interfaces": {"api": {"funcs": {"f": 7}}}}"#;
+        for bad in ["", "{", "7", "null", "\u{0}", r#"{"worlds": []}"#, wrong_type, &deep] {
+            assert!(matches!(docs(bad), Err(BadDocs::Json(_))), "{}", &bad[..bad.len().min(50)]);
+        }
+        assert!(matches!(Docs::of(&component(&[&[1, b'{', 0xff, b'}']])), Err(BadDocs::Json(_))), "not UTF-8");
+        assert!(matches!(Docs::of(&component(&[b"{}"])), Err(BadDocs::Version(Some(b'{')))));
+        assert!(matches!(Docs::of(&component(&[b""])), Err(BadDocs::Version(None))));
+        assert!(matches!(Docs::of(b"\0asm"), Err(BadDocs::Component(_))));
+    }
+
+    #[test]
+    fn documentation_is_read_up_to_its_limit() {
+        let padded = |bytes: usize| {
+            let json = format!("{{}}{}", " ".repeat(bytes - 3));
+            Docs::of(&component(&[&[&[1], json.as_bytes()].concat()]))
+        };
+        assert!(padded(MAX_BYTES).is_ok());
+        assert!(matches!(padded(MAX_BYTES + 1), Err(BadDocs::TooLarge { .. })));
+    }
+}

@@ -1,0 +1,205 @@
+//! What a function returned → a tool's answer.
+
+use airlock_core::{
+    text::cut,
+    tool::{Content, ErrorKind, ToolError, ToolOutput},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde_json::{Map, Number, Value};
+use wasmtime::component::Val;
+
+use super::{
+    schema::{MAX_SAFE, NOT_FINITE},
+    shape::{Field, Shape},
+};
+
+/// A failure's text beyond this is cut: it is meant for a model.
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
+/// Data of a failure beyond this is left out.
+const MAX_DETAILS_BYTES: usize = 64 << 10;
+/// A failure's code beyond this is cut.
+const MAX_CODE_BYTES: usize = 128;
+/// What a tool that gave no reason failed with.
+const NO_REASON: &str = "the tool failed and gave no reason";
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unfit {
+    /// It would take more bytes of JSON than answers may have.
+    #[error("the result is larger than results may be")]
+    TooLarge,
+    /// It is of another type than the function says, which the engine should have noticed.
+    #[error("the result is not of the type that the function returns")]
+    Type,
+}
+
+/// Turns a returned value into an answer of at most about `limit` bytes: `{"result": …}`, and for text the text itself too. An
+/// `err` at the top is the tool's failure.
+pub(super) fn answer(shape: Option<&Shape>, returned: Option<Val>, limit: usize) -> Result<Result<ToolOutput, ToolError>, Unfit> {
+    let mut writer = Writer { bytes_left: limit };
+    let (shape, val) = match (shape, returned) {
+        (Some(Shape::Result { ok, .. }), Some(Val::Result(Ok(payload)))) => (ok.as_deref(), payload.map(|payload| *payload)),
+        (Some(Shape::Result { err, .. }), Some(Val::Result(Err(payload)))) => {
+            return writer.failure(err.as_deref(), payload.map(|payload| *payload)).map(Err);
+        }
+        (shape, val) => (shape, val),
+    };
+    let Some(result) = writer.payload(shape, val)? else { return Ok(Ok(ToolOutput::default())) };
+    let content = match &result {
+        // The text as it is reads better than JSON with its escapes.
+        Value::String(text) if matches!(shape, Some(Shape::String)) => vec![Content::Text { text: text.clone() }],
+        _ => Vec::new(),
+    };
+    let structured = Some(Value::Object(Map::from_iter([("result".to_owned(), result)])));
+    Ok(Ok(ToolOutput { content, structured, meta: None }))
+}
+
+/// Counts the least that values take as JSON. A document takes many times its text in memory, so what is too large is noticed
+/// while it is made; whoever bounds answers exactly measures the outcome.
+struct Writer {
+    bytes_left: usize,
+}
+
+impl Writer {
+    fn take(&mut self, bytes: usize) -> Result<(), Unfit> {
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(Unfit::TooLarge)?;
+        Ok(())
+    }
+
+    fn value(&mut self, val: Val, shape: &Shape) -> Result<Value, Unfit> {
+        // A digit and a comma.
+        self.take(2)?;
+        Ok(match (shape, val) {
+            (Shape::Bool, Val::Bool(it)) => Value::Bool(it),
+            (Shape::Int(_), val) => integer(&val).ok_or(Unfit::Type)?,
+            (Shape::F32, Val::Float32(number)) => single(number),
+            (Shape::F64, Val::Float64(number)) => double(number),
+            (Shape::Char, Val::Char(character)) => Value::String(character.into()),
+            (Shape::String, Val::String(text)) => self.text(text)?,
+            (Shape::Bytes, Val::List(vals)) => self.bytes(vals)?,
+            (Shape::List(item), Val::List(vals)) => {
+                Value::Array(vals.into_iter().map(|val| self.value(val, item)).collect::<Result<_, _>>()?)
+            }
+            (Shape::Tuple(shapes), Val::Tuple(vals)) if shapes.len() == vals.len() => {
+                Value::Array(vals.into_iter().zip(shapes).map(|(val, shape)| self.value(val, shape)).collect::<Result<_, _>>()?)
+            }
+            (Shape::Record(fields), Val::Record(vals)) if fields.len() == vals.len() => self.record(vals, fields)?,
+            (Shape::Variant(cases), Val::Variant(name, payload)) => {
+                let shape = cases.get(&name).ok_or(Unfit::Type)?.as_ref();
+                self.case(name, shape, payload)?
+            }
+            (Shape::Enum(_), Val::Enum(name)) => self.text(name)?,
+            (Shape::Flags(_), Val::Flags(names)) => {
+                Value::Array(names.into_iter().map(|name| self.text(name)).collect::<Result<_, _>>()?)
+            }
+            (Shape::Option(_), Val::Option(None)) => Value::Null,
+            (Shape::Option(some), Val::Option(Some(val))) => self.value(*val, some)?,
+            (Shape::Result { ok, .. }, Val::Result(Ok(payload))) => self.case("ok".to_owned(), ok.as_deref(), payload)?,
+            (Shape::Result { err, .. }, Val::Result(Err(payload))) => self.case("err".to_owned(), err.as_deref(), payload)?,
+            _ => return Err(Unfit::Type),
+        })
+    }
+
+    /// A value where there is a type; none where there is neither.
+    fn payload(&mut self, shape: Option<&Shape>, val: Option<Val>) -> Result<Option<Value>, Unfit> {
+        match (shape, val) {
+            (Some(shape), Some(val)) => self.value(val, shape).map(Some),
+            (None, None) => Ok(None),
+            _ => Err(Unfit::Type),
+        }
+    }
+
+    fn text(&mut self, text: String) -> Result<Value, Unfit> {
+        self.take(text.len())?;
+        Ok(Value::String(text))
+    }
+
+    fn bytes(&mut self, vals: Vec<Val>) -> Result<Value, Unfit> {
+        self.take(vals.len().div_ceil(3) * 4)?;
+        let byte = |val| if let Val::U8(byte) = val { Ok(byte) } else { Err(Unfit::Type) };
+        let bytes: Vec<u8> = vals.into_iter().map(byte).collect::<Result<_, _>>()?;
+        Ok(Value::String(BASE64.encode(bytes)))
+    }
+
+    /// Options that are absent stay away.
+    fn record(&mut self, vals: Vec<(String, Val)>, fields: &[Field]) -> Result<Value, Unfit> {
+        let mut members = Map::new();
+        for ((_, val), field) in vals.into_iter().zip(fields) {
+            let val = match val {
+                Val::Option(None) if field.is_optional => continue,
+                Val::Option(Some(val)) if field.is_optional => *val,
+                _ if field.is_optional => return Err(Unfit::Type),
+                val => val,
+            };
+            self.take(field.key.len() + 3)?;
+            members.insert(field.key.clone(), self.value(val, &field.shape)?);
+        }
+        Ok(Value::Object(members))
+    }
+
+    /// `"name"`, or `{"name": payload}`.
+    fn case(&mut self, name: String, shape: Option<&Shape>, payload: Option<Box<Val>>) -> Result<Value, Unfit> {
+        self.take(name.len())?;
+        match self.payload(shape, payload.map(|payload| *payload))? {
+            None => Ok(Value::String(name)),
+            Some(payload) => Ok(Value::Object(Map::from_iter([(name, payload)]))),
+        }
+    }
+
+    /// The failure that an `err` says: its case as the code, its text as the message, anything else as data too.
+    fn failure(&mut self, shape: Option<&Shape>, payload: Option<Val>) -> Result<ToolError, Unfit> {
+        let code = match &payload {
+            Some(Val::Enum(name) | Val::Variant(name, _)) => Some(cut(name.clone(), MAX_CODE_BYTES)),
+            _ => None,
+        };
+        let details = self.payload(shape, payload)?;
+        let (message, details) = match details {
+            None => (String::new(), None),
+            Some(Value::String(text)) => (text, None),
+            // A variant's payload alone: its case is the code.
+            Some(Value::Object(members)) if code.is_some() => match members.into_iter().next() {
+                Some((_, Value::String(text))) => (text, None),
+                Some((name, payload)) => (format!("{name}: {payload}"), Some(payload)),
+                None => (String::new(), None),
+            },
+            Some(details) => (details.to_string(), Some(details)),
+        };
+        let details = details.filter(|details| details.to_string().len() <= MAX_DETAILS_BYTES);
+        let message = if message.trim().is_empty() { NO_REASON.to_owned() } else { cut(message, MAX_MESSAGE_BYTES) };
+        Ok(ToolError { kind: ErrorKind::Internal, code, message, retry_after_ms: None, details })
+    }
+}
+
+/// A number, or its digits where not every reader of JSON would keep it exact.
+fn integer(val: &Val) -> Option<Value> {
+    let number = match val {
+        Val::S8(it) => i128::from(*it),
+        Val::U8(it) => i128::from(*it),
+        Val::S16(it) => i128::from(*it),
+        Val::U16(it) => i128::from(*it),
+        Val::S32(it) => i128::from(*it),
+        Val::U32(it) => i128::from(*it),
+        Val::S64(it) => i128::from(*it),
+        Val::U64(it) => i128::from(*it),
+        _ => return None,
+    };
+    match i64::try_from(number) {
+        Ok(safe) if number.abs() <= MAX_SAFE => Some(Value::from(safe)),
+        _ => Some(Value::String(number.to_string())),
+    }
+}
+
+/// The shortest number that is this one of 32 bits again: 0.1 and not 0.10000000149011612.
+fn single(number: f32) -> Value {
+    double(number.to_string().parse().unwrap_or_else(|_| f64::from(number)))
+}
+
+fn double(number: f64) -> Value {
+    let [not_a_number, infinity, negative] = NOT_FINITE;
+    match Number::from_f64(number) {
+        Some(number) => Value::Number(number),
+        None if number.is_nan() => Value::from(not_a_number),
+        None if number > 0.0 => Value::from(infinity),
+        None => Value::from(negative),
+    }
+}

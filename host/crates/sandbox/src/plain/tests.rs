@@ -1,0 +1,134 @@
+//! Components as text, loaded and called for real.
+
+mod bounds;
+mod exports;
+mod generated;
+mod values;
+
+use std::sync::{Arc, LazyLock};
+
+use airlock_core::{
+    door::Origin,
+    tool::{CallError, ToolName, ToolOutput},
+};
+use serde_json::{Value, json};
+use wasmtime::{Engine, Store, component::Component};
+
+use super::{BadComponent, Plain, ToolGuest as _};
+use crate::{
+    Limits, engine,
+    instance::{self, Speaker, Start, State},
+    memory, plugin,
+    wasi::Wasi,
+};
+
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine::engine(4).expect("an engine"));
+
+/// A core module that has what the canonical ABI asks for, and `functions`. Its allocator never frees.
+fn core(functions: &str) -> String {
+    format!(
+        r#"(core module $module
+            (memory (export "memory") 1)
+            (global $next (mut i32) (i32.const 1024))
+            (func $allocate (export "realloc") (param i32 i32) (param $align i32) (param $size i32) (result i32) (local $at i32)
+                (local.set $at (i32.and
+                    (i32.add (global.get $next) (i32.sub (local.get $align) (i32.const 1)))
+                    (i32.sub (i32.const 0) (local.get $align))))
+                (global.set $next (i32.add (local.get $at) (local.get $size)))
+                (block $fits (loop $grow
+                    (br_if $fits (i32.le_u (global.get $next) (i32.mul (memory.size) (i32.const 65536))))
+                    (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then unreachable))
+                    (br $grow)))
+                (local.get $at))
+            {functions})
+        (core instance $core (instantiate $module))"#
+    )
+}
+
+/// How functions of the core module are lifted.
+fn lift(function: &str) -> String {
+    format!(
+        r#"(canon lift (core func $core "{function}") (memory (core memory $core "memory")) (realloc (core func $core "realloc")))"#
+    )
+}
+
+/// Parameters beside the value: more than are passed as they are, so that the arguments come as one block of memory.
+const PADDING: &str = "(tuple u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8)";
+
+/// A component with the function `echo`, which returns the block that its arguments come in.
+fn echo(definitions: &str, ty: &str) -> String {
+    let core = core(r#"(func (export "echo") (param i32) (result i32) (local.get 0))"#);
+    let lift = lift("echo");
+    format!(
+        r#"(component {definitions} {core}
+            (func (export "echo") (param "value" {ty}) (param "padding" {PADDING}) (result (tuple {ty} {PADDING})) {lift}))"#
+    )
+}
+
+/// A type that has to have a name, as the WAT that gives it one. It is then `$name`.
+fn named(name: &str, definition: &str) -> String {
+    format!(r#"(type $internal-{name} {definition}) (export ${name} "{name}" (type $internal-{name}))"#)
+}
+
+/// A custom section.
+pub(super) fn custom_section(name: &str, data: &[u8]) -> Vec<u8> {
+    fn number(mut number: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            let low = u8::try_from(number & 0x7f).expect("seven bits");
+            number >>= 7;
+            if number == 0 {
+                bytes.push(low);
+                return bytes;
+            }
+            bytes.push(low | 0x80);
+        }
+    }
+    let content = [number(name.len()), name.as_bytes().to_vec(), data.to_vec()].concat();
+    [vec![0], number(content.len()), content].concat()
+}
+
+fn load_wasm(wasm: &[u8]) -> Result<Plain, BadComponent> {
+    let component = Component::new(&ENGINE, wasm).expect("it compiles");
+    let linker = plugin::linker(&ENGINE).expect("a linker");
+    Plain::new(linker.instantiate_pre(&component).expect("it links"), wasm)
+}
+
+fn load(wat: &str) -> Result<Plain, BadComponent> {
+    load_wasm(&wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}\n{wat}")))
+}
+
+/// Runs in a store as a call would.
+async fn run<T>(limits: Limits, body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>) -> Result<T, CallError> {
+    let start = Start {
+        chain: None,
+        origin: Origin::Script,
+        speaker: Speaker::Script,
+        limits,
+        grants: Arc::default(),
+        database: None,
+        outlet: None,
+        wasi: Wasi::denied(),
+    };
+    instance::run(&ENGINE, &memory::budget(1 << 30), &ToolName::own("plain"), start, body).await
+}
+
+/// Calls a function within limits. What it fails with is a tool's error.
+async fn call_within(limits: Limits, plain: &Plain, tool: &str, arguments: &str) -> Result<ToolOutput, CallError> {
+    let called = run(limits, async |store| plain.invoke(store, tool, arguments).await).await;
+    called?.map_err(CallError::Tool)
+}
+
+async fn call(plain: &Plain, tool: &str, arguments: &Value) -> Result<ToolOutput, CallError> {
+    call_within(Limits::PLUGIN, plain, tool, &arguments.to_string()).await
+}
+
+/// What comes back for a value: itself, where both ways agree.
+async fn echoed(plain: &Plain, value: &Value) -> Result<Value, String> {
+    let arguments = json!({"value": value, "padding": vec![0; 16]});
+    let output = call(plain, "echo", &arguments).await.map_err(|error| match error {
+        CallError::BadArguments { detail, .. } => detail,
+        other => panic!("{other:?}"),
+    })?;
+    Ok(output.structured.expect("a value")["result"][0].clone())
+}

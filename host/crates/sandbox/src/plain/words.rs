@@ -1,0 +1,76 @@
+//! Values and types in the words of an error: short, whatever was sent and whatever the component's author calls things.
+
+use airlock_core::text::cut;
+use serde_json::Value;
+
+use super::{schema::MAX_SAFE, shape::Shape};
+
+/// Bytes that an error repeats of what it found.
+const MAX_SHOWN: usize = 80;
+
+/// What would be valid.
+pub(super) fn expected(shape: &Shape) -> String {
+    match shape {
+        Shape::Bool => "true or false".to_owned(),
+        Shape::Int(int) => {
+            let (least, most) = int.range();
+            if most > MAX_SAFE {
+                let least = least.max(-MAX_SAFE);
+                format!("an integer from {least} to {MAX_SAFE}, or a larger one as text of digits")
+            } else {
+                format!("an integer from {least} to {most}")
+            }
+        }
+        Shape::F32 | Shape::F64 => "a number".to_owned(),
+        Shape::Char => "text of one character".to_owned(),
+        Shape::String => "text".to_owned(),
+        Shape::Bytes => "base64".to_owned(),
+        Shape::List(_) => "a list".to_owned(),
+        Shape::Tuple(shapes) => format!("a list of {} items", shapes.len()),
+        Shape::Record(fields) => format!("an object with {}", listed(fields.iter().map(|field| field.key.as_str()))),
+        Shape::Variant(cases) => format!("one case of {}", quoted(cases.names())),
+        Shape::Enum(cases) => format!("one of {}", quoted(cases.names())),
+        Shape::Flags(names) => format!("a list with some of {}", quoted(names.iter().map(String::as_str))),
+        Shape::Option(some) => format!("{} or null", expected(some)),
+        Shape::Result { .. } => r#"one case of "ok", "err""#.to_owned(),
+    }
+}
+
+/// What was found: values that are short enough as they are.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(members) => match members.keys().next() {
+            Some(name) if members.len() == 1 => format!("an object with {:?}", excerpt(name)),
+            _ => format!("an object of {} members", members.len()),
+        },
+        Value::String(text) => Value::String(excerpt(text)).to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// A caller's text, as much of it as an error repeats.
+pub(super) fn excerpt(text: &str) -> String {
+    // One character more than fits, so that a cut shows.
+    cut(text.chars().take(MAX_SHOWN + 1).collect(), MAX_SHOWN)
+}
+
+/// Names in quotation marks.
+pub(super) fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    listed(names.map(|name| format!("{name:?}")))
+}
+
+/// As many as fit, then an ellipsis.
+pub(super) fn listed(names: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let mut text = String::new();
+    for name in names {
+        if text.len() > 2 * MAX_SHOWN {
+            return text + ", …";
+        }
+        if !text.is_empty() {
+            text += ", ";
+        }
+        text += name.as_ref();
+    }
+    cut(text, 4 * MAX_SHOWN)
+}

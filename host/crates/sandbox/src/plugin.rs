@@ -1,0 +1,274 @@
+//! A plugin: compiled and linked once, instantiated for every call.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use airlock_core::{
+    door::{Admitted, Origin, Provider},
+    tenant::Tenant,
+    tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput},
+};
+use airlock_egress::Outlet;
+use airlock_store::Database;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use tracing::{debug, warn};
+use wasmtime::component::{Component, Linker};
+
+use super::{
+    Access, Directory, Grants, Lender, Limits, LoadError, OffLimits, Sandbox,
+    admission::Share,
+    circuit::Circuit,
+    contract::{self, ToolGuest},
+    imports::{self, log::LogRate},
+    instance::{Speaker, Start, State},
+    schemas::Schemas,
+    section,
+    wasi::{self, Mounts, Wasi},
+};
+
+/// What a plugin may spend on describing itself, which it does with everything denied.
+const DESCRIBE: Limits = Limits {
+    fuel: 100_000_000,
+    cpu: std::time::Duration::from_secs(1),
+    deadline: std::time::Duration::from_secs(5),
+    host_calls: 100,
+    ..Limits::PLUGIN
+};
+
+/// A compiled and linked plugin with what its operator lends it.
+pub struct Plugin {
+    sandbox: Sandbox,
+    client: ClientName,
+    guest: Box<dyn ToolGuest>,
+    schemas: Schemas,
+    circuit: Circuit,
+    /// Where its calls get their slots.
+    share: Share,
+    /// How fast they may write to the log.
+    log: Arc<LogRate>,
+    limits: Limits,
+    grants: Arc<Grants>,
+    database: Option<Database>,
+    outlet: Option<Outlet>,
+    mounts: Mounts,
+    origin: Origin,
+    native_bytes: usize,
+}
+
+/// The linker of the plugins' world: the host's interfaces, and WASI with everything denied that was not granted.
+pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasi::link(&mut linker)?;
+    imports::wasi_http::link(&mut linker)?;
+    contract::link(&mut linker)?;
+    Ok(linker)
+}
+
+impl Plugin {
+    pub(super) fn new(
+        sandbox: Sandbox,
+        client: ClientName,
+        component: &Component,
+        wasm: &[u8],
+        grants: Grants,
+        limits: Limits,
+        lender: Lender,
+    ) -> Result<Self, LoadError> {
+        let guest = contract::open(sandbox.plugin_linker(), component, wasm)?;
+        for directory in &grants.directories {
+            check_directory(directory, sandbox.off_limits())?;
+        }
+        let outlet = lender
+            .egress
+            .as_ref()
+            .zip(grants.http.as_ref())
+            .map(|(egress, policy)| egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone()));
+        let mounts = Mounts::new(&grants).map_err(|error| LoadError::Directory {
+            path: std::env::temp_dir(),
+            reason: format!("no place for scratch directories: {error}"),
+        })?;
+        let origin = Origin::Plugin(Arc::new(grants.tools.iter().cloned().collect()));
+        let native = component.image_range();
+        Ok(Self {
+            circuit: Circuit::new(client.clone(), &limits),
+            share: sandbox.share(),
+            log: Arc::default(),
+            sandbox,
+            client,
+            guest,
+            schemas: Schemas::default(),
+            limits,
+            database: lender.database,
+            outlet,
+            grants: Arc::new(grants),
+            mounts,
+            origin,
+            native_bytes: native.end.addr() - native.start.addr(),
+        })
+    }
+
+    /// The size of its native code with all that belongs to it, which is mapped once however many instances there are.
+    pub fn native_bytes(&self) -> usize {
+        self.native_bytes
+    }
+
+    /// The plugin's tools: from the section that its build embedded, or asked once, with everything denied. A plain component
+    /// has no such section, and is not run for them.
+    pub async fn definitions(&self, wasm: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
+        if !self.guest.embeds_descriptors() {
+            return self.describe().await;
+        }
+        if let Some(section) = section::find(wasm)? {
+            return section::parse(section);
+        }
+        debug!(plugin = %self.client, "no tool descriptors are embedded; asking the plugin");
+        self.describe().await
+    }
+
+    /// Takes the tools that this plugin is to run, and compiles their schemas. What cannot be used is left out, each with its
+    /// reason.
+    pub async fn with_tools(
+        mut self,
+        definitions: Vec<ToolDefinition>,
+    ) -> Result<(Self, Vec<ToolDefinition>, Vec<String>), LoadError> {
+        let compiled = tokio::task::spawn_blocking(move || Schemas::compile(definitions)).await;
+        let (schemas, kept, left_out) = compiled.map_err(|panic| LoadError::Descriptors(panic.into()))?;
+        self.schemas = schemas;
+        Ok((self, kept, left_out))
+    }
+
+    /// The plugin's tools as the component itself tells them, with everything denied, whatever its build embedded.
+    pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
+        let name = ToolName::new(&self.client, "describe");
+        let start = Start {
+            chain: None,
+            origin: Origin::Plugin(Arc::default()),
+            speaker: Speaker::Plugin(self.client.clone(), self.log.clone()),
+            limits: DESCRIBE,
+            grants: Arc::default(),
+            database: None,
+            outlet: None,
+            wasi: Wasi::denied(),
+        };
+        let slot = self.share.wait_for_slot(&Tenant::GATEWAY, 1, None).await.map_err(|_| LoadError::Describe(CallError::Busy))?;
+        let described = self.sandbox.run(slot, &name, start, async |store| self.guest.describe(store).await).await;
+        described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
+    }
+
+    async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
+        let tool = call.tool();
+        self.schemas.check_arguments(&tool.original, &tool.name, call.arguments().as_str())?;
+        let pass = self.circuit.permit(call.chain().tenant(), &tool.name)?;
+        let result = self.run(call).await;
+        pass.end(&result);
+        result
+    }
+
+    async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
+        let tool = call.tool().clone();
+        let name = &tool.name;
+        let arguments = call.arguments().as_str();
+        let chain = call.chain();
+        let slot =
+            self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await.map_err(|_| CallError::Busy)?;
+        let start = Start {
+            chain: Some(chain.clone()),
+            origin: self.origin.clone(),
+            speaker: Speaker::Plugin(self.client.clone(), self.log.clone()),
+            limits: self.limits,
+            grants: self.grants.clone(),
+            database: self.database.clone(),
+            outlet: self.outlet.clone(),
+            wasi: Wasi::granted(&self.client, chain.tenant(), &self.grants, &self.mounts, self.sandbox.memory())
+                .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
+        };
+        let answered =
+            self.sandbox.run(slot, name, start, async |store| self.guest.invoke(store, &tool.original, arguments).await).await?;
+        let mut output = answered.map_err(|mut error| {
+            self.grants.scrubber.error(&mut error);
+            CallError::Tool(error)
+        })?;
+        if self.grants.scrubber.output(&mut output) {
+            warn!(tool = %name, "a secret was taken out of a plugin's result");
+        }
+        if output.size() > self.limits.result_bytes {
+            return Err(CallError::ResultTooLarge { tool: name.clone(), limit_bytes: self.limits.result_bytes as u64 });
+        }
+        self.schemas.check_result(&tool.original, name, &output)?;
+        Ok(output)
+    }
+}
+
+impl Provider for Plugin {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(self.invoke(call))
+    }
+
+    fn status(&self) -> Map<String, Value> {
+        Map::from_iter([("circuit".to_owned(), self.circuit.describe().into())])
+    }
+}
+
+/// Says at load, and not at the first call, that a granted directory is not there, or may not be granted. Whoever can write to
+/// the gateway's own files can run any code in this process, or grant itself anything.
+fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), LoadError> {
+    let refuse = |reason: String| LoadError::Directory { path: directory.path.clone(), reason };
+    let path = directory.path.canonicalize().map_err(|error| refuse(error.to_string()))?;
+    if !path.is_dir() {
+        return Err(refuse("it is not a directory".into()));
+    }
+    let overlaps = |own: &&PathBuf| resolved(own).is_some_and(|own| own.starts_with(&path) || path.starts_with(&own));
+    if let Some(own) = off_limits.unreadable.iter().find(overlaps) {
+        return Err(refuse(format!("{} belongs to the gateway, and no plugin may see it", own.display())));
+    }
+    match off_limits.unwritable.iter().find(overlaps) {
+        Some(own) if directory.access == Access::ReadWrite => {
+            Err(refuse(format!("{} belongs to the gateway, and no plugin may write to it", own.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a file is or would be, links followed.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Quota, *};
+
+    #[test]
+    fn no_plugin_is_lent_what_is_the_gateways_own() {
+        let home = tempfile::tempdir().expect("a directory");
+        let inside = |name: &str| home.path().join(name);
+        for directory in ["cache/below", "config", "data", "other"] {
+            std::fs::create_dir_all(inside(directory)).expect("a directory");
+        }
+        // Neither file is there yet.
+        let off_limits = OffLimits {
+            unwritable: vec![inside("config/airlock.lock")],
+            unreadable: vec![inside("cache"), inside("data/airlock.db")],
+        };
+        let check = |path: PathBuf, access| {
+            let quota = Quota { bytes: 1, files: 1 };
+            check_directory(&Directory { name: "d".into(), path, access, quota }, &off_limits).is_ok()
+        };
+        for hidden in [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")] {
+            assert!(
+                !check(hidden.clone(), Access::ReadOnly) && !check(hidden.clone(), Access::ReadWrite),
+                "{}",
+                hidden.display()
+            );
+        }
+        assert!(check(inside("config"), Access::ReadOnly) && !check(inside("config"), Access::ReadWrite));
+        assert!(check(inside("other"), Access::ReadWrite));
+        std::os::unix::fs::symlink(inside("config"), inside("other/link")).expect("a link");
+        assert!(!check(inside("other/link"), Access::ReadWrite), "links are followed");
+        assert!(!check(inside("missing"), Access::ReadOnly));
+    }
+}

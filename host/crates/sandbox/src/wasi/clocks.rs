@@ -1,0 +1,195 @@
+//! Clocks: the real ones where they are granted, and otherwise a time that begins anew in every call.
+//!
+//! The time of a guest without the grant stands still between readings and is moved by them, so that whoever waits by looking
+//! at the clock comes to an end; and by sleeping, which takes as long as it says. What files say of their own times is data of
+//! the files, and is not changed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use wasmtime::component::{HasData, Linker, Resource};
+use wasmtime_wasi::{
+    async_trait,
+    clocks::WasiClocksCtxView,
+    p2::{
+        DynPollable, Pollable,
+        bindings::clocks::{
+            monotonic_clock,
+            wall_clock::{self, Datetime},
+        },
+        subscribe,
+    },
+};
+
+use crate::instance::State;
+
+/// 2000-01-01T00:00:00Z, in seconds since 1970.
+const BEGINNING: u64 = 946_684_800;
+/// What reading a clock moves it by, in nanoseconds.
+const STEP: u32 = 1_000_000;
+
+/// The time of one call, in nanoseconds since it began. Both clocks show it.
+#[derive(Clone, Default)]
+pub(super) struct Own(Arc<AtomicU64>);
+
+impl Own {
+    fn read(&self) -> u64 {
+        self.0.fetch_add(STEP.into(), Ordering::Relaxed)
+    }
+
+    /// Sleeps until `instant`. Later than a call may last is never.
+    fn sleep_until(&self, instant: u64) -> Sleep {
+        let left = Duration::from_nanos(instant.saturating_sub(self.0.load(Ordering::Relaxed)));
+        Sleep { own: self.clone(), instant, until: tokio::time::Instant::now().checked_add(left) }
+    }
+}
+
+/// A sleep that takes real time, and moves its call's own.
+struct Sleep {
+    own: Own,
+    instant: u64,
+    /// None where it is out of reach.
+    until: Option<tokio::time::Instant>,
+}
+
+#[async_trait]
+impl Pollable for Sleep {
+    /// Ends with the call at the latest, whose deadline drops it.
+    async fn ready(&mut self) {
+        match self.until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+        self.own.0.fetch_max(self.instant, Ordering::Relaxed);
+    }
+}
+
+/// A call's clocks: its own time, or none where the real one is granted.
+pub(super) struct Clocks<'a> {
+    real: WasiClocksCtxView<'a>,
+    own: Option<&'a Own>,
+}
+
+/// Links both clocks over those of wasmtime-wasi.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wall_clock::add_to_linker::<State, Time>(linker, clocks)?;
+    monotonic_clock::add_to_linker::<State, Time>(linker, clocks)
+}
+
+fn clocks(state: &mut State) -> Clocks<'_> {
+    let real = WasiClocksCtxView { ctx: state.wasi.context.clocks(), table: &mut state.table };
+    Clocks { real, own: state.wasi.time.as_ref() }
+}
+
+/// Marks the host's side of the generated traits.
+struct Time;
+
+impl HasData for Time {
+    type Data<'a> = Clocks<'a>;
+}
+
+impl wall_clock::Host for Clocks<'_> {
+    fn now(&mut self) -> wasmtime::Result<Datetime> {
+        let Some(own) = self.own else { return wall_clock::Host::now(&mut self.real) };
+        let now = Duration::from_nanos(own.read());
+        Ok(Datetime { seconds: BEGINNING + now.as_secs(), nanoseconds: now.subsec_nanos() })
+    }
+
+    fn resolution(&mut self) -> wasmtime::Result<Datetime> {
+        match self.own {
+            Some(_) => Ok(Datetime { seconds: 0, nanoseconds: STEP }),
+            None => wall_clock::Host::resolution(&mut self.real),
+        }
+    }
+}
+
+impl monotonic_clock::Host for Clocks<'_> {
+    fn now(&mut self) -> wasmtime::Result<u64> {
+        match self.own {
+            Some(own) => Ok(own.read()),
+            None => monotonic_clock::Host::now(&mut self.real),
+        }
+    }
+
+    fn resolution(&mut self) -> wasmtime::Result<u64> {
+        match self.own {
+            Some(_) => Ok(STEP.into()),
+            None => monotonic_clock::Host::resolution(&mut self.real),
+        }
+    }
+
+    fn subscribe_instant(&mut self, instant: u64) -> wasmtime::Result<Resource<DynPollable>> {
+        let Some(own) = self.own else { return self.real.subscribe_instant(instant) };
+        let sleep = self.real.table.push(own.sleep_until(instant))?;
+        subscribe(self.real.table, sleep)
+    }
+
+    fn subscribe_duration(&mut self, nanoseconds: u64) -> wasmtime::Result<Resource<DynPollable>> {
+        let Some(own) = self.own else { return self.real.subscribe_duration(nanoseconds) };
+        self.subscribe_instant(own.0.load(Ordering::Relaxed).saturating_add(nanoseconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::component::ResourceTable;
+    use wasmtime_wasi::clocks::WasiClocksCtx;
+
+    use super::*;
+
+    fn with_clocks<T>(own: Option<&Own>, body: impl FnOnce(&mut Clocks<'_>) -> T) -> T {
+        let (mut ctx, mut table) = (WasiClocksCtx::default(), ResourceTable::new());
+        body(&mut Clocks { real: WasiClocksCtxView { ctx: &mut ctx, table: &mut table }, own })
+    }
+
+    fn wall(clocks: &mut Clocks<'_>) -> (u64, u32) {
+        let now = wall_clock::Host::now(clocks).expect("a time");
+        (now.seconds, now.nanoseconds)
+    }
+
+    #[test]
+    fn the_time_of_a_call_begins_at_the_same_moment_and_is_moved_by_reading_it() {
+        for _ in 0..2 {
+            with_clocks(Some(&Own::default()), |clocks| {
+                assert_eq!(wall(clocks), (BEGINNING, 0));
+                assert_eq!(monotonic_clock::Host::now(clocks).expect("a time"), u64::from(STEP));
+                assert_eq!(wall(clocks), (BEGINNING, 2_000_000));
+                for _ in 0..1_000 {
+                    wall(clocks);
+                }
+                assert_eq!(wall(clocks), (BEGINNING + 1, 3_000_000));
+            });
+        }
+    }
+
+    #[test]
+    fn a_grant_shows_the_real_time() {
+        let before = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+        let (now, _) = with_clocks(None, wall);
+        assert!((before..before + 60).contains(&now), "{now}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_takes_its_time_and_moves_the_clock() {
+        let own = Own::default();
+        let began = tokio::time::Instant::now();
+        own.sleep_until(5_000_000_000).ready().await;
+        assert_eq!(began.elapsed(), Duration::from_secs(5));
+        assert_eq!(own.read(), 5_000_000_000);
+        // What is past is over at once, and moves nothing back.
+        own.sleep_until(0).ready().await;
+        assert_eq!(began.elapsed(), Duration::from_secs(5));
+        assert_eq!(own.read(), 5_000_000_000 + u64::from(STEP));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_for_ever_ends_with_whoever_waits() {
+        let sleep = async { Own::default().sleep_until(u64::MAX).ready().await };
+        assert!(tokio::time::timeout(Duration::from_hours(1), sleep).await.is_err());
+    }
+}

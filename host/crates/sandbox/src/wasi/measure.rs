@@ -1,0 +1,119 @@
+//! How much a directory holds, found by walking it. Knows nothing of guests.
+
+use std::{
+    fs::{self, Metadata},
+    io,
+    path::Path,
+};
+
+use tracing::warn;
+
+use crate::Quota;
+
+/// Bytes and files, held or asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    /// Lengths of files; what a sparse file leaves out counts too, since anyone may fill it in.
+    pub(super) bytes: u64,
+    /// Files, directories and whatever else has a name.
+    pub(super) files: u64,
+}
+
+impl Amount {
+    pub(super) const ONE_FILE: Self = Self { bytes: 0, files: 1 };
+
+    pub(super) fn bytes(bytes: u64) -> Self {
+        Self { bytes, files: 0 }
+    }
+
+    pub(super) fn plus(self, more: Self) -> Self {
+        Self { bytes: self.bytes.saturating_add(more.bytes), files: self.files.saturating_add(more.files) }
+    }
+
+    pub(super) fn minus(self, less: Self) -> Self {
+        Self { bytes: self.bytes.saturating_sub(less.bytes), files: self.files.saturating_sub(less.files) }
+    }
+
+    pub(super) fn is_within(self, quota: Quota) -> bool {
+        self.bytes <= quota.bytes && self.files <= quota.files
+    }
+}
+
+/// What a file takes of a quota.
+pub(super) fn of(metadata: &Metadata) -> Amount {
+    Amount { bytes: if metadata.is_file() { metadata.len() } else { 0 }, files: 1 }
+}
+
+/// What `directory` holds with all below it, or none where that is more than `quota`, at which point the walk ends, or cannot
+/// be told. Symlinks are counted and not followed; a name of a file that has several counts each time.
+pub(super) fn measure(directory: &Path, quota: Quota) -> Option<Amount> {
+    let mut held = Amount::default();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if may_be_left_out(&error) => continue,
+            Err(error) => {
+                warn!(directory = %directory.display(), %error, "cannot measure a directory; its mount counts as full");
+                return None;
+            }
+        };
+        for entry in entries {
+            let Ok(entry) = entry else { return None };
+            let Ok(metadata) = entry.metadata() else { continue };
+            held = held.plus(of(&metadata));
+            if !held.is_within(quota) {
+                return None;
+            }
+            if metadata.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Some(held)
+}
+
+/// Gone in the meantime, or closed to the gateway (`lost+found`), where no guest can put anything either: guests cannot change
+/// permissions. Any other directory counts, whatever is wrong with it; a guest may have nested it too deeply to be named.
+fn may_be_left_out(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const ROOM: Quota = Quota { bytes: 1 << 40, files: 1_000 };
+
+    #[test]
+    fn everything_below_counts_and_nothing_that_links_lead_to() {
+        let (inside, outside) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        fs::write(outside.path().join("large"), vec![0; 1_000]).expect("a file");
+        fs::create_dir_all(inside.path().join("a/b")).expect("directories");
+        fs::write(inside.path().join("a/b/c"), "12345").expect("a file");
+        fs::File::create(inside.path().join("sparse")).and_then(|file| file.set_len(1 << 30)).expect("a file");
+        symlink(outside.path(), inside.path().join("to_directory")).expect("a link");
+        symlink(outside.path().join("large"), inside.path().join("a/to_file")).expect("a link");
+        assert_eq!(measure(inside.path(), ROOM), Some(Amount { bytes: 5 + (1 << 30), files: 6 }));
+    }
+
+    #[test]
+    fn what_holds_more_than_its_quota_is_not_walked_to_the_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["a", "b", "c"] {
+            fs::write(directory.path().join(name), "1234").expect("a file");
+        }
+        let measured = |bytes, files| measure(directory.path(), Quota { bytes, files });
+        assert_eq!(measured(12, 3), Some(Amount { bytes: 12, files: 3 }));
+        assert_eq!(measured(11, 3), None);
+        assert_eq!(measured(12, 2), None);
+    }
+
+    #[test]
+    fn what_is_not_there_holds_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert_eq!(measure(&directory.path().join("gone"), ROOM), Some(Amount::default()));
+    }
+}

@@ -1,0 +1,163 @@
+//! Randomness: the real one where it is granted, and otherwise the same numbers in every call.
+//!
+//! A guest that draws its keys or identifiers from the latter has told everyone what they are: whoever needs secrets has to
+//! be granted the real thing. The seeds of a guest's hash maps come from here too, so that maps iterate alike in every call.
+
+use wasmtime::{bail, component::HasData};
+use wasmtime_wasi::{
+    p2::bindings::random::{insecure, insecure_seed, random},
+    random::WasiRandomCtx,
+};
+
+use crate::instance::State;
+
+/// The longest random string that a guest may ask for at once. It bounds what one call can make the host compute.
+pub(super) const MAX_BYTES: u64 = 4 << 10;
+/// What the numbers of every call start from; a different one for each of the interfaces, so that they do not repeat each
+/// other.
+const SEED: u64 = 0x6169_726c_6f63_6b00;
+
+/// What a guest without the grant draws from.
+pub(super) struct Fixed {
+    secure: Numbers,
+    insecure: Numbers,
+}
+
+impl Fixed {
+    pub(super) fn new() -> Self {
+        Self { secure: Numbers(SEED), insecure: Numbers(SEED + 1) }
+    }
+}
+
+/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Evenly distributed, unlike a
+/// repeated string: a guest that draws until it likes what it got must not draw for ever.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
+        if length > MAX_BYTES {
+            bail!("{length} random bytes at once; the limit is {MAX_BYTES}");
+        }
+        let length = usize::try_from(length)?;
+        let mut bytes = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+}
+
+/// A call's randomness: its own numbers, or none where the real ones are granted.
+pub(super) struct Source<'a> {
+    real: &'a mut WasiRandomCtx,
+    fixed: Option<&'a mut Fixed>,
+}
+
+/// Links the three interfaces over those of wasmtime-wasi.
+pub(super) fn link(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
+    random::add_to_linker::<State, Randomness>(linker, source)?;
+    insecure::add_to_linker::<State, Randomness>(linker, source)?;
+    insecure_seed::add_to_linker::<State, Randomness>(linker, source)
+}
+
+fn source(state: &mut State) -> Source<'_> {
+    Source { real: state.wasi.context.random(), fixed: state.wasi.random.as_mut() }
+}
+
+/// Marks the host's side of the generated traits.
+struct Randomness;
+
+impl HasData for Randomness {
+    type Data<'a> = Source<'a>;
+}
+
+impl random::Host for Source<'_> {
+    fn get_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
+        match &mut self.fixed {
+            Some(fixed) => fixed.secure.bytes(length),
+            None => self.real.get_random_bytes(length),
+        }
+    }
+
+    fn get_random_u64(&mut self) -> wasmtime::Result<u64> {
+        match &mut self.fixed {
+            Some(fixed) => Ok(fixed.secure.next()),
+            None => self.real.get_random_u64(),
+        }
+    }
+}
+
+impl insecure::Host for Source<'_> {
+    fn get_insecure_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
+        match &mut self.fixed {
+            Some(fixed) => fixed.insecure.bytes(length),
+            None => self.real.get_insecure_random_bytes(length),
+        }
+    }
+
+    fn get_insecure_random_u64(&mut self) -> wasmtime::Result<u64> {
+        match &mut self.fixed {
+            Some(fixed) => Ok(fixed.insecure.next()),
+            None => self.real.get_insecure_random_u64(),
+        }
+    }
+}
+
+impl insecure_seed::Host for Source<'_> {
+    fn insecure_seed(&mut self) -> wasmtime::Result<(u64, u64)> {
+        match &self.fixed {
+            Some(_) => Ok((SEED, !SEED)),
+            None => self.real.insecure_seed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insecure::Host as _;
+    use insecure_seed::Host as _;
+    use random::Host as _;
+
+    use super::*;
+
+    /// The first draws of one call.
+    fn draws(granted: bool) -> (Vec<u8>, u64, Vec<u8>, u64, (u64, u64)) {
+        let (mut real, mut fixed) = (WasiRandomCtx::default(), Fixed::new());
+        let mut source = Source { real: &mut real, fixed: (!granted).then_some(&mut fixed) };
+        (
+            source.get_random_bytes(33).expect("few"),
+            source.get_random_u64().expect("one"),
+            source.get_insecure_random_bytes(33).expect("few"),
+            source.get_insecure_random_u64().expect("one"),
+            source.insecure_seed().expect("one"),
+        )
+    }
+
+    #[test]
+    fn without_the_grant_every_call_draws_the_same_numbers_and_with_it_none_does() {
+        let fixed = draws(false);
+        assert_eq!(fixed, draws(false));
+        assert_ne!((&fixed.0, fixed.1), (&fixed.2, fixed.3), "the interfaces repeat each other");
+        let (one, other) = (draws(true), draws(true));
+        assert!(one.0 != other.0 && one.1 != other.1 && one.2 != other.2 && one.3 != other.3 && one.4 != other.4);
+        assert_ne!(one.0, fixed.0);
+    }
+
+    #[test]
+    fn a_string_may_be_as_long_as_the_limit_and_no_longer() {
+        let mut numbers = Numbers(SEED);
+        assert_eq!(numbers.bytes(MAX_BYTES).expect("at the edge").len() as u64, MAX_BYTES);
+        assert!(numbers.bytes(MAX_BYTES + 1).is_err());
+        assert!(numbers.bytes(u64::MAX).is_err());
+        assert!(numbers.bytes(0).expect("none").is_empty());
+    }
+}

@@ -1,0 +1,389 @@
+//! One store's promises: versions, quota, expiry, and keys of every kind.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU64, Ordering},
+    time::SystemTime,
+};
+
+use futures_util::FutureExt as _;
+use proptest::prelude::*;
+
+use super::*;
+use crate::Settings;
+
+/// A database in a directory of its own, with a clock that stands still until it is moved.
+struct Bench {
+    database: Database,
+    clock: Arc<AtomicU64>,
+    directory: tempfile::TempDir,
+}
+
+const ROOM: u64 = 1 << 30;
+
+impl Bench {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let clock = Arc::new(AtomicU64::new(1_000_000));
+        let seen = clock.clone();
+        let clock_of_settings = Arc::new(move || SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed)));
+        let settings = Settings { clock: clock_of_settings, ..Settings::new(directory.path().join("airlock.db")) };
+        Self { database: Database::open(settings).await.expect("it is made"), clock, directory }
+    }
+
+    fn store(&self, max_bytes: u64) -> Store {
+        self.database.kv("plugin", "store", max_bytes)
+    }
+
+    fn pass(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).expect("a short time");
+        self.clock.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    async fn usage(&self) -> (u64, u64) {
+        let usage = self.database.kv_usage().await.expect("read");
+        usage.first().map_or((0, 0), |usage| (usage.bytes, usage.entries))
+    }
+
+    /// Rows that are there, expired ones included.
+    fn rows(&self) -> i64 {
+        let file = rusqlite::Connection::open(self.directory.path().join("airlock.db")).expect("opened");
+        file.query_row("SELECT count(*) FROM kv_entry", (), |row| row.get(0)).expect("counted")
+    }
+}
+
+async fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
+    store.get(key).await.expect("read").map(|entry| entry.value)
+}
+
+#[tokio::test]
+async fn an_entry_is_written_only_at_the_expected_version() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    assert!(matches!(store.set("k", vec![1], Some(7), None).await, Err(KvError::Conflict)), "there is none");
+    let first = store.set("k", vec![1], Some(0), None).await.expect("there was none");
+    assert!(first > 0);
+    assert!(matches!(store.set("k", vec![2], Some(0), None).await, Err(KvError::Conflict)), "there is one now");
+    let second = store.set("k", vec![2], Some(first), None).await.expect("it was at that version");
+    assert!(second > first);
+    assert!(matches!(store.set("k", vec![3], Some(first), None).await, Err(KvError::Conflict)));
+    assert!(matches!(store.set("k", vec![3], Some(u64::MAX), None).await, Err(KvError::Conflict)));
+    assert_eq!(store.get("k").await.expect("read"), Some(Entry { value: vec![2], version: second }));
+}
+
+#[tokio::test]
+async fn a_version_never_comes_twice_even_after_a_deletion() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    let mut seen = BTreeSet::new();
+    for _ in 0..5 {
+        assert!(seen.insert(store.set("k", vec![], None, None).await.expect("written")));
+        assert!(store.delete("k").await.expect("deleted"));
+        assert!(!store.delete("k").await.expect("looked for"));
+    }
+    assert_eq!(seen.iter().next_back(), seen.iter().max());
+    assert_eq!(seen.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry() {
+    let bench = Bench::new().await;
+    let other = Database::open(Settings::new(bench.directory.path().join("airlock.db"))).await.expect("opened twice");
+    let tasks = (0..16).map(|number| {
+        let database = if number % 2 == 0 { &bench.database } else { &other };
+        let store = database.kv("plugin", "store", ROOM);
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                increment(&store).await;
+            }
+        })
+    });
+    for task in futures_util::future::join_all(tasks).await {
+        task.expect("no task panicked");
+    }
+    assert_eq!(value(&bench.store(ROOM), "n").await, Some(320_u64.to_be_bytes().to_vec()));
+}
+
+async fn increment(store: &Store) {
+    loop {
+        let entry = store.get("n").await.expect("read");
+        let (number, version) =
+            entry.map_or((0, 0), |entry| (u64::from_be_bytes(entry.value.try_into().expect("eight bytes")), entry.version));
+        match store.set("n", (number + 1).to_be_bytes().to_vec(), Some(version), None).await {
+            Ok(_) => return,
+            Err(KvError::Conflict) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_entry_is_there_until_its_time_is_up_and_not_a_moment_longer() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    let ttl = Some(Duration::from_secs(1));
+    let version = store.set("k", vec![1], None, ttl).await.expect("written");
+    bench.pass(Duration::from_millis(999));
+    assert_eq!(value(&store, "k").await, Some(vec![1]));
+    assert_eq!(store.keys("", None, 10).await.expect("listed").keys, ["k"]);
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(value(&store, "k").await, None);
+    assert_eq!(store.keys("", None, 10).await.expect("listed"), Page::default());
+    assert!(!store.delete("k").await.expect("looked for"), "there is nothing to delete");
+    let again = store.set("k", vec![2], Some(0), ttl).await.expect("it is absent");
+    assert!(again > version);
+    store.set("k", vec![3], Some(again), None).await.expect("it is there");
+    bench.pass(Duration::from_secs(1_000_000));
+    assert_eq!(value(&store, "k").await, Some(vec![3]), "written without a time, it stays");
+    store.set("k", vec![4], None, Some(Duration::MAX)).await.expect("written");
+    assert_eq!(value(&store, "k").await, Some(vec![4]));
+    store.set("k", vec![5], None, Some(Duration::ZERO)).await.expect("written");
+    assert_eq!(value(&store, "k").await, None);
+}
+
+#[tokio::test]
+async fn a_store_takes_what_fits_to_the_byte_and_refuses_one_more() {
+    let bench = Bench::new().await;
+    let entry = ENTRY_OVERHEAD_BYTES + 1 + 100;
+    let store = bench.store(2 * entry);
+    store.set("a", vec![0; 100], None, None).await.expect("it fits");
+    assert!(matches!(store.set("b", vec![0; 101], None, None).await, Err(KvError::QuotaExceeded)));
+    assert!(matches!(store.set("bb", vec![0; 100], None, None).await, Err(KvError::QuotaExceeded)), "keys count");
+    assert_eq!(bench.usage().await, (entry, 1), "a refusal changes nothing");
+    store.set("b", vec![0; 100], None, None).await.expect("it fits exactly");
+    assert_eq!(bench.usage().await, (2 * entry, 2));
+    assert!(matches!(store.set("c", vec![], None, None).await, Err(KvError::QuotaExceeded)), "an empty value is not free");
+    assert!(matches!(store.set("a", vec![0; 101], None, None).await, Err(KvError::QuotaExceeded)));
+    assert_eq!(value(&store, "a").await, Some(vec![0; 100]));
+    store.set("a", vec![0; 99], None, None).await.expect("it is smaller");
+    store.set("b", vec![0; 101], None, None).await.expect("there is room for one more byte");
+    assert!(store.delete("a").await.expect("deleted"));
+    assert_eq!(bench.usage().await, (entry + 1, 1));
+    store.set("c", vec![0; 99], None, None).await.expect("a deletion made room");
+}
+
+#[tokio::test]
+async fn a_store_over_a_lowered_quota_takes_what_does_not_grow_it() {
+    let bench = Bench::new().await;
+    bench.store(ROOM).set("a", vec![0; 1_000], None, None).await.expect("written");
+    let store = bench.store(100);
+    assert!(matches!(store.set("a", vec![0; 1_001], None, None).await, Err(KvError::QuotaExceeded)));
+    store.set("a", vec![1; 1_000], None, None).await.expect("it is as large as before");
+    store.set("a", vec![1; 900], None, None).await.expect("it is smaller");
+    assert!(matches!(store.set("b", vec![], None, None).await, Err(KvError::QuotaExceeded)));
+}
+
+#[tokio::test]
+async fn what_has_expired_makes_room_at_once_and_is_purged_little_by_little() {
+    let bench = Bench::new().await;
+    let entry = ENTRY_OVERHEAD_BYTES + 3;
+    let store = bench.store(250 * entry);
+    for number in 100..350 {
+        store.set(&number.to_string(), vec![], None, Some(Duration::from_secs(1))).await.expect("it fits");
+    }
+    assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
+    assert_eq!(bench.usage().await, (250 * entry, 250));
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.usage().await, (0, 0), "nobody has purged anything yet");
+    let all = usize::try_from(249 * entry).expect("a small number");
+    store.set("big", vec![0; all], None, None).await.expect("there is room for all but an entry");
+    assert_eq!(bench.rows(), 151);
+    assert_eq!(bench.usage().await, (250 * entry, 1));
+    assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
+    assert_eq!(bench.rows(), 51, "a refusal purges too");
+    store.delete("absent").await.expect("looked for");
+    assert_eq!(bench.rows(), 1);
+    assert_eq!(bench.usage().await, (250 * entry, 1));
+}
+
+#[tokio::test]
+async fn an_expired_entry_is_absent_and_takes_no_room_before_it_is_purged() {
+    let bench = Bench::new().await;
+    let entry = ENTRY_OVERHEAD_BYTES + 3;
+    let store = bench.store(150 * entry);
+    for number in 100..250 {
+        store.set(&number.to_string(), vec![], None, Some(Duration::from_secs(1))).await.expect("it fits");
+    }
+    bench.pass(Duration::from_secs(1));
+    store.set("249", vec![], Some(0), None).await.expect("it is absent, though a hundred others are purged first");
+    assert_eq!(bench.usage().await, (entry, 1));
+    assert_eq!(bench.rows(), 50);
+}
+
+#[tokio::test]
+async fn keys_and_values_have_bounds() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    let longest = "é".repeat(MAX_KEY_BYTES / 2);
+    let too_long = format!("{longest}x");
+    store.set(&longest, vec![0; MAX_VALUE_BYTES], None, None).await.expect("the largest there may be");
+    assert_eq!(value(&store, &longest).await.map(|value| value.len()), Some(MAX_VALUE_BYTES));
+    assert!(matches!(store.set("k", vec![0; MAX_VALUE_BYTES + 1], None, None).await, Err(KvError::TooLarge)));
+    for key in ["", &too_long] {
+        assert!(matches!(store.get(key).await, Err(KvError::TooLarge)));
+        assert!(matches!(store.set(key, vec![], None, None).await, Err(KvError::TooLarge)));
+        assert!(matches!(store.delete(key).await, Err(KvError::TooLarge)));
+    }
+    assert_eq!(store.keys(&longest, None, 1).await.expect("listed").keys, std::slice::from_ref(&longest));
+    assert_eq!(store.keys("", Some(&longest), 1).await.expect("listed"), Page::default());
+    assert!(matches!(store.keys(&too_long, None, 1).await, Err(KvError::TooLarge)));
+    assert!(matches!(store.keys("", Some(&too_long), 1).await, Err(KvError::TooLarge)));
+}
+
+#[tokio::test]
+async fn stores_of_other_plugins_and_of_other_names_are_apart() {
+    let bench = Bench::new().await;
+    let ids = [("a", "s"), ("b", "s"), ("a", "t"), ("a:s", ""), ("", "a:s")];
+    for (number, (plugin, name)) in (0..).zip(ids) {
+        let store = bench.database.kv(plugin, name, ROOM);
+        assert_eq!(value(&store, "k").await, None, "nothing of the others is seen");
+        store.set("k", vec![number], Some(0), None).await.expect("written");
+    }
+    for (number, (plugin, name)) in (0..).zip(ids) {
+        assert_eq!(value(&bench.database.kv(plugin, name, ROOM), "k").await, Some(vec![number]));
+    }
+    bench.database.kv("a", "s", ROOM).delete("k").await.expect("deleted");
+    let usage = bench.database.kv_usage().await.expect("read");
+    let held: Vec<_> = usage.iter().map(|usage| (usage.plugin.as_str(), usage.name.as_str(), usage.entries)).collect();
+    assert_eq!(held, [("", "a:s", 1), ("a", "s", 0), ("a", "t", 1), ("a:s", "", 1), ("b", "s", 1)]);
+}
+
+#[tokio::test]
+async fn pages_list_every_key_once_in_the_order_of_its_bytes() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    let mut keys = ["a", "a%", "a%b", "a_", "a_b", "aXb", "a\0", "a\0\0", "a\u{7f}", "aé", "a\u{10ffff}", "b", "é", "\0"];
+    for key in keys {
+        store.set(key, vec![], None, None).await.expect("written");
+    }
+    keys.sort_unstable();
+    for limit in [0, 1, 2, 5, 14, 1_000, u32::MAX] {
+        assert_eq!(all(&store, "", limit).await, keys, "{limit} at a time");
+    }
+    for prefix in ["a", "a%", "a_", "a\0", "aé", "\u{10ffff}", "é", "z"] {
+        let expected: Vec<_> = keys.iter().copied().filter(|key| key.starts_with(prefix)).collect();
+        assert_eq!(all(&store, prefix, 2).await, expected, "{prefix:?}");
+    }
+    let page = store.keys("a", Some("\0"), 1).await.expect("listed");
+    assert_eq!(page.keys, ["a"], "a cursor before the prefix leads to its first key");
+    assert_eq!(store.keys("a", Some("b"), 1).await.expect("listed"), Page::default(), "and one behind it nowhere");
+}
+
+async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
+    let (mut keys, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = store.keys(prefix, cursor.as_deref(), limit).await.expect("listed");
+        assert!(page.keys.len() <= limit.clamp(1, MAX_PAGE_KEYS) as usize);
+        keys.extend(page.keys);
+        cursor = page.next;
+        if cursor.is_none() {
+            return keys;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_has_at_most_a_thousand_keys_and_looks_at_a_bounded_number() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    let fill = bench.database.write(|transaction| {
+        transaction.execute("INSERT INTO kv_store (id, plugin, name) VALUES (1, 'plugin', 'store')", ())?;
+        let insert = "WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 12000) \
+                      INSERT INTO kv_entry (store, key, version, cost, expires, value) \
+                      SELECT 1, CAST(printf('%05d', n) AS BLOB), 1, 64, iif(n < 11000, 1, NULL), x'' FROM n";
+        transaction.execute(insert, ())
+    });
+    assert_eq!(fill.await.expect("filled"), 12_001);
+    let page = store.keys("", None, 1_000).await.expect("listed");
+    assert_eq!(page, Page { keys: vec![], next: Some("09999".into()) }, "it stops among what has expired");
+    let page = store.keys("", page.next.as_deref(), u32::MAX).await.expect("listed");
+    assert_eq!((page.keys.len(), page.next), (1_000, Some("11999".into())));
+    assert_eq!(all(&store, "", 1_000).await.len(), 1_001);
+}
+
+#[tokio::test]
+async fn a_dropped_operation_has_been_done_or_not_and_the_store_works_on() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    for number in 0..50_u8 {
+        // Polled once: begun, or in the queue, or done if the other thread was quick.
+        let _ = store.set(&number.to_string(), vec![number; 1_000], None, None).now_or_never();
+    }
+    store.set("last", vec![], None, None).await.expect("it takes its turn behind them");
+    for key in all(&store, "", 100).await.iter().filter(|key| *key != "last") {
+        assert_eq!(value(&store, key).await.map(|value| value.len()), Some(1_000));
+    }
+    let (_, entries) = bench.usage().await;
+    assert_eq!(entries, u64::try_from(bench.rows()).expect("not negative"));
+}
+
+/// What a store of entries without a time does, told in a few lines.
+#[derive(Default)]
+struct Model(std::collections::BTreeMap<String, Vec<u8>>);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Set(String, Vec<u8>),
+    Delete(String),
+    Keys(String, u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = "[ab%_\u{0}é]{1,3}";
+    let step = prop_oneof![
+        (key, prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(key, value)| Step::Set(key, value)),
+        key.prop_map(Step::Delete),
+        ("[ab%_\u{0}é]{0,2}", 1..4_u32).prop_map(|(prefix, limit)| Step::Keys(prefix, limit)),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+impl Model {
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|(key, value)| ENTRY_OVERHEAD_BYTES + (key.len() + value.len()) as u64).sum()
+    }
+
+    async fn take(&mut self, store: &Store, step: Step) {
+        match step {
+            Step::Set(key, value) => {
+                let before = self.bytes();
+                let replaced = self.0.insert(key.clone(), value.clone());
+                let fits = self.bytes() <= store.max_bytes || self.bytes() <= before;
+                if !fits {
+                    match replaced {
+                        Some(value) => self.0.insert(key.clone(), value),
+                        None => self.0.remove(&key),
+                    };
+                }
+                assert_eq!(store.set(&key, value, None, None).await.is_ok(), fits);
+            }
+            Step::Delete(key) => {
+                assert_eq!(store.delete(&key).await.expect("deleted"), self.0.remove(&key).is_some());
+            }
+            Step::Keys(prefix, limit) => {
+                let expected: Vec<_> = self.0.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
+                assert_eq!(all(store, &prefix, limit).await, expected);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_store_does_what_a_map_with_a_quota_does(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(async {
+            let (bench, mut model) = (Bench::new().await, Model::default());
+            let store = bench.store(1_500);
+            for step in steps {
+                model.take(&store, step).await;
+                assert_eq!(bench.usage().await, (model.bytes(), model.0.len() as u64));
+            }
+            for (key, expected) in &model.0 {
+                assert_eq!(value(&store, key).await.as_ref(), Some(expected));
+            }
+        });
+    }
+}

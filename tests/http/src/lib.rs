@@ -1,0 +1,154 @@
+//! An HTTP server for tests: it answers as it is told, byte by byte, and remembers the requests.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Reaction to a request.
+pub enum Answer {
+    /// Sends these bytes. The connection stays open, unless they hold `connection: close`.
+    Says(String),
+    /// Sends the head of a response, and then a byte whenever the client has read the last one.
+    Drips,
+    /// Sends nothing until the client hangs up.
+    IsSilent,
+    /// Closes the connection.
+    HangsUp,
+}
+
+/// A running server. Dropping it closes all its connections.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    seen: Arc<Seen>,
+    _task: AbortOnDropHandle<()>,
+}
+
+struct Seen {
+    requests: Mutex<Vec<String>>,
+    connections: AtomicUsize,
+    hung_up: Semaphore,
+}
+
+/// A response with status 200.
+pub fn ok(body: &str) -> Answer {
+    says("200 OK", "", body)
+}
+
+/// A response with further header lines, each ended by CRLF.
+pub fn says(status: &str, headers: &str, body: &str) -> Answer {
+    Answer::Says(format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()))
+}
+
+/// A redirect.
+pub fn redirect(status: u16, location: &str) -> Answer {
+    says(&format!("{status} Elsewhere"), &format!("location: {location}\r\n"), "")
+}
+
+impl Server {
+    /// Starts a server that answers by the path of a request, query included.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no port.
+    pub async fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
+        let address = listener.local_addr().expect("an address");
+        let (seen, answer) = (
+            Arc::new(Seen { requests: Mutex::default(), connections: AtomicUsize::new(0), hung_up: Semaphore::new(0) }),
+            Arc::new(answer),
+        );
+        let task = AbortOnDropHandle::new(tokio::spawn({
+            let seen = seen.clone();
+            async move {
+                let mut connections = Vec::new();
+                while let Ok((stream, _)) = listener.accept().await {
+                    seen.connections.fetch_add(1, Ordering::Relaxed);
+                    connections.push(AbortOnDropHandle::new(tokio::spawn(serve(stream, seen.clone(), answer.clone()))));
+                }
+            }
+        }));
+        Self { address, seen, _task: task }
+    }
+
+    /// Requests so far, heads and bodies, in lower case where that does not matter.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a connection has panicked.
+    pub fn requests(&self) -> Vec<String> {
+        self.seen.requests.lock().expect("no connection panicked").clone()
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many clients that were not answered have gone.
+    ///
+    /// # Panics
+    ///
+    /// Never: the semaphore is not closed.
+    pub async fn until_hung_up(&self, clients: u32) {
+        self.seen.hung_up.acquire_many(clients).await.expect("it is not closed").forget();
+    }
+
+    /// A URL on this server under a name or an address.
+    pub fn url(&self, host: &str, path: &str) -> String {
+        format!("http://{host}:{}{path}", self.address.port())
+    }
+}
+
+async fn serve(mut stream: TcpStream, seen: Arc<Seen>, answer: Arc<impl Fn(&str) -> Answer>) {
+    while let Some(request) = read_request(&mut stream).await {
+        let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+        seen.requests.lock().expect("no connection panicked").push(request);
+        match answer(&path) {
+            Answer::Says(text) => {
+                drop(stream.write_all(text.as_bytes()).await);
+                if text.contains("connection: close") {
+                    return;
+                }
+            }
+            Answer::Drips => {
+                drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n").await);
+                while stream.write_all(b"x").await.is_ok() {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Answer::IsSilent => {
+                drop(stream.read(&mut [0]).await);
+                seen.hung_up.add_permits(1);
+            }
+            Answer::HangsUp => return,
+        }
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut request = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&request).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.to_lowercase().split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+            if body.len() >= length.unwrap_or(0) {
+                return Some(text);
+            }
+        }
+        if stream.read_buf(&mut request).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
