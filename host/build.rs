@@ -1,5 +1,5 @@
-//! Puts the guests that are part of the binary where `include_bytes!` finds them, `OUT_DIR`/<name>.wasm, and beside them what
-//! `airlock plugin new` writes next to a template.
+//! Puts the guests that are part of the binary where `include_bytes!` finds them,
+//! `OUT_DIR`/<name>.wasm, and beside them what `airlock plugin new` writes next to a template.
 
 use std::{path::Path, process::ExitCode};
 
@@ -25,7 +25,9 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<(), String> {
-    let root = Path::new("..").canonicalize().map_err(|error| format!("cannot find the repository: {error}"))?;
+    let root = Path::new("..")
+        .canonicalize()
+        .map_err(|error| format!("cannot find the repository: {error}"))?;
     vendored::write(&root)?;
     let guests = Guests::of_build_script(&root)?;
     for plugin in PLUGINS {

@@ -25,20 +25,29 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<(), String> {
-    let root = Path::new("..").canonicalize().map_err(|error| format!("cannot find the repository: {error}"))?;
+    let root = Path::new("..")
+        .canonicalize()
+        .map_err(|error| format!("cannot find the repository: {error}"))?;
     let guests = Guests::of_build_script(&root)?;
-    let mut components = PLUGINS.map(|name| guests.plugin(name)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut components =
+        PLUGINS.map(|name| guests.plugin(name)).into_iter().collect::<Result<Vec<_>, _>>()?;
     for name in GUESTS {
         components.push(guests.component(&root.join("tests/guests").join(name))?);
     }
     components.push(guests.executor("starlark")?);
     let constants: String = components.iter().map(|component| constant(component)).collect();
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);
-    fs::write(out.join("guests.rs"), constants).map_err(|error| format!("cannot write the list of guests: {error}"))
+    let out =
+        PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);
+    fs::write(out.join("guests.rs"), constants)
+        .map_err(|error| format!("cannot write the list of guests: {error}"))
 }
 
 /// `pub const TEXT: &str = "…/text.wasm";`
 fn constant(component: &Path) -> String {
     let stem = component.file_stem().unwrap_or_default().to_string_lossy();
-    format!("/// The component `{stem}`.\npub const {}: &str = {:?};\n", stem.to_uppercase(), component.to_string_lossy())
+    format!(
+        "/// The component `{stem}`.\npub const {}: &str = {:?};\n",
+        stem.to_uppercase(),
+        component.to_string_lossy()
+    )
 }

@@ -1,5 +1,5 @@
-//! From the JSON text of the arguments to their types, and from a misfit to a message that tells the model what to
-//! change.
+//! From the JSON text of the arguments to their types, and from a misfit to a message that tells
+//! the model what to change.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -18,7 +18,8 @@ pub fn parse<A: DeserializeOwned + JsonSchema>(arguments: &str) -> Result<A, Err
     let mut json = serde_json::Deserializer::from_str(arguments);
     let parsed = serde_path_to_error::deserialize(&mut json);
     // Only a misfit pays for the schema.
-    parsed.map_err(|error| Error::invalid_input(explain(arguments, &error, &schema::of_input::<A>())))
+    parsed
+        .map_err(|error| Error::invalid_input(explain(arguments, &error, &schema::of_input::<A>())))
 }
 
 /// Refuses a number that is out of range, naming the argument.
@@ -32,15 +33,25 @@ pub fn parse<A: DeserializeOwned + JsonSchema>(arguments: &str) -> Result<A, Err
 /// let error = within("limit", 0, &(1..=100)).unwrap_err();
 /// assert_eq!(error.message(), "argument `limit` must be from 1 to 100, not 0");
 /// ```
-pub fn within<T: PartialOrd + Display>(argument: &str, value: T, range: &RangeInclusive<T>) -> Result<T, Error> {
+pub fn within<T: PartialOrd + Display>(
+    argument: &str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<T, Error> {
     if range.contains(&value) {
         return Ok(value);
     }
     let (min, max) = (range.start(), range.end());
-    Err(Error::invalid_input(format!("argument `{argument}` must be from {min} to {max}, not {value}")))
+    Err(Error::invalid_input(format!(
+        "argument `{argument}` must be from {min} to {max}, not {value}"
+    )))
 }
 
-fn explain(arguments: &str, error: &serde_path_to_error::Error<serde_json::Error>, schema: &Schema) -> String {
+fn explain(
+    arguments: &str,
+    error: &serde_path_to_error::Error<serde_json::Error>,
+    schema: &Schema,
+) -> String {
     let value = match serde_json::from_str(arguments) {
         Ok(Value::Object(value)) => value,
         Ok(other) => return format!("the arguments must be a JSON object, not {}", found(&other)),
@@ -76,14 +87,22 @@ fn missing_argument(name: &str, schema: &Schema) -> String {
 }
 
 /// A value of the wrong type or out of range, somewhere in an argument.
-fn misfit(arguments: &Value, error: &serde_path_to_error::Error<serde_json::Error>, schema: &Schema) -> String {
+fn misfit(
+    arguments: &Value,
+    error: &serde_path_to_error::Error<serde_json::Error>,
+    schema: &Schema,
+) -> String {
     let mut at = arguments;
     let mut expects = Some(schema.as_value());
     for segment in error.path() {
         use serde_path_to_error::Segment;
         let step = match segment {
-            Segment::Map { key } => (at.get(key), expects.and_then(|schema| schema.get("properties")?.get(key))),
-            Segment::Seq { index } => (at.get(*index), expects.and_then(|schema| schema.get("items"))),
+            Segment::Map { key } => {
+                (at.get(key), expects.and_then(|schema| schema.get("properties")?.get(key)))
+            }
+            Segment::Seq { index } => {
+                (at.get(*index), expects.and_then(|schema| schema.get("items")))
+            }
             Segment::Enum { .. } | Segment::Unknown => (None, None),
         };
         let Some(value) = step.0 else { break };
@@ -96,7 +115,8 @@ fn misfit(arguments: &Value, error: &serde_path_to_error::Error<serde_json::Erro
     }
 }
 
-/// serde's message without "at line 1 column 20", which means nothing to who wrote the arguments as a value.
+/// serde's message without "at line 1 column 20", which means nothing to who wrote the arguments as
+/// a value.
 fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
@@ -118,7 +138,9 @@ fn property<'s>(schema: &'s Schema, name: &str) -> Option<&'s Value> {
 
 fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let name = name.to_lowercase().replace('-', "_");
-    let scored = known.iter().map(|known| (strsim::normalized_damerau_levenshtein(&name, &known.to_lowercase()), *known));
+    let scored = known.iter().map(|known| {
+        (strsim::normalized_damerau_levenshtein(&name, &known.to_lowercase()), *known)
+    });
     let (score, nearest) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (score >= 0.5).then_some(nearest)
 }
@@ -173,7 +195,8 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether the value is of the right type, so that something finer is wrong with it and serde says it better.
+/// Whether the value is of the right type, so that something finer is wrong with it and serde says
+/// it better.
 fn admits_type(schema: &Value, value: &Value) -> bool {
     if values(schema).is_some() || matches!(value, Value::Number(_)) {
         return false; // all there is to know is in the schema

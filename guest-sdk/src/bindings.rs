@@ -1,4 +1,5 @@
-//! What `wit-bindgen` makes of the contract. [`crate::wire`] is the only module that sees both these types and ours.
+//! What `wit-bindgen` makes of the contract. [`crate::wire`] is the only module that sees both
+//! these types and ours.
 
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::pedantic)]
 

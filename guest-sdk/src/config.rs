@@ -1,5 +1,6 @@
-//! The plugin's configuration: what the operator wrote for it, checked by the host against the schema that the plugin's
-//! `plugin.toml` names. Empty where nothing was written, and natively always.
+//! The plugin's configuration: what the operator wrote for it, checked by the host against the
+//! schema that the plugin's `plugin.toml` names. Empty where nothing was written, and natively
+//! always.
 //!
 //! ```
 //! use airlock_guest::{Error, config, serde::Deserialize};
@@ -47,8 +48,11 @@ pub fn all<T: DeserializeOwned>() -> Result<T, Error> {
 
 /// A value that does not fit is the plugin's own fault, whose schema let it pass.
 fn read<T: DeserializeOwned>(json: &str, what: &str) -> Result<T, Error> {
-    serde_json::from_str(json)
-        .map_err(|error| Error::internal(format!("the plugin's configuration cannot be used: {what} is wrong: {error}")))
+    serde_json::from_str(json).map_err(|error| {
+        Error::internal(format!(
+            "the plugin's configuration cannot be used: {what} is wrong: {error}"
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ pub struct Context<'call> {
 }
 
 impl Context<'_> {
-    /// A context without a host, for tests: its [`id`](Self::id) is empty, its time unlimited, and what it is told is
-    /// lost.
+    /// A context without a host, for tests: its [`id`](Self::id) is empty, its time unlimited, and
+    /// what it is told is lost.
     pub fn detached() -> Self {
         Self { handle: None }
     }
@@ -53,7 +53,8 @@ impl Context<'_> {
         self.handle?.remaining_ms().map(Duration::from_millis)
     }
 
-    /// Whether the caller has gone away. The host ends the plugin soon after; this is the chance to stop by itself.
+    /// Whether the caller has gone away. The host ends the plugin soon after; this is the chance to
+    /// stop by itself.
     pub fn is_cancelled(&self) -> bool {
         self.handle.is_some_and(CallContext::is_cancelled)
     }
@@ -65,7 +66,8 @@ impl Context<'_> {
         }
     }
 
-    /// Sends one part of the answer ahead of the rest. It counts towards the host's bound on the result.
+    /// Sends one part of the answer ahead of the rest. It counts towards the host's bound on the
+    /// result.
     pub fn emit(&self, part: Content) {
         if let Some(handle) = self.handle {
             handle.emit(&wire::content_to_host(part));

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 /// Why a tool failed, as the model is to read it.
 ///
-/// The message is shown to the model, so it says what was wrong and what to do about it; it carries no secrets, and the
-/// host scrubs and cuts it.
+/// The message is shown to the model, so it says what was wrong and what to do about it; it carries
+/// no secrets, and the host scrubs and cuts it.
 ///
 /// ```
 /// use airlock_guest::{Error, ErrorKind};
@@ -60,9 +60,16 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// A failure of a kind. For the common kinds there are shorter ways, [`Error::invalid_input`] for one.
+    /// A failure of a kind. For the common kinds there are shorter ways, [`Error::invalid_input`]
+    /// for one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts { kind, code: None, message: message.into(), retry_after: None, details: None }))
+        Self(Box::new(Parts {
+            kind,
+            code: None,
+            message: message.into(),
+            retry_after: None,
+            details: None,
+        }))
     }
 
     /// The arguments cannot be used; the message says what to change.
@@ -150,8 +157,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Gives the kind that the model can act on. The message is the system's, without a path: a tool that knows the path that
-/// its caller gave says so itself.
+/// Gives the kind that the model can act on. The message is the system's, without a path: a tool
+/// that knows the path that its caller gave says so itself.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::new(kind_of(error.kind()), error.to_string())

@@ -1,7 +1,9 @@
-//! HTTP requests, as far as the plugin asks for them in its `plugin.toml` and the operator grants them.
+//! HTTP requests, as far as the plugin asks for them in its `plugin.toml` and the operator grants
+//! them.
 //!
-//! The host resolves the name, checks where it leads, follows redirects by the same rules, and attaches a credential that the
-//! plugin names and never sees. Natively nothing is sent: every request fails as [`ErrorKind::Unavailable`].
+//! The host resolves the name, checks where it leads, follows redirects by the same rules, and
+//! attaches a credential that the plugin names and never sees. Natively nothing is sent: every
+//! request fails as [`ErrorKind::Unavailable`].
 //!
 //! ```no_run
 //! use airlock_guest::{Error, http::Request, serde_json::Value};
@@ -95,7 +97,8 @@ impl Request {
 
     /// Sets a body of JSON, and its content type.
     pub fn with_json(self, body: &impl Serialize) -> Result<Self, Error> {
-        let body = serde_json::to_vec(body).map_err(|error| Error::internal(format!("a request's body is not JSON: {error}")))?;
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Error::internal(format!("a request's body is not JSON: {error}")))?;
         Ok(self.with_header("content-type", "application/json").with_body(body))
     }
 
@@ -125,7 +128,11 @@ impl Request {
         let response = host::send(&self.0).map_err(error_from_host)?;
         Ok(Response {
             status: response.status,
-            headers: response.headers.into_iter().map(|header| (header.name, header.value)).collect(),
+            headers: response
+                .headers
+                .into_iter()
+                .map(|header| (header.name, header.value))
+                .collect(),
             body: response.body,
             final_url: response.final_url,
         })
@@ -139,8 +146,8 @@ impl Response {
         str::from_utf8(value).ok()
     }
 
-    /// The response itself if its status is one of success, 200 to 299, else an error that says the status and the
-    /// beginning of the body.
+    /// The response itself if its status is one of success, 200 to 299, else an error that says the
+    /// status and the beginning of the body.
     pub fn ok(self) -> Result<Self, Error> {
         const TOLD: usize = 200;
         if (200..300).contains(&self.status) {
@@ -157,8 +164,8 @@ impl Response {
         };
         let body = String::from_utf8_lossy(&self.body);
         let told: String = body.chars().filter(|c| !c.is_control()).take(TOLD).collect();
-        let error =
-            Error::new(kind, format!("the server answered {}: {told}", self.status)).with_code(format!("http_{}", self.status));
+        let error = Error::new(kind, format!("the server answered {}: {told}", self.status))
+            .with_code(format!("http_{}", self.status));
         let after = self.header("retry-after").and_then(|after| after.trim().parse().ok());
         Err(match after {
             Some(seconds) => error.with_retry_after(Duration::from_secs(seconds)),
@@ -173,8 +180,11 @@ impl Response {
 
     /// The body, read as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| Error::unavailable(format!("the server's answer is not the JSON that was expected: {error}")))
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Error::unavailable(format!(
+                "the server's answer is not the JSON that was expected: {error}"
+            ))
+        })
     }
 }
 
@@ -215,13 +225,20 @@ mod tests {
 
     #[test]
     fn a_query_is_encoded_and_put_before_the_fragment() {
-        let request = Request::get("https://a.example/b#c").with_query("city", "São Paulo").with_query("n&", "1=2");
+        let request = Request::get("https://a.example/b#c")
+            .with_query("city", "São Paulo")
+            .with_query("n&", "1=2");
         assert_eq!(request.0.url, "https://a.example/b?city=S%C3%A3o%20Paulo&n%26=1%3D2#c");
     }
 
     #[test]
     fn a_status_of_failure_becomes_an_error_that_says_what_to_do() {
-        let response = |status, headers| Response { status, headers, body: b"slow\ndown".to_vec(), final_url: String::new() };
+        let response = |status, headers| Response {
+            status,
+            headers,
+            body: b"slow\ndown".to_vec(),
+            final_url: String::new(),
+        };
         assert!(response(204, Vec::new()).ok().is_ok());
         let error = response(429, vec![("Retry-After".into(), b"7".to_vec())]).ok().unwrap_err();
         assert_eq!(

@@ -1,5 +1,6 @@
-//! What outlives a call: stores of keys and values, as far as the plugin asks for them in its `plugin.toml` and the operator
-//! grants them. They are the plugin's own; no other plugin sees them.
+//! What outlives a call: stores of keys and values, as far as the plugin asks for them in its
+//! `plugin.toml` and the operator grants them. They are the plugin's own; no other plugin sees
+//! them.
 //!
 //! ```toml
 //! [request.kv.visits]
@@ -7,7 +8,8 @@
 //! reason = "counts visits"
 //! ```
 //!
-//! Calls run side by side, so what is read may have changed before it is written. [`Store::update`] sees to that:
+//! Calls run side by side, so what is read may have changed before it is written. [`Store::update`]
+//! sees to that:
 //!
 //! ```
 //! use airlock_guest::{Error, kv::{Store, Write}};
@@ -27,10 +29,10 @@
 //! assert_eq!(count_visit(&store, "/").unwrap(), 2);
 //! ```
 //!
-//! A key has 1 to 512 bytes, a value at most 1 MiB. An entry counts towards the store's quota with both and 64 bytes more.
-//! Every function here is a host call, of which a tool call has 1,000 unless it was granted more; [`Keys`] makes one for each
-//! thousand keys. Natively there are no stores: [`open`] fails as [`KvError::Unavailable`], and [`Store::detached`] is for
-//! tests.
+//! A key has 1 to 512 bytes, a value at most 1 MiB. An entry counts towards the store's quota with
+//! both and 64 bytes more. Every function here is a host call, of which a tool call has 1,000
+//! unless it was granted more; [`Keys`] makes one for each thousand keys. Natively there are no
+//! stores: [`open`] fails as [`KvError::Unavailable`], and [`Store::detached`] is for tests.
 
 mod detached;
 
@@ -78,7 +80,8 @@ pub struct Entry {
 /// Some of a store's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Sorted by their bytes. There may be fewer than asked for before the last page, where entries have expired.
+    /// Sorted by their bytes. There may be fewer than asked for before the last page, where entries
+    /// have expired.
     pub keys: Vec<String>,
     /// Pass it to get the next page; absent on the last.
     pub next: Option<String>,
@@ -117,8 +120,9 @@ impl Store {
         }
     }
 
-    /// Writes what `change` makes of the entry that is there, if any, and answers the version. If another call was quicker,
-    /// `change` is asked again, with what that call wrote; after 16 times it is [`KvError::Conflict`].
+    /// Writes what `change` makes of the entry that is there, if any, and answers the version. If
+    /// another call was quicker, `change` is asked again, with what that call wrote; after 16 times
+    /// it is [`KvError::Conflict`].
     pub fn update<E: From<KvError>>(
         &self,
         key: &str,
@@ -145,7 +149,8 @@ impl Store {
 
     /// Deletes an entry if it is at this version; otherwise it is [`KvError::Conflict`].
     pub fn delete_if_version(&self, key: &str, version: u64) -> Result<(), KvError> {
-        // The contract has no such deletion. A value that expires at once is one, and is written or not as a whole.
+        // The contract has no such deletion. A value that expires at once is one, and is written or
+        // not as a whole.
         self.write(key, &Write::new("").if_version(version).expires_after(Duration::ZERO)).map(drop)
     }
 
@@ -165,8 +170,9 @@ impl Store {
         Keys { store: self, prefix, page: Vec::new().into_iter(), cursor: None, is_at_end: false }
     }
 
-    /// Lists at most `limit` (1 to 1,000) of the keys that begin with `prefix`, from the start or where a page before ended.
-    /// Any key will do as a cursor, there or not: what comes after it is listed.
+    /// Lists at most `limit` (1 to 1,000) of the keys that begin with `prefix`, from the start or
+    /// where a page before ended. Any key will do as a cursor, there or not: what comes after it is
+    /// listed.
     pub fn page(&self, prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, KvError> {
         match &self.0 {
             Backend::Host(store) => {
@@ -181,8 +187,9 @@ impl Store {
 impl Entry {
     /// The value, read as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(&self.value)
-            .map_err(|error| Error::internal(format!("a stored value is not the JSON that was expected: {error}")))
+        serde_json::from_slice(&self.value).map_err(|error| {
+            Error::internal(format!("a stored value is not the JSON that was expected: {error}"))
+        })
     }
 }
 
@@ -215,7 +222,9 @@ impl Write {
     /// A value as JSON.
     pub fn json(value: &impl Serialize) -> Result<Self, Error> {
         let value = serde_json::to_vec(value);
-        value.map(Self::new).map_err(|error| Error::internal(format!("a value to be stored is not JSON: {error}")))
+        value
+            .map(Self::new)
+            .map_err(|error| Error::internal(format!("a value to be stored is not JSON: {error}")))
     }
 
     /// Writes only where there is no entry; otherwise it is [`KvError::Conflict`].
@@ -274,8 +283,8 @@ impl Iterator for Keys<'_> {
     }
 }
 
-/// Why a store did not do what it was asked for. With `?` it becomes an [`Error`] of a tool, with a code such as
-/// `kv_quota_exceeded`.
+/// Why a store did not do what it was asked for. With `?` it becomes an [`Error`] of a tool, with a
+/// code such as `kv_quota_exceeded`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KvError {
@@ -346,11 +355,15 @@ mod tests {
             if asked < 3 {
                 store.set("k", format!("other {asked}"))?;
             }
-            let found = entry.map(|entry| String::from_utf8(entry.value).unwrap()).unwrap_or_default();
+            let found =
+                entry.map(|entry| String::from_utf8(entry.value).unwrap()).unwrap_or_default();
             Ok(Write::new(format!("{found} and mine")))
         });
         assert_eq!(store.get("k").unwrap().unwrap().version, update.unwrap());
-        assert_eq!((asked, store.get("k").unwrap().unwrap().value), (3, b"other 2 and mine".to_vec()));
+        assert_eq!(
+            (asked, store.get("k").unwrap().unwrap().value),
+            (3, b"other 2 and mine".to_vec())
+        );
     }
 
     #[test]
@@ -386,7 +399,10 @@ mod tests {
         }
         store.set("o", "").unwrap();
         let keys: Vec<String> = store.keys("n/").collect::<Result<_, _>>().unwrap();
-        assert_eq!((keys.len(), keys[0].as_str(), keys[2_499].as_str()), (2_500, "n/0000", "n/2499"));
+        assert_eq!(
+            (keys.len(), keys[0].as_str(), keys[2_499].as_str()),
+            (2_500, "n/0000", "n/2499")
+        );
         let too_long = "x".repeat(513);
         let mut keys = store.keys(&too_long);
         assert_eq!((keys.next(), keys.next()), (Some(Err(KvError::TooLarge)), None));

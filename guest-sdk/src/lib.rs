@@ -28,19 +28,25 @@
 //! # fn main() {}
 //! ```
 //!
-//! A plugin is a `cdylib` built with `cargo build --target wasm32-wasip2 --release`. The attribute makes the descriptor
-//! (name, description from the doc comments, input and output schema, annotations), reads the arguments and writes the
-//! answer; arguments that do not fit are refused with a message that tells the model what to change.
+//! A plugin is a `cdylib` built with `cargo build --target wasm32-wasip2 --release`. The attribute
+//! makes the descriptor (name, description from the doc comments, input and output schema,
+//! annotations), reads the arguments and writes the answer; arguments that do not fit are refused
+//! with a message that tells the model what to change.
 //!
-//! - [`macro@tool`] and [`plugin!`] are all that most plugins need; [`Tool`] is what they implement.
-//! - [`IntoOutput`] says what a tool may return, [`Output`] and [`Structured`] give full control over it.
-//! - [`Error`] is a failure as the model reads it; [`within`] makes one of a number that is out of range.
+//! - [`macro@tool`] and [`plugin!`] are all that most plugins need; [`Tool`] is what they
+//!   implement.
+//! - [`IntoOutput`] says what a tool may return, [`Output`] and [`Structured`] give full control
+//!   over it.
+//! - [`Error`] is a failure as the model reads it; [`within`] makes one of a number that is out of
+//!   range.
 //! - [`Context`] is the running call: time left, progress, answers sent ahead.
-//! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway; [`http`] sends requests.
-//! - [`kv`] keeps what outlives a call; [`config`] is what the operator wrote for the plugin; [`secrets`] says which there are.
+//! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway; [`http`]
+//!   sends requests.
+//! - [`kv`] keeps what outlives a call; [`config`] is what the operator wrote for the plugin;
+//!   [`secrets`] says which there are.
 //!
-//! Everything compiles natively too, where nothing stands behind the imports: a tool is a function that a test can call,
-//! with [`Context::detached`] for a context.
+//! Everything compiles natively too, where nothing stands behind the imports: a tool is a function
+//! that a test can call, with [`Context::detached`] for a context.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -7,16 +7,18 @@
 //! log::info!("table read", rows, file, bytes = 12 * rows);
 //! ```
 //!
-//! Values are shown by their `Display`. The host bounds number (1,000 a call) and length (4 KiB) and marks what it cut.
-//! Arguments and results of a tool are not for the log: it outlives them and has other readers. Natively lines go to
-//! stderr.
+//! Values are shown by their `Display`. The host bounds number (1,000 a call) and length (4 KiB)
+//! and marks what it cut. Arguments and results of a tool are not for the log: it outlives them and
+//! has other readers. Natively lines go to stderr.
 
 use std::fmt::Display;
 
 use crate::bindings::airlock::host::log as host;
 
 #[doc(inline)]
-pub use crate::{__debug as debug, __error as error, __info as info, __trace as trace, __warn as warn};
+pub use crate::{
+    __debug as debug, __error as error, __info as info, __trace as trace, __warn as warn,
+};
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +37,8 @@ pub enum Level {
 
 /// Writes one line; what the macros call. Fire and forget.
 pub fn write(level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
-    let fields: Vec<(String, String)> = fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
+    let fields: Vec<(String, String)> =
+        fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
     if cfg!(target_family = "wasm") {
         host::write(to_host(level), message, &fields);
     } else {

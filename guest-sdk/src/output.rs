@@ -9,8 +9,8 @@ use crate::{Error, schema};
 
 /// What a tool answers: parts to read, and the answer as data.
 ///
-/// Most tools return a value that is turned into one, see [`IntoOutput`]; a tool that answers with more than one part
-/// puts it together here.
+/// Most tools return a value that is turned into one, see [`IntoOutput`]; a tool that answers with
+/// more than one part puts it together here.
 ///
 /// ```
 /// use airlock_guest::{Link, Output};
@@ -91,8 +91,8 @@ impl Output {
         Self::default().with_text(text)
     }
 
-    /// An answer of a value: as data where it is a JSON object, and as a text for readers that know texts alone. A value
-    /// that is a string is that text; any other is its JSON.
+    /// An answer of a value: as data where it is a JSON object, and as a text for readers that know
+    /// texts alone. A value that is a string is that text; any other is its JSON.
     pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self, Error> {
         let value = to_value(value)?;
         let output = match &value {
@@ -146,7 +146,8 @@ impl Output {
         self
     }
 
-    /// Reads the answer of another tool: its data or, where it gave none, the JSON in its first text.
+    /// Reads the answer of another tool: its data or, where it gave none, the JSON in its first
+    /// text.
     ///
     /// ```
     /// use airlock_guest::{Output, serde_json::{Value, json}};
@@ -162,7 +163,9 @@ impl Output {
                 return Err(Error::internal("the tool answered with no data and no text"));
             }
         };
-        decoded.map_err(|error| Error::internal(format!("the tool's answer is not as expected: {error}")))
+        decoded.map_err(|error| {
+            Error::internal(format!("the tool's answer is not as expected: {error}"))
+        })
     }
 
     /// The first text among the parts.
@@ -231,8 +234,8 @@ impl Embedded {
 /// | [`Structured<T>`] | data with the schema of `T`, and the parts that you chose |
 /// | [`Output`] | as it stands, without a schema |
 ///
-/// The contract has an object at the root of every output schema, so a tool whose result is a list had better return a
-/// struct with the list in it.
+/// The contract has an object at the root of every output schema, so a tool whose result is a list
+/// had better return a struct with the list in it.
 ///
 /// What cannot be shown as JSON is refused by the compiler, at the function's return type:
 ///
@@ -251,7 +254,8 @@ impl Embedded {
     note = "derive `Serialize` and `JsonSchema` for it, or return `Output`"
 )]
 pub trait IntoOutput {
-    /// JSON Schema of [`Output::structured`]; its root type is "object". `None` where the answer has no fixed shape.
+    /// JSON Schema of [`Output::structured`]; its root type is "object". `None` where the answer
+    /// has no fixed shape.
     fn schema() -> Option<Schema>;
 
     /// Makes the answer. Fails where the value cannot be shown as JSON.
@@ -280,7 +284,8 @@ impl IntoOutput for Output {
     }
 }
 
-/// Data with a schema, and parts that say the same in another way: a table as Markdown, a file's text as it is.
+/// Data with a schema, and parts that say the same in another way: a table as Markdown, a file's
+/// text as it is.
 ///
 /// ```
 /// use airlock_guest::{Content, IntoOutput, Structured, schemars::JsonSchema, serde::Serialize};
@@ -331,7 +336,8 @@ impl<T: Serialize + JsonSchema> IntoOutput for Structured<T> {
 }
 
 fn to_value(value: &(impl Serialize + ?Sized)) -> Result<Value, Error> {
-    serde_json::to_value(value).map_err(|error| Error::internal(format!("the answer is not JSON: {error}")))
+    serde_json::to_value(value)
+        .map_err(|error| Error::internal(format!("the answer is not JSON: {error}")))
 }
 
 /// A `Result` under whatever name, for the code that `#[tool]` writes.

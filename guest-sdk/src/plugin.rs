@@ -59,13 +59,22 @@ impl<P: Plugin> Guest for P {
         Ok(P::TOOLS.iter().map(|tool| wire::descriptor_to_host((tool.descriptor)())).collect())
     }
 
-    fn invoke(name: String, arguments: String, context: &CallContext) -> Result<ToolOutput, ToolError> {
+    fn invoke(
+        name: String,
+        arguments: String,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolError> {
         let output = run(P::TOOLS, &name, &arguments, &Context::new(context));
         output.map(wire::output_to_host).map_err(|error| wire::error_to_host(&error))
     }
 }
 
-fn run(tools: &[Entry], name: &str, arguments: &str, context: &Context<'_>) -> Result<Output, Error> {
+fn run(
+    tools: &[Entry],
+    name: &str,
+    arguments: &str,
+    context: &Context<'_>,
+) -> Result<Output, Error> {
     match tools.iter().find(|tool| tool.name == name) {
         Some(tool) => (tool.invoke)(arguments, context),
         None => Err(Error::not_found(format!("this plugin has no tool `{name}`"))),

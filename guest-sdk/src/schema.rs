@@ -1,5 +1,5 @@
-//! JSON Schemas as a model reads them: 2020-12 without a line saying so, nothing to look up elsewhere, descriptions as
-//! prose.
+//! JSON Schemas as a model reads them: 2020-12 without a line saying so, nothing to look up
+//! elsewhere, descriptions as prose.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -50,8 +50,8 @@ impl Transform for Readable {
     }
 }
 
-/// Writes an enumeration whose values have doc comments as a plain `enum` and puts the comments in the description:
-/// several model providers know neither `const` nor `oneOf`.
+/// Writes an enumeration whose values have doc comments as a plain `enum` and puts the comments in
+/// the description: several model providers know neither `const` nor `oneOf`.
 fn merge_cases(schema: &mut Schema) {
     let Some((values, cases)) = schema.get("oneOf").and_then(documented_values) else {
         return;
@@ -60,7 +60,8 @@ fn merge_cases(schema: &mut Schema) {
     schema.insert("type".to_owned(), "string".into());
     schema.insert("enum".to_owned(), values.into());
     let before = schema.get("description").and_then(Value::as_str).map(|text| format!("{text}\n"));
-    schema.insert("description".to_owned(), (before.unwrap_or_default() + &cases.join("\n")).into());
+    schema
+        .insert("description".to_owned(), (before.unwrap_or_default() + &cases.join("\n")).into());
 }
 
 /// The values and a line of a list for each, if all of them are strings.
@@ -78,11 +79,12 @@ fn documented_values(cases: &Value) -> Option<(Vec<Value>, Vec<String>)> {
 
 fn is_rust_number(format: &str) -> bool {
     let bits = format.strip_prefix("uint").or_else(|| format.strip_prefix("int"));
-    bits.is_some_and(|bits| bits.chars().all(|c| c.is_ascii_digit())) || matches!(format, "float" | "double")
+    bits.is_some_and(|bits| bits.chars().all(|c| c.is_ascii_digit()))
+        || matches!(format, "float" | "double")
 }
 
-/// The prose of a doc comment up to its first heading. Lines of a paragraph are joined; lists, tables and code keep
-/// their lines.
+/// The prose of a doc comment up to its first heading. Lines of a paragraph are joined; lists,
+/// tables and code keep their lines.
 pub(crate) fn prose(docs: &str) -> String {
     let mut prose = String::new();
     let mut code = false;

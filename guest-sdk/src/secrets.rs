@@ -1,7 +1,7 @@
 //! Secrets, as far as the plugin asks for them in its `plugin.toml` and the operator grants them.
 //!
-//! A plugin seldom sees one: the host attaches it to the requests that name it, see [`Request::with_credential`]. What a
-//! plugin needs to know is whether it is there.
+//! A plugin seldom sees one: the host attaches it to the requests that name it, see
+//! [`Request::with_credential`]. What a plugin needs to know is whether it is there.
 //!
 //! ```
 //! use airlock_guest::{Error, http::Request, secrets};
@@ -30,9 +30,10 @@ pub fn exists(name: &str) -> bool {
 
 /// The value of a secret, for the rare plugin that computes something with it: a signature, say.
 ///
-/// It needs `reveal = true` in the request and a grant of its own, which operators are right to give to few. Whoever calls this
-/// function has the import `airlock:host/secrets-reveal` in the component, for everyone to see. The host takes the value out of
-/// results, errors and logs all the same.
+/// It needs `reveal = true` in the request and a grant of its own, which operators are right to
+/// give to few. Whoever calls this function has the import `airlock:host/secrets-reveal` in the
+/// component, for everyone to see. The host takes the value out of results, errors and logs all the
+/// same.
 ///
 /// ```no_run
 /// # use airlock_guest::{Error, secrets};
@@ -48,13 +49,16 @@ pub fn reveal(name: &str) -> Result<Revealed, Error> {
     }
     secrets_reveal::reveal(name).map(Revealed).map_err(|error| match error {
         secrets_reveal::SecretError::NotFound => {
-            Error::internal(format!("this plugin does not ask for a secret called {name:?}")).with_code("secret_not_found")
+            Error::internal(format!("this plugin does not ask for a secret called {name:?}"))
+                .with_code("secret_not_found")
         }
-        secrets_reveal::SecretError::Denied => {
-            Error::denied(format!("the operator did not grant this plugin the value of its secret {name:?}"))
-                .with_code("secret_denied")
+        secrets_reveal::SecretError::Denied => Error::denied(format!(
+            "the operator did not grant this plugin the value of its secret {name:?}"
+        ))
+        .with_code("secret_denied"),
+        secrets_reveal::SecretError::Unavailable => {
+            unavailable(&format!("the secret {name:?} cannot be read right now"))
         }
-        secrets_reveal::SecretError::Unavailable => unavailable(&format!("the secret {name:?} cannot be read right now")),
     })
 }
 

@@ -4,8 +4,8 @@ use schemars::{JsonSchema, Schema};
 
 use crate::{Context, Error, Output, schema};
 
-/// A tool. [`macro@crate::tool`] implements it for a type named as the function; by hand only where the schema is not
-/// that of a Rust type.
+/// A tool. [`macro@crate::tool`] implements it for a type named as the function; by hand only where
+/// the schema is not that of a Rust type.
 ///
 /// Through it a test sees what a model sees:
 ///

@@ -1,7 +1,8 @@
 //! Other tools behind the same gateway, plugins and MCP servers alike.
 //!
-//! A plugin sees the tools that its operator granted and that the caller who started the chain may use; every other name
-//! does not exist. Natively there are none: every function here fails as [`ErrorKind::Unavailable`].
+//! A plugin sees the tools that its operator granted and that the caller who started the chain may
+//! use; every other name does not exist. Natively there are none: every function here fails as
+//! [`ErrorKind::Unavailable`].
 //!
 //! ```no_run
 //! use airlock_guest::{Error, serde_json::{Value, json}, tools};
@@ -40,11 +41,15 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// Lists at most `limit` (1 to 1,000) of the tools that may be called, from the start or where a page before ended.
+/// Lists at most `limit` (1 to 1,000) of the tools that may be called, from the start or where a
+/// page before ended.
 pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
     require_host()?;
     let page = host::list_tools(cursor, limit).map_err(wire::error_from_host)?;
-    let items = page.items.into_iter().map(|item| ToolRef { name: item.name, description: item.description });
+    let items = page
+        .items
+        .into_iter()
+        .map(|item| ToolRef { name: item.name, description: item.description });
     Ok(Page { items: items.collect(), next: page.next })
 }
 
@@ -65,7 +70,8 @@ pub fn send(call: &Call) -> Result<Output, Error> {
     host::call(&call.0).map_err(wire::error_from_host).and_then(wire::output_from_host)
 }
 
-/// Makes several calls concurrently, up to the chain's cap; the answers are in the order of the calls.
+/// Makes several calls concurrently, up to the chain's cap; the answers are in the order of the
+/// calls.
 ///
 /// ```no_run
 /// use airlock_guest::{Error, serde_json::json, tools::{self, Call}};
@@ -82,11 +88,15 @@ pub fn send(call: &Call) -> Result<Output, Error> {
 /// # Ok(())
 /// # }
 /// ```
-pub fn call_batch(calls: impl IntoIterator<Item = Call>) -> Result<Vec<Result<Output, Error>>, Error> {
+pub fn call_batch(
+    calls: impl IntoIterator<Item = Call>,
+) -> Result<Vec<Result<Output, Error>>, Error> {
     require_host()?;
     let requests: Vec<host::CallRequest> = calls.into_iter().map(|call| call.0).collect();
     let answers = host::call_batch(&requests).into_iter();
-    Ok(answers.map(|answer| answer.map_err(wire::error_from_host).and_then(wire::output_from_host)).collect())
+    Ok(answers
+        .map(|answer| answer.map_err(wire::error_from_host).and_then(wire::output_from_host))
+        .collect())
 }
 
 /// One call to make.
@@ -94,10 +104,12 @@ pub fn call_batch(calls: impl IntoIterator<Item = Call>) -> Result<Vec<Result<Ou
 pub struct Call(host::CallRequest);
 
 impl Call {
-    /// A call of a tool by its full name, `<client>-<tool>`. The arguments are whatever JSON shows as an object.
+    /// A call of a tool by its full name, `<client>-<tool>`. The arguments are whatever JSON shows
+    /// as an object.
     pub fn new(name: impl Into<String>, arguments: &impl Serialize) -> Result<Self, Error> {
-        let arguments = serde_json::to_string(arguments)
-            .map_err(|error| Error::internal(format!("the arguments of a nested call are not JSON: {error}")))?;
+        let arguments = serde_json::to_string(arguments).map_err(|error| {
+            Error::internal(format!("the arguments of a nested call are not JSON: {error}"))
+        })?;
         Ok(Self(host::CallRequest { name: name.into(), arguments, timeout_ms: None }))
     }
 
@@ -111,5 +123,9 @@ impl Call {
 
 /// The imports panic natively; a test that reaches them had better get an error.
 fn require_host() -> Result<(), Error> {
-    if cfg!(target_family = "wasm") { Ok(()) } else { Err(Error::unavailable("there are no other tools outside a gateway")) }
+    if cfg!(target_family = "wasm") {
+        Ok(())
+    } else {
+        Err(Error::unavailable("there are no other tools outside a gateway"))
+    }
 }

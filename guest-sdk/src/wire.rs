@@ -23,9 +23,12 @@ pub(crate) fn descriptor_to_host(descriptor: Descriptor) -> wit::ToolDescriptor 
 pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<Descriptor, Error> {
     let schema = |text: String| {
         let schema = serde_json::from_str(&text);
-        schema.map_err(|error| Error::internal(format!("the host sent a schema that is none: {error}")))
+        schema.map_err(|error| {
+            Error::internal(format!("the host sent a schema that is none: {error}"))
+        })
     };
-    let wit::ToolAnnotations { read_only, destructive, idempotent, open_world } = descriptor.annotations;
+    let wit::ToolAnnotations { read_only, destructive, idempotent, open_world } =
+        descriptor.annotations;
     Ok(Descriptor {
         name: descriptor.name,
         title: descriptor.title,
@@ -55,9 +58,15 @@ pub(crate) fn output_from_host(output: wit::ToolOutput) -> Result<Output, Error>
 pub(crate) fn content_to_host(content: Content) -> wit::Content {
     match content {
         Content::Text { text, mime_type } => wit::Content::Text(wit::TextPart { text, mime_type }),
-        Content::Image { data, mime_type } => wit::Content::Image(wit::BlobPart { data, mime_type }),
-        Content::Audio { data, mime_type } => wit::Content::Audio(wit::BlobPart { data, mime_type }),
-        Content::Link(Link { uri, name, mime_type }) => wit::Content::ResourceLink(wit::LinkPart { uri, name, mime_type }),
+        Content::Image { data, mime_type } => {
+            wit::Content::Image(wit::BlobPart { data, mime_type })
+        }
+        Content::Audio { data, mime_type } => {
+            wit::Content::Audio(wit::BlobPart { data, mime_type })
+        }
+        Content::Link(Link { uri, name, mime_type }) => {
+            wit::Content::ResourceLink(wit::LinkPart { uri, name, mime_type })
+        }
         Content::Embedded(Embedded { uri, mime_type, data, is_text }) => {
             wit::Content::Embedded(wit::EmbeddedPart { uri, mime_type, data, is_text })
         }
@@ -67,9 +76,15 @@ pub(crate) fn content_to_host(content: Content) -> wit::Content {
 fn content_from_host(content: wit::Content) -> Content {
     match content {
         wit::Content::Text(wit::TextPart { text, mime_type }) => Content::Text { text, mime_type },
-        wit::Content::Image(wit::BlobPart { data, mime_type }) => Content::Image { data, mime_type },
-        wit::Content::Audio(wit::BlobPart { data, mime_type }) => Content::Audio { data, mime_type },
-        wit::Content::ResourceLink(wit::LinkPart { uri, name, mime_type }) => Content::Link(Link { uri, name, mime_type }),
+        wit::Content::Image(wit::BlobPart { data, mime_type }) => {
+            Content::Image { data, mime_type }
+        }
+        wit::Content::Audio(wit::BlobPart { data, mime_type }) => {
+            Content::Audio { data, mime_type }
+        }
+        wit::Content::ResourceLink(wit::LinkPart { uri, name, mime_type }) => {
+            Content::Link(Link { uri, name, mime_type })
+        }
         wit::Content::Embedded(wit::EmbeddedPart { uri, mime_type, data, is_text }) => {
             Content::Embedded(Embedded { uri, mime_type, data, is_text })
         }
@@ -86,8 +101,8 @@ pub(crate) fn error_to_host(error: &Error) -> wit::ToolError {
     }
 }
 
-/// Whatever fails in a nested call, its error arrives: details that are no JSON are left out rather than reported
-/// instead.
+/// Whatever fails in a nested call, its error arrives: details that are no JSON are left out rather
+/// than reported instead.
 pub(crate) fn error_from_host(error: wit::ToolError) -> Error {
     let mut ours = Error::new(kind_from_host(error.kind), error.message);
     if let Some(code) = error.code {
@@ -107,7 +122,8 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 }
 
 fn json(text: &str) -> Result<Value, Error> {
-    serde_json::from_str(text).map_err(|error| Error::internal(format!("the host sent no JSON: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| Error::internal(format!("the host sent no JSON: {error}")))
 }
 
 fn kind_to_host(kind: ErrorKind) -> wit::ErrorKind {

@@ -1,5 +1,6 @@
-//! What `airlock plugin new` puts beside a template, because it is on no registry: the SDK for Rust with the contract, and the
-//! contract alone for other languages. Written as `OUT_DIR`/vendored.rs: constants `SDK` and `WIT` of file names and texts.
+//! What `airlock plugin new` puts beside a template, because it is on no registry: the SDK for Rust
+//! with the contract, and the contract alone for other languages. Written as `OUT_DIR`/vendored.rs:
+//! constants `SDK` and `WIT` of file names and texts.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +21,12 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
     println!("cargo::rerun-if-changed=build/vendored.rs");
     let manifests: Vec<_> = MEMBERS.iter().map(|member| format!("{member}/Cargo.toml")).collect();
     let sources = MEMBERS.iter().map(|member| format!("{member}/src"));
-    for source in manifests.iter().cloned().chain(sources.clone()).chain(["wit".to_owned(), "Cargo.toml".to_owned()]) {
+    for source in manifests
+        .iter()
+        .cloned()
+        .chain(sources.clone())
+        .chain(["wit".to_owned(), "Cargo.toml".to_owned()])
+    {
         println!("cargo::rerun-if-changed={}", root.join(source).display());
     }
     let mut sdk = manifests.clone();
@@ -29,7 +35,11 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
     }
     let workspace = workspace(root, &manifests)?;
     let entry = |place: &str, file: &String| {
-        format!("    ({:?}, include_str!({:?})),\n", place.to_owned() + file, root.join(file).to_string_lossy())
+        format!(
+            "    ({:?}, include_str!({:?})),\n",
+            place.to_owned() + file,
+            root.join(file).to_string_lossy()
+        )
     };
     let sdk: String = sdk.iter().map(|file| entry("sdk/", file)).collect();
     let wit: String = files(root, "wit")?.iter().map(|file| entry("", file)).collect();
@@ -37,8 +47,10 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
         "/// The SDK, a workspace of its own.\nconst SDK: &[(&str, &str)] = &[\n    (\"sdk/Cargo.toml\", {workspace:?}),\n{sdk}];\n\n\
          /// The contract.\nconst WIT: &[(&str, &str)] = &[\n{wit}];\n"
     );
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);
-    fs::write(out.join("vendored.rs"), text).map_err(|error| format!("cannot write {}/vendored.rs: {error}", out.display()))
+    let out =
+        PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);
+    fs::write(out.join("vendored.rs"), text)
+        .map_err(|error| format!("cannot write {}/vendored.rs: {error}", out.display()))
 }
 
 /// Sources and pages below a directory, sorted, by their paths in the repository.
@@ -63,12 +75,17 @@ fn workspace(root: &Path, manifests: &[String]) -> Result<String, String> {
     let mut wanted = BTreeSet::new();
     for file in manifests {
         let manifest = parse(root, file)?;
-        let dependencies = DEPENDENCIES.iter().filter_map(|table| manifest.get(*table)?.as_table()).flatten();
+        let dependencies =
+            DEPENDENCIES.iter().filter_map(|table| manifest.get(*table)?.as_table()).flatten();
         let shared = |value: &Value| value.get("workspace").and_then(Value::as_bool) == Some(true);
-        wanted.extend(dependencies.filter(|(_, value)| shared(value)).map(|(name, _)| name.clone()));
+        wanted
+            .extend(dependencies.filter(|(_, value)| shared(value)).map(|(name, _)| name.clone()));
     }
     let mut ours = parse(root, "Cargo.toml")?;
-    let workspace = ours.get_mut("workspace").and_then(Value::as_table_mut).ok_or("Cargo.toml has no [workspace]")?;
+    let workspace = ours
+        .get_mut("workspace")
+        .and_then(Value::as_table_mut)
+        .ok_or("Cargo.toml has no [workspace]")?;
     workspace.retain(|key, _| ["dependencies", "lints", "package", "resolver"].contains(&key));
     workspace.insert("members".to_owned(), MEMBERS.map(Value::from).to_vec().into());
     if let Some(dependencies) = workspace.get_mut("dependencies").and_then(Value::as_table_mut) {
@@ -79,6 +96,7 @@ fn workspace(root: &Path, manifests: &[String]) -> Result<String, String> {
 }
 
 fn parse(root: &Path, file: &str) -> Result<Table, String> {
-    let text = fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"))?;
+    let text = fs::read_to_string(root.join(file))
+        .map_err(|error| format!("cannot read {file}: {error}"))?;
     text.parse().map_err(|error| format!("{file}: {error}"))
 }

@@ -18,20 +18,26 @@ async fn main() -> anyhow::Result<()> {
     let listener = TcpListener::bind(config.server.listen).await?;
     let url = format!("http://{}/v1/mcp/tool/execute", listener.local_addr()?);
     let (stop, stopped) = oneshot::channel::<()>();
-    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+    let schema =
+        json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     let gateway = Gateway::builder(config)
         .listener(listener)
         .shutdown(async { drop(stopped.await) })
         .register_tool("greet", "Greets someone by name.", schema, async |arguments| {
             let name = arguments.get("name").and_then(|name| name.as_str());
-            let name = name.ok_or_else(|| ToolError::new(ErrorKind::InvalidInput, "`name` must be a string"))?;
+            let name = name.ok_or_else(|| {
+                ToolError::new(ErrorKind::InvalidInput, "`name` must be a string")
+            })?;
             Ok(ToolOutput::text(format!("Hello, {name}!")))
         })
         .start()
         .await?;
     let running = tokio::spawn(gateway.run());
     let call = json!({"function": {"name": "internal-greet", "arguments": r#"{"name": "Ada"}"#}});
-    println!("{}", airlock::tls::client().build()?.post(url).json(&call).send().await?.text().await?);
+    println!(
+        "{}",
+        airlock::tls::client().build()?.post(url).json(&call).send().await?.text().await?
+    );
     drop(stop);
     running.await?
 }

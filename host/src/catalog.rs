@@ -1,7 +1,8 @@
 //! The registry: every tool under one name, wherever it comes from.
 //!
-//! Sources publish their lists here; readers take a [`Snapshot`], which never changes, or the [`View`] of one request. The
-//! catalog knows no kind of source and decides nothing about who may call what: that is the [`door`](crate::door).
+//! Sources publish their lists here; readers take a [`Snapshot`], which never changes, or the
+//! [`View`] of one request. The catalog knows no kind of source and decides nothing about who may
+//! call what: that is the [`door`](crate::door).
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,8 @@ pub struct Client {
     pub policy: Policy,
     /// Whether it can be called.
     pub state: State,
-    /// Its tools, sorted by name. They stay while a source is away, so that a short break does not change what models see.
+    /// Its tools, sorted by name. They stay while a source is away, so that a short break does not
+    /// change what models see.
     pub tools: Arc<[Arc<Tool>]>,
     provider: Option<Arc<dyn Provider>>,
 }
@@ -86,7 +88,10 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("name", &self.name).field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("name", &self.name)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 
@@ -103,12 +108,17 @@ impl Snapshot {
         self.clients.values()
     }
 
-    /// The tools that one request may see: those of sources that were connected at least once, which the operator's lists,
-    /// the request's headers and its virtual key all permit.
+    /// The tools that one request may see: those of sources that were connected at least once,
+    /// which the operator's lists, the request's headers and its virtual key all permit.
     pub fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
         let sources = self.clients().filter_map(|client| {
             let provider = client.provider.as_ref()?;
-            Some(Source { client: &client.name, policy: &client.policy, tools: &client.tools, provider })
+            Some(Source {
+                client: &client.name,
+                policy: &client.policy,
+                tools: &client.tools,
+                provider,
+            })
         });
         View::new(sources, self.meta_tools.as_ref(), filter, key)
     }
@@ -164,11 +174,11 @@ impl Catalog {
         self.update(|next| next.meta_tools = Some(meta_tools));
     }
 
-    /// Replaces a client's tools and provider, and marks it connected. Definitions that cannot be used are left out, each
-    /// with its reason; of two with one name the first wins.
+    /// Replaces a client's tools and provider, and marks it connected. Definitions that cannot be
+    /// used are left out, each with its reason; of two with one name the first wins.
     ///
-    /// The definitions are checked on a thread that may block, which takes some 0.1 s for the largest lists. Dropping the
-    /// future before it is ready publishes nothing.
+    /// The definitions are checked on a thread that may block, which takes some 0.1 s for the
+    /// largest lists. Dropping the future before it is ready publishes nothing.
     ///
     /// # Panics
     ///
@@ -235,7 +245,10 @@ impl Catalog {
     }
 }
 
-fn adopt_all(client: &ClientName, definitions: Vec<ToolDefinition>) -> (Vec<Arc<Tool>>, Vec<String>) {
+fn adopt_all(
+    client: &ClientName,
+    definitions: Vec<ToolDefinition>,
+) -> (Vec<Arc<Tool>>, Vec<String>) {
     let mut tools: BTreeMap<ToolName, Arc<Tool>> = BTreeMap::new();
     let mut dropped = Vec::new();
     for (count, definition) in definitions.into_iter().enumerate() {
@@ -244,7 +257,9 @@ fn adopt_all(client: &ClientName, definitions: Vec<ToolDefinition>) -> (Vec<Arc<
             break;
         }
         match Tool::adopt(client, definition) {
-            Ok(tool) if tools.contains_key(&tool.name) => dropped.push(format!("a second tool named {:?}", tool.original)),
+            Ok(tool) if tools.contains_key(&tool.name) => {
+                dropped.push(format!("a second tool named {:?}", tool.original))
+            }
             Ok(tool) => {
                 tools.insert(tool.name.clone(), Arc::new(tool));
             }
@@ -293,7 +308,11 @@ mod tests {
         );
         let snapshot = catalog.snapshot();
         let client = snapshot.clients().next().expect("one client");
-        let names: Vec<_> = client.tools.iter().map(|tool| (tool.name.as_str(), tool.description.as_str())).collect();
+        let names: Vec<_> = client
+            .tools
+            .iter()
+            .map(|tool| (tool.name.as_str(), tool.description.as_str()))
+            .collect();
         assert_eq!(names, [("fs-a", "first"), ("fs-b", "")]);
         assert_eq!(dropped.len(), 2, "{dropped:?}");
     }
@@ -304,7 +323,11 @@ mod tests {
         let fs = ClientName::parse("fs").expect("a good name");
         catalog.add_client(&fs, "stdio", Policy::default());
         let before = catalog.snapshot();
-        catalog.blocking_publish(&fs, definitions(json!([{"name": "a", "inputSchema": {}}])), Arc::new(Nobody));
+        catalog.blocking_publish(
+            &fs,
+            definitions(json!([{"name": "a", "inputSchema": {}}])),
+            Arc::new(Nobody),
+        );
         catalog.set_state(&fs, State::Disconnected { reason: "gone".into() });
         assert!(before.clients().all(|client| client.tools.is_empty()));
         let after = catalog.snapshot();

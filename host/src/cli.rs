@@ -1,7 +1,7 @@
 //! The command line: flags → configuration → telemetry → gateway. One file a command.
 //!
-//! Standard output is for what was asked for, standard error for everything else. With `--json` a command prints one
-//! document, whether it succeeds or not.
+//! Standard output is for what was asked for, standard error for everything else. With `--json` a
+//! command prints one document, whether it succeeds or not.
 
 mod call;
 mod check;
@@ -81,7 +81,8 @@ impl From<bool> for Done {
     }
 }
 
-/// Does what the arguments say. The exit code is 0 only for success, 2 for arguments that make no sense, else 1.
+/// Does what the arguments say. The exit code is 0 only for success, 2 for arguments that make no
+/// sense, else 1.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -108,13 +109,18 @@ fn run(cli: Cli) -> anyhow::Result<Done> {
         return Ok(compile::run(args));
     }
     raise_descriptor_limit();
-    telemetry::init(cli.log_format, environment(telemetry::FILTER_VARIABLE).as_deref(), cli.command.log_filter())?;
+    telemetry::init(
+        cli.log_format,
+        environment(telemetry::FILTER_VARIABLE).as_deref(),
+        cli.command.log_filter(),
+    )?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(cli.command.run())
 }
 
-/// Connections, child processes and the files of guests take a descriptor each, and what most systems allow at first is from the
-/// days of `select`. Where it cannot be raised it stays as it is.
+/// Connections, child processes and the files of guests take a descriptor each, and what most
+/// systems allow at first is from the days of `select`. Where it cannot be raised it stays as it
+/// is.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -153,7 +159,9 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Check(args) => args.json,
             Self::Plugin(args) => args.wants_json(),
-            Self::Serve(_) | Self::DemoMcpServer | Self::CompileComponent(_) | Self::Schema(_) => false,
+            Self::Serve(_) | Self::DemoMcpServer | Self::CompileComponent(_) | Self::Schema(_) => {
+                false
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Code mode: a model reads what tools there are as Python stubs, and calls them from a script.
 //!
-//! Four meta-tools stand in for the tools of all clients in code mode. What a script may call is the [`View`] that the door
-//! decides with, and each of its calls is decided there again. This module knows names, stubs and texts; what runs a
-//! script is the [`sandbox`]'s business.
+//! Four meta-tools stand in for the tools of all clients in code mode. What a script may call is
+//! the [`View`] that the door decides with, and each of its calls is decided there again. This
+//! module knows names, stubs and texts; what runs a script is the [`sandbox`]'s business.
 //!
 //! [`View`]: crate::door::View
 //! [`sandbox`]: crate::sandbox
@@ -75,18 +75,24 @@ impl CodeMode {
         meta::tools(self.binding_level)
     }
 
-    /// The meta-tools with who runs them, for [`Catalog::set_meta_tools`](crate::catalog::Catalog::set_meta_tools).
+    /// The meta-tools with who runs them, for
+    /// [`Catalog::set_meta_tools`](crate::catalog::Catalog::set_meta_tools).
     pub fn own_tools(self: &Arc<Self>) -> OwnTools {
         OwnTools { tools: self.tools(), provider: self.clone() }
     }
 
-    /// Renders the stubs of what is published for scripts, as it is published. Runs until it is dropped. A tool that a request
-    /// names before its stub is there is rendered for that request.
+    /// Renders the stubs of what is published for scripts, as it is published. Runs until it is
+    /// dropped. A tool that a request names before its stub is there is rendered for that request.
     pub async fn follow(&self, catalog: &Catalog) {
         let mut changes = catalog.changes();
         loop {
             changes.mark_unchanged();
-            let clients: Vec<_> = catalog.snapshot().clients().filter(|client| client.policy.code_mode).cloned().collect();
+            let clients: Vec<_> = catalog
+                .snapshot()
+                .clients()
+                .filter(|client| client.policy.code_mode)
+                .cloned()
+                .collect();
             for client in clients {
                 self.stubs.stubs(&client.tools).await;
             }
@@ -102,15 +108,17 @@ impl CodeMode {
         let view = call.chain().view();
         let namespaces = names::namespaces(view.scripted());
         match call.tool().name.as_str() {
-            meta::LIST if namespaces.is_empty() => {
-                Ok(ToolOutput::text(stubs::nothing_to_list(view.list(&Origin::Model).next().is_some())))
-            }
+            meta::LIST if namespaces.is_empty() => Ok(ToolOutput::text(stubs::nothing_to_list(
+                view.list(&Origin::Model).next().is_some(),
+            ))),
             meta::LIST => Ok(ToolOutput::text(stubs::list(&namespaces, self.binding_level))),
             meta::READ => {
                 let (name, range) = (given.text("fileName")?, given.range()?);
                 Ok(ToolOutput::text(self.read(&namespaces, name, range).await))
             }
-            meta::DOCS => Ok(ToolOutput::text(self.docs(&namespaces, given.text("server")?, given.text("tool")?).await)),
+            meta::DOCS => Ok(ToolOutput::text(
+                self.docs(&namespaces, given.text("server")?, given.text("tool")?).await,
+            )),
             meta::EXECUTE => self.execute(call, &namespaces, given.code()?).await,
             other => Err(CallError::NotFound { name: other.to_owned() }),
         }
@@ -133,13 +141,23 @@ impl CodeMode {
         }
     }
 
-    async fn execute(&self, call: &Admitted, namespaces: &[Namespace], code: &str) -> Result<ToolOutput, CallError> {
+    async fn execute(
+        &self,
+        call: &Admitted,
+        namespaces: &[Namespace],
+        code: &str,
+    ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
         let result = if code.is_empty() {
             Ok(None)
         } else {
             let bindings = names::bindings(namespaces);
-            self.runner.run_script(Script { name: "code.star".to_owned(), source: code.to_owned(), bindings }, chain).await
+            self.runner
+                .run_script(
+                    Script { name: "code.star".to_owned(), source: code.to_owned(), bindings },
+                    chain,
+                )
+                .await
         };
         let report = || Report::new(chain, namespaces);
         match result {

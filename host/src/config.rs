@@ -52,9 +52,11 @@ pub struct Config {
     pub keys: Keys,
     /// The database of what outlives a restart.
     pub store: PathBuf,
-    /// What was accepted of plugins: `airlock.lock` beside the file. Nothing for a configuration that is in no file.
+    /// What was accepted of plugins: `airlock.lock` beside the file. Nothing for a configuration
+    /// that is in no file.
     pub lock: Option<PathBuf>,
-    /// The sandbox. Nothing of it is in the file but the depth of calls; the environment says where compiled code is kept.
+    /// The sandbox. Nothing of it is in the file but the depth of calls; the environment says where
+    /// compiled code is kept.
     pub sandbox: sandbox::Settings,
 }
 
@@ -95,7 +97,9 @@ impl Config {
         let mut bytes = Vec::new();
         // One byte more than is allowed, so that an endless file is told from a large one.
         let limit = json::MAX_FILE_BYTES as u64 + 1;
-        std::fs::File::open(path).and_then(|opened| opened.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
+        std::fs::File::open(path)
+            .and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
+            .map_err(unreadable)?;
         match String::from_utf8(bytes) {
             Ok(text) => {
                 let mut config = Self::parse(&text, &file, &environment)?;
@@ -103,7 +107,10 @@ impl Config {
                 config.sandbox.off_limits = config.own_files(path);
                 Ok(config)
             }
-            Err(_) => Err(ConfigError::Invalid { file, problems: vec![Problem::of_file("is not UTF-8 text")] }),
+            Err(_) => Err(ConfigError::Invalid {
+                file,
+                problems: vec![Problem::of_file("is not UTF-8 text")],
+            }),
         }
     }
 
@@ -116,18 +123,30 @@ impl Config {
             })
         };
         let components = plugins().map(|wasm| wasm.component.clone());
-        let secrets = plugins().flat_map(|wasm| wasm.answer.secrets.values()).filter_map(|secret| match &secret.source {
-            secret::Source::File(path) => Some(path.clone()),
-            secret::Source::Env(_) => None,
-        });
+        let secrets =
+            plugins().flat_map(|wasm| wasm.answer.secrets.values()).filter_map(|secret| {
+                match &secret.source {
+                    secret::Source::File(path) => Some(path.clone()),
+                    secret::Source::Env(_) => None,
+                }
+            });
         OffLimits {
-            unwritable: [path.to_owned()].into_iter().chain(self.lock.clone()).chain(components).collect(),
+            unwritable: [path.to_owned()]
+                .into_iter()
+                .chain(self.lock.clone())
+                .chain(components)
+                .collect(),
             unreadable: [self.store.clone()].into_iter().chain(secrets).collect(),
         }
     }
 
-    /// Reads a file's text. `origin` names the file in errors, and paths are relative to its directory.
-    pub fn parse(text: &str, origin: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    /// Reads a file's text. `origin` names the file in errors, and paths are relative to its
+    /// directory.
+    pub fn parse(
+        text: &str,
+        origin: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
         let invalid = |problems| ConfigError::Invalid { file: origin.to_owned(), problems };
         let json = json::parse(text).map_err(|problem| invalid(vec![problem]))?;
         let (file, mut problems) = read::read(&json);

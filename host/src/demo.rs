@@ -1,7 +1,9 @@
-//! `airlock demo`: the gateway at work in four scenes, with nothing to install, no key and no other server.
+//! `airlock demo`: the gateway at work in four scenes, with nothing to install, no key and no other
+//! server.
 //!
-//! Everything is real but the model, which reads from a script: the gateway listens on a port, its plugins are WebAssembly
-//! components, its MCP server is a process, and the scenes are played over HTTP.
+//! Everything is real but the model, which reads from a script: the gateway listens on a port, its
+//! plugins are WebAssembly components, its MCP server is a process, and the scenes are played over
+//! HTTP.
 
 pub mod mcp_server;
 mod scenes;
@@ -14,7 +16,8 @@ use serde_json::{Value, json};
 
 use self::{scenes::Scene, stage::Stage};
 
-/// Plays the demonstration on stdout, as text or as one JSON document. Answers whether every scene was ok.
+/// Plays the demonstration on stdout, as text or as one JSON document. Answers whether every scene
+/// was ok.
 pub async fn run(as_json: bool) -> anyhow::Result<bool> {
     let stage = Stage::set().await?;
     if !as_json {
@@ -37,7 +40,11 @@ pub async fn run(as_json: bool) -> anyhow::Result<bool> {
         let scenes: Vec<Value> = played.iter().map(Scene::to_json).collect();
         print_line(&json!({"scenes": scenes, "ok": ok}).to_string());
     } else {
-        print_line(if ok { "\nAll four scenes went as they should." } else { "\nNot all scenes went as they should." });
+        print_line(if ok {
+            "\nAll four scenes went as they should."
+        } else {
+            "\nNot all scenes went as they should."
+        });
     }
     Ok(ok)
 }

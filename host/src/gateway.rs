@@ -28,7 +28,8 @@ use crate::{
     upstream,
 };
 
-/// Time for upstream servers to stop. Each step of stopping one has a limit, and together they take less.
+/// Time for upstream servers to stop. Each step of stopping one has a limit, and together they take
+/// less.
 const UPSTREAMS_STOP: Duration = Duration::from_secs(15);
 
 /// A gateway whose plugins are loaded and whose upstream servers are being connected to.
@@ -47,24 +48,30 @@ pub struct Gateway {
 struct Upstreams {
     tasks: TaskTracker,
     stop: CancellationToken,
-    /// Runtime that the servers are talked to on, if there are any. Dropped last: it kills what did not stop.
+    /// Runtime that the servers are talked to on, if there are any. Dropped last: it kills what did
+    /// not stop.
     runtime: Option<upstream::Runtime>,
 }
 
 impl Upstreams {
     /// Starts what the servers of a configuration need.
     fn new(config: &Config) -> io::Result<Self> {
-        let has_servers = config.clients.iter().any(|client| matches!(client.source, Source::Upstream(_)));
+        let has_servers =
+            config.clients.iter().any(|client| matches!(client.source, Source::Upstream(_)));
         let runtime = has_servers.then(upstream::Runtime::new).transpose()?;
         Ok(Self { tasks: TaskTracker::new(), stop: CancellationToken::new(), runtime })
     }
 
-    /// Tells every server to stop and waits until it has; what takes longer than [`UPSTREAMS_STOP`] is killed with the runtime.
+    /// Tells every server to stop and waits until it has; what takes longer than [`UPSTREAMS_STOP`]
+    /// is killed with the runtime.
     async fn stop(&self) {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(UPSTREAMS_STOP, self.tasks.wait()).await.is_err() {
-            tracing::warn!(left = self.tasks.len(), "upstream servers did not stop in time and are killed");
+            tracing::warn!(
+                left = self.tasks.len(),
+                "upstream servers did not stop in time and are killed"
+            );
         }
     }
 }
@@ -89,7 +96,13 @@ impl Gateway {
     /// Begins a gateway with a configuration.
     pub fn builder(config: Config) -> Builder {
         let native_policy = Policy { execute: crate::tool::Whitelist::All, ..Policy::default() };
-        Builder { config, listener: None, shutdown: None, native: NativeTools::default(), native_policy }
+        Builder {
+            config,
+            listener: None,
+            shutdown: None,
+            native: NativeTools::default(),
+            native_policy,
+        }
     }
 
     /// Every tool there is.
@@ -134,15 +147,25 @@ impl Gateway {
 
     /// Serves until told to stop, lets requests in flight end, then stops every upstream server.
     pub async fn run(self) -> anyhow::Result<()> {
-        let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, plugins } = self;
+        let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, plugins } =
+            self;
         let listener = match listener {
             Some(listener) => listener,
             None => bind(&config.server).await?,
         };
         let shutdown = shutdown.unwrap_or_else(|| Box::pin(std::future::pending()));
-        let gauges: Vec<server::Gauge> = vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
+        let gauges: Vec<server::Gauge> =
+            vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
         let hooks = server::Hooks { gauges, plugins: Some(Box::new(plugins.clone())) };
-        let app = server::App::new(config.server, catalog, models, config.agent, config.budget, config.keys, hooks);
+        let app = server::App::new(
+            config.server,
+            catalog,
+            models,
+            config.agent,
+            config.budget,
+            config.keys,
+            hooks,
+        );
         upstreams.tasks.spawn({
             let (plugins, stop) = (plugins.clone(), upstreams.stop.clone());
             async move { plugins.watch(stop).await }
@@ -160,7 +183,9 @@ impl Gateway {
 
 /// Opens the configured address.
 pub async fn bind(settings: &server::Settings) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(settings.listen).await.with_context(|| format!("cannot listen on {}", settings.listen))
+    TcpListener::bind(settings.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", settings.listen))
 }
 
 impl Builder {
@@ -178,10 +203,17 @@ impl Builder {
         self
     }
 
-    /// Adds a tool of the embedding program, `internal-<name>`. It goes through the same door as any other: models may call
-    /// it after an approval, or at once if [`Builder::native_policy`] says so.
+    /// Adds a tool of the embedding program, `internal-<name>`. It goes through the same door as
+    /// any other: models may call it after an approval, or at once if [`Builder::native_policy`]
+    /// says so.
     #[must_use]
-    pub fn register_tool<F, R>(mut self, name: &str, description: &str, input_schema: Value, body: F) -> Self
+    pub fn register_tool<F, R>(
+        mut self,
+        name: &str,
+        description: &str,
+        input_schema: Value,
+        body: F,
+    ) -> Self
     where
         F: Fn(Map<String, Value>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
@@ -190,15 +222,16 @@ impl Builder {
         self
     }
 
-    /// Says what the embedding program's tools may do; without it, all may be executed and none automatically.
+    /// Says what the embedding program's tools may do; without it, all may be executed and none
+    /// automatically.
     #[must_use]
     pub fn native_policy(mut self, policy: Policy) -> Self {
         self.native_policy = policy;
         self
     }
 
-    /// Loads every plugin and starts to connect to every server. A source that cannot be had is marked so in the catalog
-    /// and harms no other.
+    /// Loads every plugin and starts to connect to every server. A source that cannot be had is
+    /// marked so in the catalog and harms no other.
     pub async fn start(self) -> anyhow::Result<Gateway> {
         let config = self.config;
         config.server.check().context("the server's settings are not safe")?;
@@ -208,8 +241,16 @@ impl Builder {
         let catalog = Catalog::new();
         let progress = MultiProgress::new();
         let plugins = Plugins::new(catalog.clone(), sandbox.clone(), &config, progress);
-        let gateway =
-            Gateway { plugins, catalog, sandbox, models, listener: self.listener, shutdown: self.shutdown, upstreams, config };
+        let gateway = Gateway {
+            plugins,
+            catalog,
+            sandbox,
+            models,
+            listener: self.listener,
+            shutdown: self.shutdown,
+            upstreams,
+            config,
+        };
         gateway.add_native(self.native, self.native_policy);
         gateway.connect_upstreams();
         gateway.plugins.load_all().await;

@@ -1,4 +1,5 @@
-//! The guests that are part of the binary, so that it works alone. `build.rs` has them compiled from source.
+//! The guests that are part of the binary, so that it works alone. `build.rs` has them compiled
+//! from source.
 
 macro_rules! guest {
     ($name:literal) => {

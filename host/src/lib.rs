@@ -1,7 +1,8 @@
 //! Airlock: a hardened gateway between language models and tools.
 //!
-//! Every tool call, wherever it comes from, crosses one policy decision, and all code that the operator did not write runs in
-//! a WebAssembly sandbox with hard limits. The map, in the direction in which data flows:
+//! Every tool call, wherever it comes from, crosses one policy decision, and all code that the
+//! operator did not write runs in a WebAssembly sandbox with hard limits. The map, in the direction
+//! in which data flows:
 //!
 //! | module | what it is for |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! Model providers: who answers a chat completion.
 //!
-//! A request names its provider in `model`, as `NAME/model`. Requests and answers are the JSON objects of OpenAI's chat
-//! completions and stay as they are, with all that this module does not know. It writes down the tools that it is given, and does
-//! not know who may call them: that is the [`agent`](crate::agent)'s part.
+//! A request names its provider in `model`, as `NAME/model`. Requests and answers are the JSON
+//! objects of OpenAI's chat completions and stay as they are, with all that this module does not
+//! know. It writes down the tools that it is given, and does not know who may call them: that is
+//! the [`agent`](crate::agent)'s part.
 
 mod error;
 mod openai;
@@ -84,21 +85,27 @@ impl Models {
         Ok(Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? })
     }
 
-    /// Finds who answers `request`, and takes the provider's name off its `model`. A `model` that does not start with the
-    /// name of a provider goes to the first one as it is, slashes and all.
+    /// Finds who answers `request`, and takes the provider's name off its `model`. A `model` that
+    /// does not start with the name of a provider goes to the first one as it is, slashes and all.
     pub(crate) fn route(&self, request: &mut Object) -> Result<&Provider, ModelError> {
-        let Some(Value::String(model)) = request.get_mut("model") else { return Err(ModelError::NoModel) };
+        let Some(Value::String(model)) = request.get_mut("model") else {
+            return Err(ModelError::NoModel);
+        };
         for provider in &self.providers {
-            if let Some(bare) = model.strip_prefix(&provider.name).and_then(|rest| rest.strip_prefix('/')) {
+            if let Some(bare) =
+                model.strip_prefix(&provider.name).and_then(|rest| rest.strip_prefix('/'))
+            {
                 *model = bare.to_owned();
                 return Ok(provider);
             }
         }
-        self.providers.first().ok_or_else(|| ModelError::UnknownModel { model: crate::text::cut(model.clone(), 128) })
+        self.providers
+            .first()
+            .ok_or_else(|| ModelError::UnknownModel { model: crate::text::cut(model.clone(), 128) })
     }
 
-    /// Every model as OpenAI's list has it, with ids that [`Models`] understands. A provider that does not answer is left
-    /// out.
+    /// Every model as OpenAI's list has it, with ids that [`Models`] understands. A provider that
+    /// does not answer is left out.
     pub async fn list(&self) -> Vec<Object> {
         let lists = join_all(self.providers.iter().map(Provider::list)).await;
         lists.into_iter().flatten().collect()
@@ -118,7 +125,11 @@ impl Provider {
     }
 
     /// Answers a chat completion. `held` grows by the answer's tree. Dropping the future hangs up.
-    pub(crate) async fn complete(&self, prompt: &Prompt, held: &Held) -> Result<Object, ModelError> {
+    pub(crate) async fn complete(
+        &self,
+        prompt: &Prompt,
+        held: &Held,
+    ) -> Result<Object, ModelError> {
         match &self.backend {
             Backend::OpenAi(client) => client.complete(prompt, held).await,
             Backend::Scripted(script) => script.complete(prompt),

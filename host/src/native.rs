@@ -10,7 +10,9 @@ use crate::{
     tool::{Annotations, CallError, ToolDefinition, ToolError, ToolOutput},
 };
 
-type Body = Box<dyn Fn(Map<String, Value>) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
+type Body = Box<
+    dyn Fn(Map<String, Value>) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync,
+>;
 
 /// The embedder's tools.
 #[derive(Default)]
@@ -21,8 +23,13 @@ pub(crate) struct NativeTools {
 
 impl NativeTools {
     /// Adds a tool; of two with one name the later one is dropped when the catalog takes them.
-    pub(crate) fn register<F, R>(&mut self, name: &str, description: &str, input_schema: Value, body: F)
-    where
+    pub(crate) fn register<F, R>(
+        &mut self,
+        name: &str,
+        description: &str,
+        input_schema: Value,
+        body: F,
+    ) where
         F: Fn(Map<String, Value>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
@@ -60,7 +67,8 @@ impl Provider for Bodies {
             };
             let deadline = call.chain().deadline();
             let limit = deadline.saturating_duration_since(std::time::Instant::now());
-            match tokio::time::timeout_at(deadline.into(), body(call.arguments().to_object())).await {
+            match tokio::time::timeout_at(deadline.into(), body(call.arguments().to_object())).await
+            {
                 Ok(answer) => answer.map_err(CallError::Tool),
                 Err(_) => Err(CallError::Deadline { tool: tool.name.clone(), limit }),
             }

@@ -1,8 +1,9 @@
 //! hyper: sockets, limits, drain, routes. One file an API.
 //!
-//! A request is let in (`Host` and `Origin`, virtual key), charged for its memory, given a [`View`], and handed to its API.
-//! Nothing is decided here about tools, and nothing is remembered between requests. What went wrong is told in the shape of OpenAI's errors,
-//! without paths and host internals.
+//! A request is let in (`Host` and `Origin`, virtual key), charged for its memory, given a
+//! [`View`], and handed to its API. Nothing is decided here about tools, and nothing is remembered
+//! between requests. What went wrong is told in the shape of OpenAI's errors, without paths and
+//! host internals.
 
 mod activity;
 mod admin;
@@ -57,18 +58,21 @@ const MIN_HEADER_BYTES: usize = 8 * 1024;
 pub struct Settings {
     /// Address and port; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Whether every request needs a virtual key. Without it, only loopback addresses can be listened on.
+    /// Whether every request needs a virtual key. Without it, only loopback addresses can be
+    /// listened on.
     pub require_virtual_key: bool,
-    /// Host names, besides loopback ones and `listen` itself, that requests may carry in `Host`, on any port. Checked on
-    /// loopback addresses, and on others if there are any.
+    /// Host names, besides loopback ones and `listen` itself, that requests may carry in `Host`, on
+    /// any port. Checked on loopback addresses, and on others if there are any.
     pub allowed_hosts: Vec<String>,
-    /// Origins, besides `Host` with its port, that requests may carry in `Origin`, as browsers write them:
-    /// `https://tools.example.com`, with a port unless it is the scheme's own. No CORS headers are sent.
+    /// Origins, besides `Host` with its port, that requests may carry in `Origin`, as browsers
+    /// write them: `https://tools.example.com`, with a port unless it is the scheme's own. No CORS
+    /// headers are sent.
     pub allowed_origins: Vec<String>,
     /// Largest request body.
     pub max_body_bytes: usize,
-    /// Memory of all requests in flight: their bodies, as text and parsed, what models and tools add to them, and their answers
-    /// until they are sent. One virtual key, or one peer without a key, gets half of it at most.
+    /// Memory of all requests in flight: their bodies, as text and parsed, what models and tools
+    /// add to them, and their answers until they are sent. One virtual key, or one peer without a
+    /// key, gets half of it at most.
     pub max_request_memory_bytes: usize,
     /// Largest request head.
     pub max_header_bytes: usize,
@@ -80,10 +84,11 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// Time for requests in flight to end after the gateway was told to stop.
     pub drain_timeout: Duration,
-    /// Connections at the same time. Beyond it those that are idle for longest are closed, and once none is idle, those whose
-    /// answers are unread for longest.
+    /// Connections at the same time. Beyond it those that are idle for longest are closed, and once
+    /// none is idle, those whose answers are unread for longest.
     pub max_connections: usize,
-    /// Connections of one peer at the same time: of one address, or one /64 network of IPv6. A quarter more may be closing.
+    /// Connections of one peer at the same time: of one address, or one /64 network of IPv6. A
+    /// quarter more may be closing.
     pub max_connections_per_peer: usize,
 }
 
@@ -108,7 +113,9 @@ pub enum BadSettings {
     #[error("max_connections and max_connections_per_peer must be at least 1")]
     Connections,
     /// The largest body does not fit.
-    #[error("max_request_memory_bytes must be at least {least} for bodies of {max_body_bytes} bytes, found {found}")]
+    #[error(
+        "max_request_memory_bytes must be at least {least} for bodies of {max_body_bytes} bytes, found {found}"
+    )]
     RequestMemory {
         /// The value that is set.
         found: usize,
@@ -133,12 +140,17 @@ impl Settings {
         }
         let (found, least) = (self.max_request_memory_bytes, self.least_request_memory());
         if found < least {
-            return Err(BadSettings::RequestMemory { found, max_body_bytes: self.max_body_bytes, least });
+            return Err(BadSettings::RequestMemory {
+                found,
+                max_body_bytes: self.max_body_bytes,
+                least,
+            });
         }
         Ok(())
     }
 
-    /// The smallest `max_request_memory_bytes` in which one caller's body of the largest size finds room.
+    /// The smallest `max_request_memory_bytes` in which one caller's body of the largest size finds
+    /// room.
     pub fn least_request_memory(&self) -> usize {
         body::least_memory(self.max_body_bytes, self.max_header_bytes)
     }
@@ -190,7 +202,17 @@ impl App {
         hooks: Hooks,
     ) -> Arc<Self> {
         let memory = Memory::new(settings.max_request_memory_bytes);
-        Arc::new(Self { settings, catalog, models, agent, budget, keys, hooks, memory, intake: Intake::new() })
+        Arc::new(Self {
+            settings,
+            catalog,
+            models,
+            agent,
+            budget,
+            keys,
+            hooks,
+            memory,
+            intake: Intake::new(),
+        })
     }
 
     /// Answers one request from `peer`, whatever happens.
@@ -198,11 +220,13 @@ impl App {
         let started = Instant::now();
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
-        // Nothing that a request leaves behind is used after a panic: the snapshot and its view are its own.
-        let answer = AssertUnwindSafe(self.route(request, peer)).catch_unwind().await.unwrap_or_else(|_| {
-            error!(%method, path, "a request made the gateway panic");
-            Err(ApiError::internal())
-        });
+        // Nothing that a request leaves behind is used after a panic: the snapshot and its view are
+        // its own.
+        let answer =
+            AssertUnwindSafe(self.route(request, peer)).catch_unwind().await.unwrap_or_else(|_| {
+                error!(%method, path, "a request made the gateway panic");
+                Err(ApiError::internal())
+            });
         let answer = answer.unwrap_or_else(|error| (error.into_reply(), None));
         debug!(%method, path, status = answer.0.status().as_u16(), duration = ?started.elapsed(), "request");
         answer
@@ -220,7 +244,9 @@ impl App {
         }
         if let Route::Reload = route {
             let headers = request.headers();
-            reload::check(self.settings.require_virtual_key, Some(peer), headers, || self.sender(headers))?;
+            reload::check(self.settings.require_virtual_key, Some(peer), headers, || {
+                self.sender(headers)
+            })?;
         }
         let sender = self.sender(request.headers())?;
         let charge = self.memory.open(sender.tenant(), request.headers())?;

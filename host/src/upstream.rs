@@ -1,8 +1,9 @@
 //! MCP servers as sources of tools: connects to them, keeps them connected, and runs their tools.
 //!
-//! A server is untrusted. Whatever it sends is bounded before it is kept, and one that hangs, floods, crashes or lies costs
-//! its own calls and no others. The bounds are in `limits`, with their units; every message passes the `inbox` and every text
-//! the `mask` before anything else sees it; and all of it happens on a [`Runtime`] of its own. Nothing here decides who may call
+//! A server is untrusted. Whatever it sends is bounded before it is kept, and one that hangs,
+//! floods, crashes or lies costs its own calls and no others. The bounds are in `limits`, with
+//! their units; every message passes the `inbox` and every text the `mask` before anything else
+//! sees it; and all of it happens on a [`Runtime`] of its own. Nothing here decides who may call
 //! what, and `rmcp` is spoken nowhere else on this side.
 
 mod answer;
@@ -49,12 +50,13 @@ pub struct Settings {
 pub enum Transport {
     /// A child process that speaks on stdin and stdout.
     Stdio {
-        /// What to run. Without a `/` it is looked up in the `PATH` of `env`, or, if there is none, in the gateway's own.
+        /// What to run. Without a `/` it is looked up in the `PATH` of `env`, or, if there is none,
+        /// in the gateway's own.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Its whole environment: nothing of the gateway's own is inherited, `PATH` and `HOME` included. A script that starts
-        /// with `#!/usr/bin/env node` therefore needs a `PATH` here.
+        /// Its whole environment: nothing of the gateway's own is inherited, `PATH` and `HOME`
+        /// included. A script that starts with `#!/usr/bin/env node` therefore needs a `PATH` here.
         env: BTreeMap<String, Secret>,
     },
     /// Streamable HTTP.

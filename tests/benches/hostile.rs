@@ -1,15 +1,17 @@
-//! Runs every hostile guest beside a good neighbour in one gateway, and prints how each was stopped and what the neighbour felt.
+//! Runs every hostile guest beside a good neighbour in one gateway, and prints how each was stopped
+//! and what the neighbour felt.
 //!
-//! `make hostile` runs it; `--json` prints one document instead of tables. It ends with 1 if a guest was not stopped as it
-//! must be, a neighbour's call failed, a component was loaded that must not be, or anything of a guest stayed behind, so that
-//! it can be a check. Times are of this machine and this minute, which is why the neighbour is measured alone first, in the
-//! same process.
+//! `make hostile` runs it; `--json` prints one document instead of tables. It ends with 1 if a
+//! guest was not stopped as it must be, a neighbour's call failed, a component was loaded that must
+//! not be, or anything of a guest stayed behind, so that it can be a check. Times are of this
+//! machine and this minute, which is why the neighbour is measured alone first, in the same
+//! process.
 //!
-//! The last two rows are crowds: of all guests, and of slow scripts, both of one tenant. Beside the scripts, the neighbour is another
-//! tenant that runs scripts as well.
+//! The last two rows are crowds: of all guests, and of slow scripts, both of one tenant. Beside the
+//! scripts, the neighbour is another tenant that runs scripts as well.
 //!
-//! A guest is called again until enough was seen of the neighbour. One that crashes, or has to be stopped, is called five
-//! times: then its circuit opens.
+//! A guest is called again until enough was seen of the neighbour. One that crashes, or has to be
+//! stopped, is called five times: then its circuit opens.
 
 use std::{
     env, fs,
@@ -39,7 +41,8 @@ const CROWD: usize = 200;
 /// Slow scripts at once, all of one tenant.
 const SCRIPTS: usize = 64;
 /// A script that computes until it is stopped.
-const SLOW_SCRIPT: &str = r#"{"code":"def f():\n    for i in range(1000000000):\n        pass\nf()"}"#;
+const SLOW_SCRIPT: &str =
+    r#"{"code":"def f():\n    for i in range(1000000000):\n        pass\nf()"}"#;
 const QUICK_SCRIPT: &str = r#"{"code":"result = 6 * 7"}"#;
 /// What a call ends with whose plugin has failed too often.
 const CIRCUIT_OPEN: &str = "circuit_open";
@@ -51,7 +54,8 @@ fn main() -> ExitCode {
     // `cargo test` runs benchmarks too, to see that they do not break; it passes no `--bench`.
     let is_bench = env::args().any(|argument| argument == "--bench");
     let as_json = env::args().any(|argument| argument == "--json");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let report = runtime.block_on(report(if is_bench { Effort::FULL } else { Effort::LITTLE }));
     if as_json {
         println!("{:#}", report.to_json());
@@ -77,8 +81,15 @@ struct Effort {
 }
 
 impl Effort {
-    const FULL: Self = Self { alone: 5_000, beside: 500, at_most: Duration::from_secs(2), crowd: CROWD, scripts: SCRIPTS };
-    const LITTLE: Self = Self { alone: 20, beside: 1, at_most: Duration::ZERO, crowd: 8, scripts: 8 };
+    const FULL: Self = Self {
+        alone: 5_000,
+        beside: 500,
+        at_most: Duration::from_secs(2),
+        crowd: CROWD,
+        scripts: SCRIPTS,
+    };
+    const LITTLE: Self =
+        Self { alone: 20, beside: 1, at_most: Duration::ZERO, crowd: 8, scripts: 8 };
 }
 
 /// One line of the table.
@@ -143,7 +154,14 @@ async fn report(effort: Effort) -> Report {
     let refusals = refusals().await;
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    Report { load: load.split(' ').take(3).collect::<Vec<_>>().join(" "), cores, alone, rows, refusals, is_empty }
+    Report {
+        load: load.split(' ').take(3).collect::<Vec<_>>().join(" "),
+        cores,
+        alone,
+        rows,
+        refusals,
+        is_empty,
+    }
 }
 
 /// A gateway with all guests, and the neighbour at work in it.
@@ -166,7 +184,12 @@ async fn end(gateway: Embedded, neighbour: Neighbour) -> bool {
 }
 
 /// Runs one guest again and again until enough was seen of the neighbour.
-async fn beside(gateway: &Embedded, neighbour: &Neighbour, misdeed: &Misdeed, effort: Effort) -> Row {
+async fn beside(
+    gateway: &Embedded,
+    neighbour: &Neighbour,
+    misdeed: &Misdeed,
+    effort: Effort,
+) -> Row {
     let began = Instant::now();
     let rss_before = rss();
     let mut row = Row {
@@ -194,14 +217,16 @@ async fn beside(gateway: &Embedded, neighbour: &Neighbour, misdeed: &Misdeed, ef
     row
 }
 
-/// Runs every guest a few times, all of them at once. There are more of them than the pool has room for.
+/// Runs every guest a few times, all of them at once. There are more of them than the pool has room
+/// for.
 async fn crowd(gateway: &Embedded, neighbour: &Neighbour, size: usize) -> Row {
     let rss_before = rss();
     let misdeeds: Vec<_> = misdeeds::all().cycle().take(size).collect();
     let calls = misdeeds.into_iter().map(async |misdeed| {
         let call = gateway.caller().admit(&misdeed.tool(), &misdeed.arguments());
         let (code, took) = tokio::spawn(ended(call)).await.expect("no panic in it");
-        // What shares two cores with so many may run out of time before it runs out of anything else.
+        // What shares two cores with so many may run out of time before it runs out of anything
+        // else.
         let is_late = ["busy", "cpu_time", "deadline"].contains(&code.as_str());
         (misdeed.is_stopped_by(&code) || is_late, code, took)
     });
@@ -235,7 +260,8 @@ async fn scripts(gateway: &Embedded, size: usize) -> Row {
     let slow: Vec<_> = slow.collect();
     let (mut took, mut failed) = (Vec::new(), 0);
     while took.is_empty() || slow.iter().any(|task| !task.is_finished()) {
-        let (code, time) = ended(gateway.holder("neighbour").admit("executeToolCode", QUICK_SCRIPT)).await;
+        let (code, time) =
+            ended(gateway.holder("neighbour").admit("executeToolCode", QUICK_SCRIPT)).await;
         failed += usize::from(code != "ok");
         took.push(time);
     }
@@ -259,10 +285,14 @@ async fn scripts(gateway: &Embedded, size: usize) -> Row {
     row
 }
 
-/// Offers each component that must not be loaded to a sandbox, which compiles in processes of its own as the program does.
+/// Offers each component that must not be loaded to a sandbox, which compiles in processes of its
+/// own as the program does.
 async fn refusals() -> Vec<Refusal> {
-    let compiling = Compiling { program: Some(binary("airlock-under-test")), ..Compiling::in_process() };
-    let sandbox = |compiling| Sandbox::new(&Settings { compiling, ..Settings::new(None) }).expect("a sandbox");
+    let compiling =
+        Compiling { program: Some(binary("airlock-under-test")), ..Compiling::in_process() };
+    let sandbox = |compiling| {
+        Sandbox::new(&Settings { compiling, ..Settings::new(None) }).expect("a sandbox")
+    };
     let as_shipped = sandbox(compiling.clone());
     let mut refusals = Vec::new();
     for Unloadable { name, does, component, says } in unloadable() {
@@ -270,23 +300,48 @@ async fn refusals() -> Vec<Refusal> {
     }
     // The limit is ten minutes, and nobody wants to watch that.
     let hurried = sandbox(Compiling { wall: Duration::from_millis(50), ..compiling });
-    refusals
-        .push(refusal(&hurried, "slow", "takes longer to compile than it may, here 50 ms", slow(), "took more than 50ms").await);
+    refusals.push(
+        refusal(
+            &hurried,
+            "slow",
+            "takes longer to compile than it may, here 50 ms",
+            slow(),
+            "took more than 50ms",
+        )
+        .await,
+    );
     refusals
 }
 
-async fn refusal(sandbox: &Sandbox, name: &str, does: &str, component: Vec<u8>, says: &str) -> Refusal {
+async fn refusal(
+    sandbox: &Sandbox,
+    name: &str,
+    does: &str,
+    component: Vec<u8>,
+    says: &str,
+) -> Refusal {
     let began = Instant::now();
     let client = ClientName::parse(name).expect("a good name");
     let component: Arc<[u8]> = component.into();
-    let loaded = sandbox.plugin(&client, component.clone(), Grants::default(), Limits::PLUGIN, Lender::default()).await;
+    let loaded = sandbox
+        .plugin(&client, component.clone(), Grants::default(), Limits::PLUGIN, Lender::default())
+        .await;
     let described = match loaded {
         Ok(plugin) => plugin.definitions(&component).await.map(drop),
         Err(error) => Err(error),
     };
     let took = began.elapsed();
-    let reason = described.map_or_else(|error| format!("{:#}", anyhow::Error::new(error)), |()| "it was loaded".to_owned());
-    Refusal { name: name.into(), does: does.into(), as_it_must: reason.contains(says), reason, took }
+    let reason = described.map_or_else(
+        |error| format!("{:#}", anyhow::Error::new(error)),
+        |()| "it was loaded".to_owned(),
+    );
+    Refusal {
+        name: name.into(),
+        does: does.into(),
+        as_it_must: reason.contains(says),
+        reason,
+        took,
+    }
 }
 
 impl Row {
@@ -300,7 +355,8 @@ impl Row {
     }
 }
 
-/// Runs a call on a task of its own, as requests are; the code of its error, or `ok`, and how long that took.
+/// Runs a call on a task of its own, as requests are; the code of its error, or `ok`, and how long
+/// that took.
 async fn ended(call: Result<Admitted, CallError>) -> (String, Duration) {
     let began = Instant::now();
     let answer = match call {
@@ -337,10 +393,17 @@ impl Neighbour {
                 while !shared.over.load(Ordering::Relaxed) {
                     let caller = Caller::new(view.clone(), Origin::Caller, BUDGET);
                     let began = Instant::now();
-                    let (code, _) = ended(caller.admit("good-word_count", r#"{"text":"good morning"}"#)).await;
-                    shared.took.lock().unwrap_or_else(PoisonError::into_inner).push(began.elapsed());
+                    let (code, _) =
+                        ended(caller.admit("good-word_count", r#"{"text":"good morning"}"#)).await;
+                    shared
+                        .took
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(began.elapsed());
                     shared.failed.fetch_add(usize::from(code != "ok"), Ordering::Relaxed);
-                    if shared.seen.fetch_add(1, Ordering::Relaxed) + 1 == shared.awaited.load(Ordering::Relaxed) {
+                    if shared.seen.fetch_add(1, Ordering::Relaxed) + 1
+                        == shared.awaited.load(Ordering::Relaxed)
+                    {
                         shared.reached.notify_one();
                     }
                 }
@@ -369,7 +432,10 @@ impl Neighbour {
     fn take(&self) -> Fared {
         self.shared.seen.store(0, Ordering::Relaxed);
         let failed = self.shared.failed.swap(0, Ordering::Relaxed);
-        Fared::of(std::mem::take(&mut *self.shared.took.lock().unwrap_or_else(PoisonError::into_inner)), failed)
+        Fared::of(
+            std::mem::take(&mut *self.shared.took.lock().unwrap_or_else(PoisonError::into_inner)),
+            failed,
+        )
     }
 
     async fn stop(self) {
@@ -402,10 +468,15 @@ impl Report {
             "guest", "does", "limit", "ended with", "runs", "stopped", "p50", "p99", "RSS in MiB"
         );
         for row in &self.rows {
-            let ended = if row.ended.len() > 2 { format!("{} codes", row.ended.len()) } else { row.ended.join(" ") };
+            let ended = if row.ended.len() > 2 {
+                format!("{} codes", row.ended.len())
+            } else {
+                row.ended.join(" ")
+            };
             let mark = if row.as_it_must { "" } else { "  NOT AS IT MUST" };
             let (took, p50, p99) = (row.stopped_in, row.neighbour.p50, row.neighbour.p99);
-            let (took, p50, p99) = (format!("{took:.1?}"), format!("{p50:.0?}"), format!("{p99:.0?}"));
+            let (took, p50, p99) =
+                (format!("{took:.1?}"), format!("{p50:.0?}"), format!("{p99:.0?}"));
             let rss = format!("{} → {}", row.rss_before >> 10, row.rss_after >> 10);
             println!(
                 "{:18} {:70} {:50} {:17} {:>5} {took:>9} {p50:>8} {p99:>8} {rss:>15}{mark}",
@@ -422,12 +493,19 @@ impl Report {
         println!("\n{:18} {:74} {:>9}  reason", "component", "does", "refused");
         for Refusal { name, does, as_it_must, reason, took } in &self.refusals {
             let mark = if *as_it_must { "" } else { "  NOT AS IT MUST" };
-            let (took, reason) = (format!("{took:.1?}"), reason.split_whitespace().collect::<Vec<_>>().join(" "));
-            println!("{name:18} {does:74} {took:>9}  {}{mark}", reason.chars().take(MAX_REASON).collect::<String>());
+            let (took, reason) =
+                (format!("{took:.1?}"), reason.split_whitespace().collect::<Vec<_>>().join(" "));
+            println!(
+                "{name:18} {does:74} {took:>9}  {}{mark}",
+                reason.chars().take(MAX_REASON).collect::<String>()
+            );
         }
         let refused = self.refusals.iter().filter(|refusal| refusal.as_it_must).count();
         println!("\n{refused} of {} components were refused as they must be", self.refusals.len());
-        println!("{}", if self.is_empty { "the pool is empty" } else { "SOMETHING STAYED BEHIND IN THE POOL" });
+        println!(
+            "{}",
+            if self.is_empty { "the pool is empty" } else { "SOMETHING STAYED BEHIND IN THE POOL" }
+        );
     }
 
     fn to_json(&self) -> Value {
@@ -451,7 +529,9 @@ impl Report {
 impl Fared {
     fn of(mut took: Vec<Duration>, failed: usize) -> Self {
         took.sort_unstable();
-        let at = |percent: usize| took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default();
+        let at = |percent: usize| {
+            took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default()
+        };
         Self { answered: took.len(), failed, p50: at(50), p99: at(99) }
     }
 

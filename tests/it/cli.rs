@@ -16,10 +16,26 @@ async fn help_and_version_are_there_and_nonsense_is_exit_code_2() {
 
 #[tokio::test]
 async fn a_call_prints_one_document_whether_it_works_or_not() {
-    let setup = Setup::new().client(Client::wasm("text", guests::TEXT)).client(misbehaving("server", []));
-    let good = setup.airlock("call").arg("text-word_count").arg(r#"{"text": "one two"}"#).arg("--json").run().await.ok().json();
-    assert_eq!((&good["ok"], &good["structured"]["words"], &good["error"]), (&json!(true), &json!(2), &Value::Null), "{good:#}");
-    assert!(good["fuel"].as_u64().is_some_and(|fuel| fuel > 0) && good["duration_ms"].is_number(), "{good:#}");
+    let setup =
+        Setup::new().client(Client::wasm("text", guests::TEXT)).client(misbehaving("server", []));
+    let good = setup
+        .airlock("call")
+        .arg("text-word_count")
+        .arg(r#"{"text": "one two"}"#)
+        .arg("--json")
+        .run()
+        .await
+        .ok()
+        .json();
+    assert_eq!(
+        (&good["ok"], &good["structured"]["words"], &good["error"]),
+        (&json!(true), &json!(2), &Value::Null),
+        "{good:#}"
+    );
+    assert!(
+        good["fuel"].as_u64().is_some_and(|fuel| fuel > 0) && good["duration_ms"].is_number(),
+        "{good:#}"
+    );
     let table = [
         ("text-nothing", "{}", "not_found"),
         ("text-word_count", "[1]", "bad_arguments"),
@@ -30,15 +46,23 @@ async fn a_call_prints_one_document_whether_it_works_or_not() {
     for (name, arguments, code) in table {
         let run = setup.airlock("call").arg(name).arg(arguments).arg("--json").run().await.failed();
         let document = run.json();
-        assert_eq!((&document["ok"], &document["error"]["code"]), (&json!(false), &json!(code)), "{name}: {run}");
-        assert!(document["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{name}: {run}");
+        assert_eq!(
+            (&document["ok"], &document["error"]["code"]),
+            (&json!(false), &json!(code)),
+            "{name}: {run}"
+        );
+        assert!(
+            document["error"]["message"].as_str().is_some_and(|message| !message.is_empty()),
+            "{name}: {run}"
+        );
     }
 }
 
 #[tokio::test]
 async fn without_json_the_answer_alone_is_on_stdout() {
     let setup = Setup::new().client(misbehaving("server", []));
-    let good = setup.airlock("call").arg("server-echo").arg(r#"{"text": "just this"}"#).run().await.ok();
+    let good =
+        setup.airlock("call").arg("server-echo").arg(r#"{"text": "just this"}"#).run().await.ok();
     assert_eq!(good.stdout, "just this\n");
     let bad = setup.airlock("call").arg("server-fail").run().await.failed();
     assert_eq!(bad.stdout, "", "{bad}");
@@ -60,7 +84,11 @@ async fn a_run_exits_with_0_only_if_the_script_ended_well() {
         setup.airlock("run").arg(file).arg("--json").run().await
     };
     let good = run("result = 6 * 7").await.ok().json();
-    assert_eq!((&good["status"], &good["result"], &good["error"]), (&json!("ok"), &json!(42), &Value::Null), "{good:#}");
+    assert_eq!(
+        (&good["status"], &good["result"], &good["error"]),
+        (&json!("ok"), &json!(42), &Value::Null),
+        "{good:#}"
+    );
     for (source, status) in [
         ("1 / 0", "error"),
         ("this is no script", "error"),
@@ -88,7 +116,8 @@ async fn check_names_every_problem_with_its_key_and_what_would_be_valid() {
     for key in ["server.listen", "mcp.client_configs", "tools_to_auto_execute"] {
         assert!(keys.iter().any(|found| found.contains(key)), "{key} is not among {keys:?}: {run}");
     }
-    let sizes = Setup::new().set("/server/max_body", "10 bananas").airlock("check").run().await.failed();
+    let sizes =
+        Setup::new().set("/server/max_body", "10 bananas").airlock("check").run().await.failed();
     assert!(sizes.stderr.contains("server.max_body") && sizes.stderr.contains("64MiB"), "{sizes}");
 }
 
@@ -96,18 +125,28 @@ async fn check_names_every_problem_with_its_key_and_what_would_be_valid() {
 async fn check_knows_the_key_that_was_meant() {
     let run = Setup::new().set("/servers", json!({})).airlock("check").run().await.failed();
     assert!(run.stderr.contains("servers") && run.stderr.contains("server"), "{run}");
-    let run = Setup::new().set("/mcp/client_config", json!([])).airlock("check").run().await.failed();
+    let run =
+        Setup::new().set("/mcp/client_config", json!([])).airlock("check").run().await.failed();
     assert!(run.stderr.contains("client_configs"), "{run}");
 }
 
 #[tokio::test]
 async fn check_finds_files_and_variables_that_are_not_there() {
-    let missing = Setup::new().client(Client::wasm("text", "/no/such/plugin.wasm")).airlock("check").run().await.failed();
+    let missing = Setup::new()
+        .client(Client::wasm("text", "/no/such/plugin.wasm"))
+        .airlock("check")
+        .run()
+        .await
+        .failed();
     assert!(missing.stderr.contains("/no/such/plugin.wasm"), "{missing}");
     let setup = Setup::new().client(Client::http("remote", "env.AIRLOCK_TEST_URL"));
     let unset = setup.airlock("check").run().await.failed();
-    assert!(unset.stderr.contains("AIRLOCK_TEST_URL") && unset.stderr.contains("connection_string"), "{unset}");
-    let _ = setup.airlock("check").env("AIRLOCK_TEST_URL", "http://127.0.0.1:9/mcp").run().await.ok();
+    assert!(
+        unset.stderr.contains("AIRLOCK_TEST_URL") && unset.stderr.contains("connection_string"),
+        "{unset}"
+    );
+    let _ =
+        setup.airlock("check").env("AIRLOCK_TEST_URL", "http://127.0.0.1:9/mcp").run().await.ok();
 }
 
 #[tokio::test]
@@ -118,8 +157,16 @@ async fn a_secret_is_never_printed() {
             Client::http("remote", "http://127.0.0.1:9/mcp").set("/headers", json!({"Authorization": "env.AIRLOCK_TEST_KEY"})),
         );
     for command in ["check", "tools"] {
-        let run = setup.airlock(command).env("AIRLOCK_TEST_KEY", "hush-hush").env("AIRLOCK_LOG", "trace").run().await;
-        assert!(!run.stdout.contains("hush-hush") && !run.stderr.contains("hush-hush"), "{command} printed it");
+        let run = setup
+            .airlock(command)
+            .env("AIRLOCK_TEST_KEY", "hush-hush")
+            .env("AIRLOCK_LOG", "trace")
+            .run()
+            .await;
+        assert!(
+            !run.stdout.contains("hush-hush") && !run.stderr.contains("hush-hush"),
+            "{command} printed it"
+        );
     }
 }
 
@@ -140,6 +187,7 @@ async fn a_component_that_is_none_is_told_apart() {
 async fn the_published_schema_is_the_one_that_the_program_prints() {
     let printed = Airlock::new().arg("schema").run().await.ok().json();
     let file = airlock_tests::root().join("host/config.schema.json");
-    let published: Value = serde_json::from_str(&std::fs::read_to_string(file).expect("it is there")).expect("JSON");
+    let published: Value =
+        serde_json::from_str(&std::fs::read_to_string(file).expect("it is there")).expect("JSON");
     assert_eq!(printed, published);
 }

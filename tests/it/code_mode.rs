@@ -5,7 +5,8 @@ use std::fs;
 use airlock_tests::{Client, Setup, guests, misbehaving, peers, wait};
 use serde_json::{Value, json};
 
-/// A server whose tool `note` leaves a mark that the gateway cannot take back, and where that mark would be.
+/// A server whose tool `note` leaves a mark that the gateway cannot take back, and where that mark
+/// would be.
 fn noting(setup: &Setup) -> (Client, std::path::PathBuf) {
     let notes = setup.directory().join("notes");
     let mode = format!("notes={}", notes.display());
@@ -13,7 +14,12 @@ fn noting(setup: &Setup) -> (Client, std::path::PathBuf) {
 }
 
 fn names(run: &Value) -> Vec<&str> {
-    run["calls"].as_array().expect("a list").iter().filter_map(|call| call["name"].as_str()).collect()
+    run["calls"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|call| call["name"].as_str())
+        .collect()
 }
 
 /// Ways to call `server.note` that a reader of the script's text would not see through.
@@ -42,12 +48,22 @@ result = {"words": counted["words"], "sums": [everything.get_sum(a = n, b = n) f
 "#;
     let run = setup.script(source).await;
     assert_eq!(run["status"], "ok", "{run:#}");
-    let sums: Vec<_> = [0, 2, 4].iter().zip(0..).map(|(sum, n)| format!("The sum of {n} and {n} is {sum}.")).collect();
+    let sums: Vec<_> = [0, 2, 4]
+        .iter()
+        .zip(0..)
+        .map(|(sum, n)| format!("The sum of {n} and {n} is {sum}."))
+        .collect();
     assert_eq!(run["result"], json!({"words": 4, "sums": sums}));
     assert_eq!(run["output"], "Echo: one two three\nwords: 4");
     assert_eq!(
         names(&run),
-        ["everything-echo", "text-word_count", "everything-get-sum", "everything-get-sum", "everything-get-sum"]
+        [
+            "everything-echo",
+            "text-word_count",
+            "everything-get-sum",
+            "everything-get-sum",
+            "everything-get-sum"
+        ]
     );
 }
 
@@ -57,7 +73,11 @@ async fn a_tool_that_asks_ends_the_run_however_it_is_called() {
     let (server, notes) = noting(&setup);
     let setup = setup.client(server.auto(&["echo"]));
     for (what, spelling) in SPELLINGS {
-        let run = setup.script(&format!("server.echo(text = \"before\")\n{spelling}\nserver.echo(text = \"after\")")).await;
+        let run = setup
+            .script(&format!(
+                "server.echo(text = \"before\")\n{spelling}\nserver.echo(text = \"after\")"
+            ))
+            .await;
         assert_eq!(
             (&run["status"], &run["error"]["code"]),
             (&json!("needs_approval"), &json!("needs_approval")),
@@ -74,8 +94,16 @@ async fn a_tool_outside_the_view_does_not_exist_however_it_is_called() {
     let (server, notes) = noting(&setup);
     let setup = setup.client(server.execute(&["echo", "pid"]).auto(&["echo", "pid"]));
     for (what, spelling) in SPELLINGS {
-        let run = setup.script(&format!("server.echo(text = \"before\")\n{spelling}\nserver.echo(text = \"after\")")).await;
-        assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("script_runtime")), "{what}: {run:#}");
+        let run = setup
+            .script(&format!(
+                "server.echo(text = \"before\")\n{spelling}\nserver.echo(text = \"after\")"
+            ))
+            .await;
+        assert_eq!(
+            (&run["status"], &run["error"]["code"]),
+            (&json!("error"), &json!("script_runtime")),
+            "{what}: {run:#}"
+        );
         assert_eq!(names(&run), ["server-echo"], "{what}: something ran that should not have");
         assert!(!notes.exists(), "{what}: the tool ran");
     }
@@ -88,7 +116,8 @@ async fn an_approved_run_does_what_it_says() {
     let setup = Setup::new();
     let (server, notes) = noting(&setup);
     let setup = setup.client(server);
-    let file = setup.file("script.star", "[server.note(text = str(n)) for n in range(3)]\nresult = \"done\"");
+    let file = setup
+        .file("script.star", "[server.note(text = str(n)) for n in range(3)]\nresult = \"done\"");
     let run = setup.airlock("run").arg(file).arg("--approve").arg("--json").run().await.ok().json();
     assert_eq!(run["result"], "done", "{run:#}");
     assert_eq!(fs::read_to_string(notes).expect("it was written"), "0\n1\n2\n");
@@ -98,22 +127,34 @@ async fn an_approved_run_does_what_it_says() {
 async fn a_script_without_a_client_in_code_mode_has_nowhere_to_run() {
     let setup = Setup::new().client(misbehaving("server", []));
     let run = setup.script("result = 1").await;
-    assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("not_found")), "{run:#}");
+    assert_eq!(
+        (&run["status"], &run["error"]["code"]),
+        (&json!("error"), &json!("not_found")),
+        "{run:#}"
+    );
 }
 
 #[tokio::test]
 async fn a_vast_schema_neither_stops_the_gateway_nor_costs_the_file_of_its_server() {
-    let gateway = Setup::new().client(misbehaving("server", ["vast"]).code_mode().auto(&["*"])).serve_connected().await;
+    let gateway = Setup::new()
+        .client(misbehaving("server", ["vast"]).code_mode().auto(&["*"]))
+        .serve_connected()
+        .await;
     let arguments = json!({"fileName": "servers/server.pyi"});
     let read = async || gateway.execute("readToolFile", &arguments).await.content();
     let health = async || gateway.get("/health").await.ok();
-    // Each reading took minutes on one of the threads that answer requests, as many as there are processors.
+    // Each reading took minutes on one of the threads that answer requests, as many as there are
+    // processors.
     let all = async { tokio::join!(read(), read(), read(), read(), health(), read(), health()) };
-    let (file, .., another, _) = tokio::time::timeout(wait::SOON, all).await.expect("the gateway answers");
+    let (file, .., another, _) =
+        tokio::time::timeout(wait::SOON, all).await.expect("the gateway answers");
     assert_eq!(file, another);
     assert!(file.contains("\ndef vast(p0: dict = None, p1: dict = None, "), "{file}");
     assert!(file.contains("\ndef echo("), "{file}");
-    let docs = gateway.execute("getToolDocs", &json!({"server": "server", "tool": "vast"})).await.content();
+    let docs = gateway
+        .execute("getToolDocs", &json!({"server": "server", "tool": "vast"}))
+        .await
+        .content();
     assert!(docs.contains("    p0 (dict): p0 parameter (optional)\n"), "{docs}");
 }
 
@@ -145,7 +186,11 @@ async fn what_was_printed_before_a_limit_is_not_lost() {
 async fn a_failure_names_the_line_and_what_ran_before_it() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
     let run = setup.script("server.echo(text = \"a\")\nx = {}\nx[\"missing\"]").await;
-    assert_eq!((&run["status"], &run["error"]["code"]), (&json!("error"), &json!("script_runtime")), "{run:#}");
+    assert_eq!(
+        (&run["status"], &run["error"]["code"]),
+        (&json!("error"), &json!("script_runtime")),
+        "{run:#}"
+    );
     let message = run["error"]["message"].as_str().expect("a message");
     assert!(message.contains("code.star:3") && message.contains("server.echo"), "{message}");
 }
@@ -153,9 +198,14 @@ async fn a_failure_names_the_line_and_what_ran_before_it() {
 #[tokio::test]
 async fn a_script_handles_the_failure_of_a_tool_if_it_wants_to() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
-    let handled = setup.script("tried = attempt(server.fail, {})\nresult = [tried.ok, str(tried.error)]").await;
+    let handled = setup
+        .script("tried = attempt(server.fail, {})\nresult = [tried.ok, str(tried.error)]")
+        .await;
     assert_eq!(handled["result"][0], false, "{handled:#}");
-    assert!(handled["result"][1].as_str().is_some_and(|error| error.contains("it did not work")), "{handled:#}");
+    assert!(
+        handled["result"][1].as_str().is_some_and(|error| error.contains("it did not work")),
+        "{handled:#}"
+    );
     let unhandled = setup.script("server.fail()\nserver.echo(text = \"after\")").await;
     assert_eq!(unhandled["status"], "error", "{unhandled:#}");
     assert_eq!(names(&unhandled), ["server-fail"]);
@@ -166,12 +216,18 @@ async fn calls_of_a_script_end_at_its_budget() {
     let setup = Setup::new()
         .set("/mcp/tool_manager_config/max_nested_calls", 5)
         .client(misbehaving("server", []).code_mode().auto(&["*"]));
-    let within = setup.script("result = [server.echo(text = \"n\" + str(n)) for n in range(5)]").await;
+    let within =
+        setup.script("result = [server.echo(text = \"n\" + str(n)) for n in range(5)]").await;
     assert_eq!(within["result"], json!(["n0", "n1", "n2", "n3", "n4"]), "{within:#}");
     let beyond = setup.script("result = [server.echo(text = str(n)) for n in range(6)]").await;
     assert_ne!(beyond["status"], "ok", "{beyond:#}");
     assert_eq!(names(&beyond).len(), 5, "{beyond:#}");
-    assert!(beyond["error"]["message"].as_str().is_some_and(|message| message.contains("the limit is 5")), "{beyond:#}");
+    assert!(
+        beyond["error"]["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("the limit is 5")),
+        "{beyond:#}"
+    );
 }
 
 #[tokio::test]
@@ -187,7 +243,10 @@ async fn the_same_run_burns_the_same_fuel() {
 #[tokio::test]
 async fn a_model_writes_a_script_and_reads_what_it_returned() {
     let service = airlock_tests::Service::saying([
-        airlock_tests::service::asking_for(&[("executeToolCode", json!({"code": "result = server.echo(text = \"deep\")"}))]),
+        airlock_tests::service::asking_for(&[(
+            "executeToolCode",
+            json!({"code": "result = server.echo(text = \"deep\")"}),
+        )]),
         airlock_tests::service::text("done"),
     ])
     .await;
@@ -198,11 +257,20 @@ async fn a_model_writes_a_script_and_reads_what_it_returned() {
         .await;
     let answer = gateway.chat("fake/model", "go").await.ok();
     assert_eq!(answer["choices"][0]["message"]["content"], "done", "{answer:#}");
-    let calls: Vec<_> = answer["airlock"]["calls"].as_array().expect("calls").iter().map(|call| &call["name"]).collect();
+    let calls: Vec<_> = answer["airlock"]["calls"]
+        .as_array()
+        .expect("calls")
+        .iter()
+        .map(|call| &call["name"])
+        .collect();
     assert_eq!(calls, ["executeToolCode", "server-echo"]);
     let asked = service.asked();
-    let offered: Vec<_> =
-        asked[0].body["tools"].as_array().expect("tools").iter().map(|tool| &tool["function"]["name"]).collect();
+    let offered: Vec<_> = asked[0].body["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .map(|tool| &tool["function"]["name"])
+        .collect();
     assert_eq!(offered, ["executeToolCode", "getToolDocs", "listToolFiles", "readToolFile"]);
     let told = asked[1].body["messages"].to_string();
     assert!(told.contains("Return value: \\\"deep\\\""), "{told}");

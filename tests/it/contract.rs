@@ -16,8 +16,11 @@ struct Record {
 fn record() -> Record {
     let text = fs::read_to_string(root().join("wit/contract.lock")).expect("the record");
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let status = lines.next().and_then(|line| line.strip_prefix("status ")).expect("a status").to_owned();
-    let digests = lines.filter_map(|line| line.split_once("  ")).map(|(digest, file)| (file.to_owned(), digest.to_owned()));
+    let status =
+        lines.next().and_then(|line| line.strip_prefix("status ")).expect("a status").to_owned();
+    let digests = lines
+        .filter_map(|line| line.split_once("  "))
+        .map(|(digest, file)| (file.to_owned(), digest.to_owned()));
     Record { status, digests: digests.collect() }
 }
 
@@ -29,18 +32,24 @@ fn digest(file: &str) -> String {
     })
 }
 
-/// Names that WIT files define: of interfaces, worlds, types, functions, and of what types are made of.
+/// Names that WIT files define: of interfaces, worlds, types, functions, and of what types are made
+/// of.
 fn items(file: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join("wit").join(file)).expect("a file of the contract");
-    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
     let item = |line: &str| {
-        let keywords = ["interface ", "world ", "record ", "variant ", "enum ", "resource ", "type "];
+        let keywords =
+            ["interface ", "world ", "record ", "variant ", "enum ", "resource ", "type "];
         if let Some(rest) = keywords.iter().find_map(|keyword| line.strip_prefix(keyword)) {
             return rest.split([' ', '{', '=']).next().map(str::to_owned);
         }
-        let is_other = ["package ", "use ", "import ", "export ", "include ", "}"].iter().any(|start| line.starts_with(start));
+        let is_other = ["package ", "use ", "import ", "export ", "include ", "}"]
+            .iter()
+            .any(|start| line.starts_with(start));
         let name = line.split([':', ',', '(']).next()?.trim();
-        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        let is_name = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         (!is_other && is_name).then(|| name.to_owned())
     };
     lines.filter_map(item).collect()
@@ -49,7 +58,11 @@ fn items(file: &str) -> Vec<String> {
 #[test]
 fn every_item_of_the_contract_is_explained_to_authors() {
     let page = fs::read_to_string(root().join("wit/README.md")).expect("the page");
-    let missing: Vec<_> = FILES.iter().flat_map(|file| items(file)).filter(|item| !page.contains(&format!("`{item}`"))).collect();
+    let missing: Vec<_> = FILES
+        .iter()
+        .flat_map(|file| items(file))
+        .filter(|item| !page.contains(&format!("`{item}`")))
+        .collect();
     assert!(items(FILES[1]).len() > 60, "the reader of items finds them");
     assert!(missing.is_empty(), "wit/README.md says nothing of {missing:?}");
 }
@@ -58,11 +71,15 @@ fn every_item_of_the_contract_is_explained_to_authors() {
 fn the_contract_is_as_recorded_and_what_is_frozen_does_not_change() {
     let record = record();
     assert!(["candidate", "frozen"].contains(&&*record.status), "{}", record.status);
-    let changed: Vec<_> = FILES.iter().filter(|file| record.digests.get(**file) != Some(&digest(file))).collect();
+    let changed: Vec<_> =
+        FILES.iter().filter(|file| record.digests.get(**file) != Some(&digest(file))).collect();
     if changed.is_empty() {
         return;
     }
-    assert_ne!(record.status, "frozen", "{changed:?} are frozen: a change is a new version in files of its own");
+    assert_ne!(
+        record.status, "frozen",
+        "{changed:?} are frozen: a change is a new version in files of its own"
+    );
     let mut text =
         "# Digests of the contract's files, and whether they may still change: wit/README.md, Versions.\nstatus candidate\n"
             .to_owned();
@@ -81,8 +98,13 @@ fn all_packages_have_one_version_and_the_host_speaks_it() {
     let versions: Vec<_> = FILES
         .iter()
         .map(|file| {
-            let text = fs::read_to_string(root().join("wit").join(file)).expect("a file of the contract");
-            let first = text.lines().next().and_then(|line| line.strip_prefix("package ")).expect("a package");
+            let text =
+                fs::read_to_string(root().join("wit").join(file)).expect("a file of the contract");
+            let first = text
+                .lines()
+                .next()
+                .and_then(|line| line.strip_prefix("package "))
+                .expect("a package");
             first.trim_end_matches(';').split_once('@').expect("a version").1.to_owned()
         })
         .collect();

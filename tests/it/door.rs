@@ -1,4 +1,5 @@
-//! Who may call what, over HTTP: whitelists, include headers and virtual keys, which listing and calling obey alike.
+//! Who may call what, over HTTP: whitelists, include headers and virtual keys, which listing and
+//! calling obey alike.
 
 use airlock_tests::{Gateway, Reply, Service, Setup, misbehaving, service};
 use reqwest::Method;
@@ -20,7 +21,9 @@ impl Door {
             .openai("fake", model.base_url())
             .client(misbehaving("alpha", []).execute(&["echo", "pid", "env"]))
             .client(misbehaving("beta", []).execute(&["Echo"]).auto(&["echo"]))
-            .client(misbehaving("open", []).execute(&["echo"]).set("/allow_on_all_virtual_keys", true))
+            .client(
+                misbehaving("open", []).execute(&["echo"]).set("/allow_on_all_virtual_keys", true),
+            )
             .key("ann", ANN, &[("alpha", &["echo"]), ("beta", &["*"])])
             .key("bob", BOB, &[("open", &[])])
             .serve_connected()
@@ -28,15 +31,21 @@ impl Door {
         Self { gateway, model }
     }
 
-    /// What a model is offered under these headers, which is then what can be called: both are tried.
+    /// What a model is offered under these headers, which is then what can be called: both are
+    /// tried.
     async fn visible(&self, headers: &[(&str, &str)]) -> Vec<String> {
         let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "hi"}]});
         let request = self.gateway.request(Method::POST, "/v1/chat/completions").json(&body);
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let _ = Reply::of(request).await.ok();
         let asked = self.model.asked().pop().expect("the model was asked");
         let tools = asked.body["tools"].as_array().cloned().unwrap_or_default();
-        let offered: Vec<_> = tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).map(str::to_owned).collect();
+        let offered: Vec<_> = tools
+            .iter()
+            .filter_map(|tool| tool["function"]["name"].as_str())
+            .map(str::to_owned)
+            .collect();
         for name in ["alpha-echo", "alpha-pid", "alpha-env", "beta-echo", "open-echo"] {
             let reply = self.gateway.execute_with(headers, name, &json!({"text": "x"})).await;
             let is_offered = offered.iter().any(|offered| offered == name);
@@ -50,7 +59,8 @@ impl Door {
 async fn what_a_caller_may_not_see_looks_like_what_does_not_exist() {
     let door = Door::new().await;
     let none = json!({});
-    for name in ["alpha-note", "alpha-nothing", "nobody-echo", "alpha", "-", "alpha-", "ALPHA-echo"] {
+    for name in ["alpha-note", "alpha-nothing", "nobody-echo", "alpha", "-", "alpha-", "ALPHA-echo"]
+    {
         let reply = door.gateway.execute(name, &none).await;
         let message = format!("tool '{name}' is not available or not permitted");
         assert_eq!((reply.refusal(), reply.code()), ((400, message.as_str()), "not_found"));
@@ -90,9 +100,13 @@ async fn a_virtual_key_opens_its_rows_and_headers_cannot_widen_it() {
     for header in [("x-bf-vk", ANN), ("authorization", bearer.as_str()), ("x-api-key", ANN)] {
         assert_eq!(door.visible(&[header]).await, of_ann, "{header:?}");
     }
-    let wide = door.visible(&[("x-bf-vk", ANN), ("x-bf-mcp-include-tools", "alpha-*,beta-*")]).await;
+    let wide =
+        door.visible(&[("x-bf-vk", ANN), ("x-bf-mcp-include-tools", "alpha-*,beta-*")]).await;
     assert_eq!(wide, ["alpha-echo", "beta-echo"]);
-    assert!(door.visible(&[("x-bf-vk", BOB)]).await.is_empty(), "an empty row replaces the client's openness");
+    assert!(
+        door.visible(&[("x-bf-vk", BOB)]).await.is_empty(),
+        "an empty row replaces the client's openness"
+    );
 }
 
 #[tokio::test]
@@ -100,20 +114,30 @@ async fn a_key_that_does_not_exist_is_refused_and_not_ignored() {
     let door = Door::new().await;
     for header in [("x-bf-vk", "sk-bf-nobody"), ("x-bf-vk", ""), ("x-api-key", "sk-bf-nobody")] {
         let reply = door.gateway.execute_with(&[header], "beta-echo", &json!({})).await;
-        assert_eq!((reply.status, reply.code()), (401, "invalid_api_key"), "{header:?}: {}", reply.text);
+        assert_eq!(
+            (reply.status, reply.code()),
+            (401, "invalid_api_key"),
+            "{header:?}: {}",
+            reply.text
+        );
     }
 }
 
 #[tokio::test]
 async fn where_there_are_keys_nothing_is_shown_without() {
-    let gateway = Setup::new().client(misbehaving("alpha", [])).key("ann", ANN, &[("alpha", &["*"])]).serve().await;
+    let gateway = Setup::new()
+        .client(misbehaving("alpha", []))
+        .key("ann", ANN, &[("alpha", &["*"])])
+        .serve()
+        .await;
     for path in ["/v1/models", "/api/mcp/clients"] {
         assert_eq!(gateway.get(path).await.status, 401, "{path}");
     }
     assert_eq!(gateway.execute("alpha-echo", &json!({})).await.status, 401);
     assert_eq!(gateway.get("/health").await.status, 200, "whoever restarts it has no key");
     airlock_tests::wait::until("the server to be there", async || {
-        let reply = gateway.execute_with(&[("x-bf-vk", ANN)], "alpha-echo", &json!({"text": "in"})).await;
+        let reply =
+            gateway.execute_with(&[("x-bf-vk", ANN)], "alpha-echo", &json!({"text": "in"})).await;
         (reply.status == 200).then(|| assert_eq!(reply.body["content"], "in"))
     })
     .await;
@@ -121,7 +145,11 @@ async fn where_there_are_keys_nothing_is_shown_without() {
 
 #[tokio::test]
 async fn a_model_runs_what_it_may_and_the_rest_waits_for_the_caller() {
-    let calls = [("beta-echo", json!({"text": "ran"})), ("alpha-pid", json!({})), ("alpha-note", json!({}))];
+    let calls = [
+        ("beta-echo", json!({"text": "ran"})),
+        ("alpha-pid", json!({})),
+        ("alpha-note", json!({})),
+    ];
     let model = Service::saying([service::asking_for(&calls), service::text("unreachable")]).await;
     let gateway = Setup::new()
         .openai("fake", model.base_url())
@@ -135,11 +163,19 @@ async fn a_model_runs_what_it_may_and_the_rest_waits_for_the_caller() {
         choice["message"]["content"],
         "The Output from allowed tools calls is - {\"beta-echo\":\"ran\"}\n\nNow I shall call these tools next..."
     );
-    let pending: Vec<_> =
-        choice["message"]["tool_calls"].as_array().expect("calls").iter().map(|call| &call["function"]["name"]).collect();
+    let pending: Vec<_> = choice["message"]["tool_calls"]
+        .as_array()
+        .expect("calls")
+        .iter()
+        .map(|call| &call["function"]["name"])
+        .collect();
     assert_eq!(pending, ["alpha-pid", "alpha-note"], "{answer:#}");
-    let reasons: Vec<&Value> =
-        answer["airlock"]["pending"].as_array().expect("pending").iter().map(|call| &call["reason"]).collect();
+    let reasons: Vec<&Value> = answer["airlock"]["pending"]
+        .as_array()
+        .expect("pending")
+        .iter()
+        .map(|call| &call["reason"])
+        .collect();
     assert_eq!(reasons, ["needs_approval", "not_offered"]);
     assert_eq!(model.asked().len(), 1);
 }
@@ -147,7 +183,10 @@ async fn a_model_runs_what_it_may_and_the_rest_waits_for_the_caller() {
 #[tokio::test]
 async fn a_plugin_calls_what_its_grant_and_its_caller_both_allow() {
     let gateway = Setup::new()
-        .client(airlock_tests::Client::wasm("hostile", airlock_tests::guests::HOSTILE).tools(&["alpha-echo", "alpha-pid"]))
+        .client(
+            airlock_tests::Client::wasm("hostile", airlock_tests::guests::HOSTILE)
+                .tools(&["alpha-echo", "alpha-pid"]),
+        )
         .client(misbehaving("alpha", []).execute(&["echo", "env"]))
         .serve_connected()
         .await;
@@ -156,10 +195,17 @@ async fn a_plugin_calls_what_its_grant_and_its_caller_both_allow() {
     // Granted but not executable; executable but not granted; neither.
     for tool in ["alpha-pid", "alpha-env", "alpha-note"] {
         let answer = gateway.execute("hostile-relay", &relay(tool)).await.ok();
-        assert_eq!(answer["content"], format!("tool '{tool}' is not available or not permitted"), "{answer:#}");
+        assert_eq!(
+            answer["content"],
+            format!("tool '{tool}' is not available or not permitted"),
+            "{answer:#}"
+        );
     }
     // What the caller's header hides is hidden from the plugin that it calls.
     let narrow = [("x-bf-mcp-include-clients", "hostile")];
     let answer = gateway.execute_with(&narrow, "hostile-relay", &relay("alpha-echo")).await.ok();
-    assert_eq!(answer["content"], "tool 'alpha-echo' is not available or not permitted", "{answer:#}");
+    assert_eq!(
+        answer["content"], "tool 'alpha-echo' is not available or not permitted",
+        "{answer:#}"
+    );
 }

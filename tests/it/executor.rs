@@ -13,7 +13,10 @@ async fn run(source: &str) -> Value {
 fn the_executor_imports_nothing_of_wasi() {
     let component = fs::read(guests::STARLARK).expect("the component");
     let imports = airlock::sandbox::imports(&component).expect("a component");
-    assert!(!imports.is_empty() && imports.iter().all(|name| name.starts_with("airlock:")), "{imports:?}");
+    assert!(
+        !imports.is_empty() && imports.iter().all(|name| name.starts_with("airlock:")),
+        "{imports:?}"
+    );
 }
 
 #[tokio::test]
@@ -24,7 +27,8 @@ print('one\\ntwo', len(many))
 result = {'many': many, 'big': json.decode('123456789012345678901234567890') + 1, 'huge': str(json.decode('1e999'))}
 ")
     .await;
-    let expected = json!({"many": [0, 1, 2], "big": "123456789012345678901234567891", "huge": "+inf"});
+    let expected =
+        json!({"many": [0, 1, 2], "big": "123456789012345678901234567891", "huge": "+inf"});
     assert_eq!((&ran["result"], &ran["output"]), (&expected, &json!("one\ntwo 3")), "{ran:#}");
 }
 
@@ -41,7 +45,10 @@ async fn endless_recursion_is_a_failure_with_a_line_whatever_stands_between_the_
         let ran = run(source).await;
         assert_eq!(ran["error"]["code"], "script_runtime", "{source}: {ran:#}");
         let message = ran["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains("call stack") && message.contains("code.star:"), "{source}: {message}");
+        assert!(
+            message.contains("call stack") && message.contains("code.star:"),
+            "{source}: {message}"
+        );
     }
 }
 
@@ -67,14 +74,16 @@ result = 'done'
 
 #[tokio::test]
 async fn hostile_sources_are_stopped_each_by_its_limit() {
-    let nested = |open: &str, close: &str| format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
+    let nested =
+        |open: &str, close: &str| format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
     for (source, codes) in [
         (nested("(", ")"), &["stack_overflow"][..]),
         (nested("[", "]"), &["stack_overflow"]),
         (nested("-", ""), &["stack_overflow"]),
         ("x = [0]\nfor _ in range(1 << 30):\n  x = x + x".to_owned(), &["memory", "trap"]),
         (
-            "def f():\n  for _ in range(1 << 30):\n    for _ in range(1 << 30):\n      pass\nf()".to_owned(),
+            "def f():\n  for _ in range(1 << 30):\n    for _ in range(1 << 30):\n      pass\nf()"
+                .to_owned(),
             &["out_of_fuel", "cpu_time"],
         ),
     ] {

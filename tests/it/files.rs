@@ -1,4 +1,5 @@
-//! What a plugin may do with files: what its operator granted, and nothing else, however it spells the path.
+//! What a plugin may do with files: what its operator granted, and nothing else, however it spells
+//! the path.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -33,7 +34,8 @@ impl Place {
         self.all.path().join("secret")
     }
 
-    /// The guest that tries everything, with `docs` to write to within a quota, and a scratch directory.
+    /// The guest that tries everything, with `docs` to write to within a quota, and a scratch
+    /// directory.
     async fn gateway_with_quotas(&self, bytes: u64, files: u64) -> Gateway {
         let docs = json!({"name": "docs", "path": self.docs(), "access": "read_write", "max_bytes": format!("{bytes}B"), "max_files": files});
         let client = Client::wasm("escape", guests::ESCAPE)
@@ -43,8 +45,10 @@ impl Place {
     }
 
     fn secret_is_untouched(&self) {
-        let found: Vec<_> =
-            fs::read_dir(self.secret()).expect("it is there").map(|entry| entry.expect("an entry").path()).collect();
+        let found: Vec<_> = fs::read_dir(self.secret())
+            .expect("it is there")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
         assert_eq!(found, [self.secret().join("b.txt")]);
         assert_eq!(fs::read_to_string(&found[0]).expect("it is still there"), "hidden");
     }
@@ -72,9 +76,13 @@ async fn a_granted_file_is_read_and_written() {
     let gateway = place.gateway("read_write").await;
     let read = gateway.execute("files-read_file", &json!({"path": "docs/a.txt"})).await.content();
     assert!(read.contains("granted"), "{read}");
-    let _ = gateway.execute("files-write_file", &json!({"path": "docs/new.txt", "text": "made"})).await.ok();
+    let _ = gateway
+        .execute("files-write_file", &json!({"path": "docs/new.txt", "text": "made"}))
+        .await
+        .ok();
     assert_eq!(fs::read_to_string(place.docs().join("new.txt")).expect("it was made"), "made");
-    let found = gateway.execute("files-search_files", &json!({"path": "docs", "content": "grant"})).await;
+    let found =
+        gateway.execute("files-search_files", &json!({"path": "docs", "content": "grant"})).await;
     assert!(found.text.contains("a.txt"), "{}", found.text);
 }
 
@@ -82,7 +90,10 @@ async fn a_granted_file_is_read_and_written() {
 async fn without_a_grant_the_refusal_says_who_can_give_one() {
     let gateway = Setup::new().client(Client::wasm("files", guests::FILES)).serve_connected().await;
     let message = refused(&gateway, "files-read_file", json!({"path": "docs/a.txt"})).await;
-    assert_eq!(message, "no directory is granted to this plugin; the operator of the gateway can grant directories by name");
+    assert_eq!(
+        message,
+        "no directory is granted to this plugin; the operator of the gateway can grant directories by name"
+    );
 }
 
 #[tokio::test]
@@ -91,14 +102,28 @@ async fn a_grant_for_reading_alone_cannot_be_written_to() {
     let gateway = place.gateway("read_only").await;
     for mode in ["create", "overwrite", "append"] {
         for path in ["docs/a.txt", "docs/new.txt"] {
-            let message = refused(&gateway, "files-write_file", json!({"path": path, "text": "x", "mode": mode})).await;
-            assert!(message.contains("reading only") || message.contains("exists already"), "{message}");
+            let message = refused(
+                &gateway,
+                "files-write_file",
+                json!({"path": path, "text": "x", "mode": mode}),
+            )
+            .await;
+            assert!(
+                message.contains("reading only") || message.contains("exists already"),
+                "{message}"
+            );
         }
     }
     refused(&gateway, "hostile-write", json!({"path": "/docs/a.txt", "text": "x"})).await;
-    assert_eq!(fs::read_to_string(place.docs().join("a.txt")).expect("it is still there"), "granted");
+    assert_eq!(
+        fs::read_to_string(place.docs().join("a.txt")).expect("it is still there"),
+        "granted"
+    );
     assert!(!place.docs().join("new.txt").exists());
-    assert_eq!(gateway.execute("hostile-read", &json!({"path": "/docs/a.txt"})).await.content(), "granted");
+    assert_eq!(
+        gateway.execute("hostile-read", &json!({"path": "/docs/a.txt"})).await.content(),
+        "granted"
+    );
 }
 
 #[tokio::test]
@@ -120,11 +145,17 @@ async fn no_spelling_of_a_path_leads_out_of_a_grant() {
     for path in ways_out {
         for tool in ["files-read_file", "hostile-read"] {
             let message = refused(&gateway, tool, json!({"path": path})).await;
-            assert!(!message.contains("hidden") && !message.contains("root:"), "{tool} {path}: {message}");
+            assert!(
+                !message.contains("hidden") && !message.contains("root:"),
+                "{tool} {path}: {message}"
+            );
         }
         refused(&gateway, "hostile-write", json!({"path": path, "text": "overwritten"})).await;
     }
-    assert_eq!(fs::read_to_string(place.secret().join("b.txt")).expect("it is still there"), "hidden");
+    assert_eq!(
+        fs::read_to_string(place.secret().join("b.txt")).expect("it is still there"),
+        "hidden"
+    );
 }
 
 #[tokio::test]
@@ -181,11 +212,15 @@ async fn whatever_is_tried_with_a_path_that_leads_out_does_not_work() {
         assert_eq!(escape(&gateway, "attempt", json!({"path": path})).await, "", "{path}");
         place.secret_is_untouched();
     }
-    // A link itself belongs to the directory, and may be moved, replaced and removed; what it leads to may not.
-    for path in ["/docs/link", "/docs/link/", "/docs/link_by_full_name", "/docs/link_to_directory/"] {
+    // A link itself belongs to the directory, and may be moved, replaced and removed; what it leads
+    // to may not.
+    for path in ["/docs/link", "/docs/link/", "/docs/link_by_full_name", "/docs/link_to_directory/"]
+    {
         let worked = escape(&gateway, "attempt", json!({"path": path})).await;
         assert!(
-            !["read", "list", "append", "resize", "link"].iter().any(|what| worked.split(", ").any(|one| one == *what)),
+            !["read", "list", "append", "resize", "link"]
+                .iter()
+                .any(|what| worked.split(", ").any(|one| one == *what)),
             "{path}: {worked}"
         );
         place.secret_is_untouched();
@@ -204,12 +239,17 @@ async fn a_plugin_makes_no_links() {
 #[tokio::test]
 async fn a_pipe_keeps_nobody_waiting() {
     let place = Place::new();
-    let made = std::process::Command::new("mkfifo").arg(place.docs().join("pipe")).status().expect("it runs");
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.docs().join("pipe"))
+        .status()
+        .expect("it runs");
     assert!(made.success());
     let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
     let worked = escape(&gateway, "attempt", json!({"path": "/docs/pipe"})).await;
     assert_eq!(worked, "rename from, write, rename to, remove", "the pipe is moved away at last");
-    assert!(gateway.execute("escape-list", &json!({"path": "/docs"})).await.text.contains("renamed"));
+    assert!(
+        gateway.execute("escape-list", &json!({"path": "/docs"})).await.text.contains("renamed")
+    );
 }
 
 #[tokio::test]
@@ -219,7 +259,11 @@ async fn names_that_no_guest_can_say_are_left_out_of_listings() {
     fs::write(place.docs().join(OsStr::from_bytes(b"\xff")), "").expect("a file");
     let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
     let listed = gateway.execute("escape-list", &json!({"path": "/docs"})).await;
-    assert!(listed.text.contains("a.txt") && listed.text.contains("link_to_directory"), "{}", listed.text);
+    assert!(
+        listed.text.contains("a.txt") && listed.text.contains("link_to_directory"),
+        "{}",
+        listed.text
+    );
 }
 
 #[tokio::test]
@@ -243,7 +287,11 @@ async fn a_directory_that_turns_into_a_link_while_a_plugin_looks_leads_nowhere()
     drop(stop);
     swapping.join().expect("it swaps to the end");
     assert!(!seen.text.contains("hidden"), "{}", seen.text);
-    assert!(seen.text.contains("granted") || place.docs().join("real/new").exists(), "the door was never open: {}", seen.text);
+    assert!(
+        seen.text.contains("granted") || place.docs().join("real/new").exists(),
+        "the door was never open: {}",
+        seen.text
+    );
     place.secret_is_untouched();
 }
 
@@ -284,7 +332,10 @@ async fn a_scratch_directory_is_new_in_every_call_and_has_a_quota() {
     let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
     for _ in 0..2 {
         assert_eq!(gateway.execute("escape-list", &json!({"path": "/tmp"})).await.content(), "[]");
-        assert_eq!(escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_000})).await, "5000");
+        assert_eq!(
+            escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_000})).await,
+            "5000"
+        );
         let beyond = escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_001})).await;
         assert!(beyond.starts_with("5000, "), "{beyond}");
     }

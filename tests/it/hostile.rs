@@ -1,4 +1,5 @@
-//! Guests that misbehave: each is stopped with its own error, leaves nothing behind, and the next call works.
+//! Guests that misbehave: each is stopped with its own error, leaves nothing behind, and the next
+//! call works.
 
 mod cancel;
 mod fairness;
@@ -13,11 +14,13 @@ use airlock_tests::{Client, Gateway, Setup, guests, wait};
 use serde_json::{Value, json};
 
 fn hostile() -> Client {
-    // Some limits here are above what an untrusted plugin may have, so that another one ends the guest.
+    // Some limits here are above what an untrusted plugin may have, so that another one ends the
+    // guest.
     Client::wasm("hostile", guests::HOSTILE).trusted()
 }
 
-/// Calls a tool that must be stopped; answers the code, after seeing that the gateway is as good as new.
+/// Calls a tool that must be stopped; answers the code, after seeing that the gateway is as good as
+/// new.
 async fn stopped(gateway: &Gateway, tool: &str, arguments: Value) -> String {
     let reply = gateway.execute(tool, &arguments).await;
     let code = reply.code().to_owned();
@@ -33,20 +36,28 @@ async fn is_well(gateway: &Gateway) {
 
 #[tokio::test]
 async fn a_guest_that_spins_is_out_of_fuel() {
-    let gateway = Setup::new().client(hostile().limit("fuel", 50_000_000).limit("cpu_time", "60s")).serve_connected().await;
+    let gateway = Setup::new()
+        .client(hostile().limit("fuel", 50_000_000).limit("cpu_time", "60s"))
+        .serve_connected()
+        .await;
     assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "out_of_fuel");
 }
 
 #[tokio::test]
 async fn a_guest_that_spins_is_out_of_cpu_time() {
-    let gateway =
-        Setup::new().client(hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "100ms")).serve_connected().await;
+    let gateway = Setup::new()
+        .client(hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "100ms"))
+        .serve_connected()
+        .await;
     assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "cpu_time");
 }
 
 #[tokio::test]
 async fn a_guest_that_spins_is_stopped_at_its_deadline() {
-    let client = hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "60s").limit("deadline", "200ms");
+    let client = hostile()
+        .limit("fuel", 900_000_000_000_u64)
+        .limit("cpu_time", "60s")
+        .limit("deadline", "200ms");
     let gateway = Setup::new().client(client).serve_connected().await;
     let began = Instant::now();
     assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "deadline");
@@ -56,9 +67,14 @@ async fn a_guest_that_spins_is_stopped_at_its_deadline() {
 
 #[tokio::test]
 async fn a_guest_gets_its_memory_and_no_more() {
-    let gateway =
-        Setup::new().client(hostile().limit("memory", "32MiB").limit("fuel", 20_000_000_000_u64)).serve_connected().await;
-    assert_eq!(gateway.execute("hostile-take", &json!({"mebibytes": 24})).await.content(), "took 24");
+    let gateway = Setup::new()
+        .client(hostile().limit("memory", "32MiB").limit("fuel", 20_000_000_000_u64))
+        .serve_connected()
+        .await;
+    assert_eq!(
+        gateway.execute("hostile-take", &json!({"mebibytes": 24})).await.content(),
+        "took 24"
+    );
     assert_eq!(stopped(&gateway, "hostile-take", json!({"mebibytes": 32})).await, "memory");
     assert_eq!(stopped(&gateway, "hostile-hoard", json!({})).await, "memory");
 }
@@ -84,14 +100,23 @@ async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
     let gateway = Setup::new().client(hostile().limit("result", "64KiB")).serve_connected().await;
     let fits = gateway.execute("hostile-huge_result", &json!({"bytes": 60 << 10})).await.content();
     assert_eq!(fits.len(), 60 << 10);
-    assert_eq!(stopped(&gateway, "hostile-huge_result", json!({"bytes": (64 << 10) + 1})).await, "result_too_large");
-    assert_eq!(stopped(&gateway, "hostile-huge_result", json!({"bytes": 12 << 20})).await, "result_too_large");
+    assert_eq!(
+        stopped(&gateway, "hostile-huge_result", json!({"bytes": (64 << 10) + 1})).await,
+        "result_too_large"
+    );
+    assert_eq!(
+        stopped(&gateway, "hostile-huge_result", json!({"bytes": 12 << 20})).await,
+        "result_too_large"
+    );
 }
 
 #[tokio::test]
 async fn a_flood_of_host_calls_ends_at_the_limit() {
     let gateway = Setup::new().client(hostile().limit("host_calls", 500)).serve_connected().await;
-    assert_eq!(gateway.execute("hostile-flood_host", &json!({"times": 500})).await.content(), "done");
+    assert_eq!(
+        gateway.execute("hostile-flood_host", &json!({"times": 500})).await.content(),
+        "done"
+    );
     let reply = gateway.execute("hostile-flood_host", &json!({"times": 501})).await;
     assert_eq!((reply.refusal(), reply.code()), ((400, "host calls: the limit is 500"), "budget"));
     is_well(&gateway).await;
@@ -107,12 +132,19 @@ async fn nested_calls_end_at_the_budget_of_the_chain() {
 
 #[tokio::test]
 async fn calls_inside_calls_end_at_the_depth() {
-    let gateway = Setup::new().client(hostile().tools(&["hostile-relay", "hostile-ok"])).serve_connected().await;
+    let gateway = Setup::new()
+        .client(hostile().tools(&["hostile-relay", "hostile-ok"]))
+        .serve_connected()
+        .await;
     let relay = |inner: Value, tool: &str| json!({"tool": tool, "arguments": inner});
     let three = relay(relay(relay(json!({}), "hostile-ok"), "hostile-relay"), "hostile-relay");
     assert_eq!(gateway.execute("hostile-relay", &three).await.content(), "ok");
     let four = gateway.execute("hostile-relay", &relay(three, "hostile-relay")).await.ok();
-    assert_eq!((&four["is_error"], &four["content"]), (&json!(true), &json!("calls inside calls: the limit is 4")), "{four:#}");
+    assert_eq!(
+        (&four["is_error"], &four["content"]),
+        (&json!(true), &json!("calls inside calls: the limit is 4")),
+        "{four:#}"
+    );
     is_well(&gateway).await;
 }
 
@@ -123,7 +155,11 @@ async fn a_flood_of_log_lines_costs_the_log_alone() {
     assert_eq!(gateway.execute("hostile-flood_log", &flood).await.content(), "done");
     is_well(&gateway).await;
     let said = gateway.said();
-    assert!(said.matches("xxxxxxxxxx ").count() <= 100 && said.len() < 100_000, "{} bytes of log", said.len());
+    assert!(
+        said.matches("xxxxxxxxxx ").count() <= 100 && said.len() < 100_000,
+        "{} bytes of log",
+        said.len()
+    );
 }
 
 #[tokio::test]
@@ -137,7 +173,11 @@ async fn many_calls_together_write_to_the_log_no_faster_than_they_may() {
     is_well(&gateway).await;
     let said = gateway.said();
     // What is added with time is little, however slow the machine: 64 KiB a second.
-    assert!(said.matches("plugin log plugin=hostile").count() >= 999 && said.len() < 12 << 20, "{} bytes of log", said.len());
+    assert!(
+        said.matches("plugin log plugin=hostile").count() >= 999 && said.len() < 12 << 20,
+        "{} bytes of log",
+        said.len()
+    );
     assert_eq!(said.matches("plugin log lines are dropped").count().min(1), 1);
 }
 
@@ -153,7 +193,10 @@ async fn nothing_is_remembered_from_call_to_call() {
 async fn a_guest_without_grants_reaches_nothing() {
     let gateway = Setup::new().client(hostile()).serve_connected().await;
     assert_eq!(gateway.execute("hostile-reach_out", &json!({})).await.content(), "nothing");
-    let other = gateway.execute("hostile-relay", &json!({"tool": "hostile-ok", "arguments": {}})).await.ok();
+    let other = gateway
+        .execute("hostile-relay", &json!({"tool": "hostile-ok", "arguments": {}}))
+        .await
+        .ok();
     let message = json!("tool 'hostile-ok' is not available or not permitted");
     assert_eq!((&other["is_error"], &other["content"]), (&json!(true), &message), "{other:#}");
 }
@@ -162,7 +205,11 @@ async fn a_guest_without_grants_reaches_nothing() {
 async fn a_failure_of_the_tools_own_is_an_answer() {
     let setup = Setup::new().client(hostile());
     let failed = setup.call("hostile-fail", &json!({})).await;
-    assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("no_such_thing")), "{failed:#}");
+    assert_eq!(
+        (&failed["ok"], &failed["error"]["code"]),
+        (&json!(false), &json!("no_such_thing")),
+        "{failed:#}"
+    );
     assert_eq!(failed["error"]["message"], "there is no such thing");
 }
 
@@ -172,18 +219,27 @@ async fn arguments_that_are_no_object_never_reach_the_guest() {
     for arguments in ["[]", "7", "{", "{} {}"] {
         let call = json!({"function": {"name": "hostile-ok", "arguments": arguments}});
         let reply = gateway.post("/v1/mcp/tool/execute", &call).await;
-        assert_eq!((reply.refusal().0, reply.code()), (400, "bad_arguments"), "{arguments}: {}", reply.text);
+        assert_eq!(
+            (reply.refusal().0, reply.code()),
+            (400, "bad_arguments"),
+            "{arguments}: {}",
+            reply.text
+        );
     }
     gateway.sandbox_is_empty().await;
 }
 
 #[tokio::test]
 async fn a_hundred_calls_at_once_share_the_pool_with_a_hostile_one() {
-    let client = hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "60s").limit("deadline", "2s");
+    let client = hostile()
+        .limit("fuel", 900_000_000_000_u64)
+        .limit("cpu_time", "60s")
+        .limit("deadline", "2s");
     let gateway = Setup::new().client(client).serve_connected().await;
     let none = json!({});
     let spinning = async { gateway.execute("hostile-spin", &none).await.code().to_owned() };
-    let calls = futures_util::future::join_all((0..100).map(|_| gateway.execute("hostile-ok", &none)));
+    let calls =
+        futures_util::future::join_all((0..100).map(|_| gateway.execute("hostile-ok", &none)));
     let (spun, answers) = tokio::join!(spinning, calls);
     assert_eq!(spun, "deadline");
     assert!(answers.into_iter().all(|answer| answer.content() == "ok"));
@@ -192,9 +248,15 @@ async fn a_hundred_calls_at_once_share_the_pool_with_a_hostile_one() {
 
 #[tokio::test]
 async fn a_caller_that_goes_away_takes_the_guest_along() {
-    let client = hostile().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "4m").limit("deadline", "5m");
-    let gateway =
-        Setup::new().set("/mcp/tool_manager_config/tool_execution_timeout", "5m").client(client).serve_connected().await;
+    let client = hostile()
+        .limit("fuel", 900_000_000_000_u64)
+        .limit("cpu_time", "4m")
+        .limit("deadline", "5m");
+    let gateway = Setup::new()
+        .set("/mcp/tool_manager_config/tool_execution_timeout", "5m")
+        .client(client)
+        .serve_connected()
+        .await;
     let none = json!({});
     let mut call = Box::pin(gateway.execute("hostile-spin", &none));
     let running = wait::until("the guest to run", async || {
@@ -211,7 +273,11 @@ async fn a_caller_that_goes_away_takes_the_guest_along() {
 
 #[tokio::test]
 async fn a_plugin_that_keeps_crashing_fails_fast_for_a_while_and_its_operator_sees_it() {
-    let gateway = Setup::new().client(hostile()).client(Client::wasm("other", guests::HOSTILE)).serve_connected().await;
+    let gateway = Setup::new()
+        .client(hostile())
+        .client(Client::wasm("other", guests::HOSTILE))
+        .serve_connected()
+        .await;
     let none = json!({});
     for _ in 0..4 {
         assert_eq!(gateway.execute("hostile-trap", &none).await.code(), "trap");
@@ -220,10 +286,18 @@ async fn a_plugin_that_keeps_crashing_fails_fast_for_a_while_and_its_operator_se
     assert_eq!(gateway.execute("hostile-trap", &none).await.code(), "trap");
     let refused = gateway.execute("hostile-ok", &none).await;
     assert_eq!((refused.refusal().0, refused.code()), (503, "circuit_open"), "{}", refused.text);
-    assert_eq!(gateway.execute("other-ok", &none).await.content(), "ok", "it is this plugin's alone");
-    let circuit = async |name: &str| gateway.client(name).await.expect("it is listed")["circuit"].clone();
+    assert_eq!(
+        gateway.execute("other-ok", &none).await.content(),
+        "ok",
+        "it is this plugin's alone"
+    );
+    let circuit =
+        async |name: &str| gateway.client(name).await.expect("it is listed")["circuit"].clone();
     let (open, closed) = (circuit("hostile").await, circuit("other").await);
     assert_eq!((&open["state"], &open["failures"]), (&json!("open"), &json!(5)), "{open}");
-    assert!(open["retry_after_ms"].as_u64().is_some_and(|wait| (1..=30_000).contains(&wait)), "{open}");
+    assert!(
+        open["retry_after_ms"].as_u64().is_some_and(|wait| (1..=30_000).contains(&wait)),
+        "{open}"
+    );
     assert_eq!((&closed["state"], &closed["failures"]), (&json!("closed"), &json!(0)), "{closed}");
 }

@@ -1,4 +1,5 @@
-//! Plugins in Rust, JavaScript and Python: written from the templates, built by the command line, called through the gateway.
+//! Plugins in Rust, JavaScript and Python: written from the templates, built by the command line,
+//! called through the gateway.
 
 use std::{fs, path::Path};
 
@@ -20,15 +21,32 @@ async fn is_the_example(component: &Path) {
     let setup = setup(component);
     let known = setup.call("skies-get_weather", &json!({"city": " Oslo"})).await;
     assert_eq!(known["ok"], true, "{known:#}");
-    assert_eq!((&known["structured"]["city"], &known["structured"]["sky"]), (&json!("oslo"), &json!("snow")), "{known:#}");
+    assert_eq!(
+        (&known["structured"]["city"], &known["structured"]["sky"]),
+        (&json!("oslo"), &json!("snow")),
+        "{known:#}"
+    );
     assert_eq!(known["structured"]["celsius"].as_f64(), Some(4.0), "{known:#}");
-    assert!(known["content"][0]["text"].as_str().is_some_and(|text| text.contains("snow")), "{known:#}");
+    assert!(
+        known["content"][0]["text"].as_str().is_some_and(|text| text.contains("snow")),
+        "{known:#}"
+    );
     let unknown = setup.call("skies-get_weather", &json!({"city": "Olso"})).await;
-    assert_eq!((&unknown["ok"], &unknown["error"]["code"]), (&json!(false), &json!("unknown_city")), "{unknown:#}");
-    assert_eq!(unknown["error"]["message"], "no weather of Olso; known are cairo, lima, oslo, rome", "{unknown:#}");
+    assert_eq!(
+        (&unknown["ok"], &unknown["error"]["code"]),
+        (&json!(false), &json!("unknown_city")),
+        "{unknown:#}"
+    );
+    assert_eq!(
+        unknown["error"]["message"], "no weather of Olso; known are cairo, lima, oslo, rome",
+        "{unknown:#}"
+    );
     assert_eq!(
         progress(&setup).await,
-        [(0.0, Some(1.0), Some("looking it up".to_owned())), (1.0, Some(1.0), Some("found".to_owned()))]
+        [
+            (0.0, Some(1.0), Some("looking it up".to_owned())),
+            (1.0, Some(1.0), Some("found".to_owned()))
+        ]
     );
     let said = logged(&setup, "get_weather", r#"{"city": "Rome"}"#).await;
     assert!(said.contains("weather asked for") && said.contains("known=4"), "{said}");
@@ -43,10 +61,18 @@ async fn is_described(setup: &Setup) {
     let tools = tools["tools"].as_array().expect("a list of tools");
     let tool = tools.iter().find(|tool| tool["name"] == "skies-get_weather").expect("it is listed");
     let (input, output) = (&tool["input_schema"], &tool["output_schema"]);
-    assert_eq!((&input["properties"]["city"]["type"], &input["required"]), (&json!("string"), &json!(["city"])), "{tool:#}");
+    assert_eq!(
+        (&input["properties"]["city"]["type"], &input["required"]),
+        (&json!("string"), &json!(["city"])),
+        "{tool:#}"
+    );
     assert_eq!(output["required"], json!(["city", "celsius", "sky"]), "{tool:#}");
     assert_eq!(tool["description"], "Tells the weather of a city, as it is right now.", "{tool:#}");
-    assert_eq!((&tool["title"], &tool["annotations"]["readOnlyHint"]), (&json!("Weather"), &json!(true)), "{tool:#}");
+    assert_eq!(
+        (&tool["title"], &tool["annotations"]["readOnlyHint"]),
+        (&json!("Weather"), &json!(true)),
+        "{tool:#}"
+    );
 }
 
 /// What a call of the example's tool says before its answer.
@@ -54,7 +80,8 @@ async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
     let config = Config::load(&setup.write()).expect("a good configuration");
     let gateway = Gateway::builder(config).start().await.expect("the gateway starts");
     let view = gateway.caller(Origin::Caller).view().clone();
-    let budget = Budget { deadline: airlock_tests::wait::SOON, nested_calls: 64, depth: 4, in_flight: 8 };
+    let budget =
+        Budget { deadline: airlock_tests::wait::SOON, nested_calls: 64, depth: 4, in_flight: 8 };
     let (caller, mut events) = Caller::with_events(view, Origin::Caller, budget);
     let call = caller.admit("skies-get_weather", r#"{"city": "Lima"}"#).expect("it is allowed");
     let _ = call.run().await.expect("it works");
@@ -70,19 +97,30 @@ async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
 
 /// What the gateway logs of a call.
 async fn logged(setup: &Setup, tool: &str, arguments: &str) -> String {
-    let call = setup.airlock("call").arg(format!("skies-{tool}")).arg(arguments).env("AIRLOCK_LOG", "airlock=debug");
+    let call = setup
+        .airlock("call")
+        .arg(format!("skies-{tool}"))
+        .arg(arguments)
+        .env("AIRLOCK_LOG", "airlock=debug");
     call.run().await.stderr
 }
 
-/// What every interpreter has to keep to: what was granted works, a refusal is an answer, an accident is the tool's own fault,
-/// and what is printed is logged.
+/// What every interpreter has to keep to: what was granted works, a refusal is an answer, an
+/// accident is the tool's own fault, and what is printed is logged.
 async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
     let server = Service::start(|_| (200, json!("come in"))).await;
     let url = json!({"url": server.base_url()});
     let rule = json!([{"url": server.base_url(), "private": true}]);
     let client = Client::wasm("skies", component).set("/wasm_config/profile", "trusted");
-    let visit = Setup::new().client(client.set("/wasm_config/grants/http", rule)).call("skies-visit", &url).await;
-    assert_eq!((&visit["ok"], &visit["content"][0]["text"]), (&json!(true), &json!("\"come in\"")), "{visit:#}");
+    let visit = Setup::new()
+        .client(client.set("/wasm_config/grants/http", rule))
+        .call("skies-visit", &url)
+        .await;
+    assert_eq!(
+        (&visit["ok"], &visit["content"][0]["text"]),
+        (&json!(true), &json!("\"come in\"")),
+        "{visit:#}"
+    );
     let setup = setup(component);
     let refused = setup.call("skies-knock", &url).await;
     assert_eq!(refused["structured"], json!({"kind": "denied"}), "{refused:#}");
@@ -91,7 +129,10 @@ async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
     assert!(said.contains("about to knock"), "{said}");
     let crashed = setup.call("skies-crash", &json!({})).await;
     assert_eq!(crashed["ok"], false, "{crashed:#}");
-    assert!(crashed["error"]["message"].as_str().is_some_and(|message| message.contains(accident)), "{crashed:#}");
+    assert!(
+        crashed["error"]["message"].as_str().is_some_and(|message| message.contains(accident)),
+        "{crashed:#}"
+    );
     let said = logged(&setup, "crash", "{}").await;
     assert!(said.contains("the tool failed") && said.contains(file), "{said}");
 }
@@ -119,11 +160,16 @@ async fn from_nothing_to_a_call_in_rust() {
     assert!(new.stdout.ends_with(next), "{new}");
     let directory = place.path().join("my-plugin");
     let built = languages::build(&directory).await.ok().json();
-    assert_eq!((&built["ok"], &built["tools"]), (&json!(true), &json!(["get_weather"])), "{built:#}");
+    assert_eq!(
+        (&built["ok"], &built["tools"]),
+        (&json!(true), &json!(["get_weather"])),
+        "{built:#}"
+    );
     let component = directory.join("my-plugin.wasm");
     assert_eq!(built["file"].as_str(), component.to_str(), "{built:#}");
     is_the_example(&component).await;
-    // The macros embed the manifest in the module, and the build in the component, where no module's can pass for it.
+    // The macros embed the manifest in the module, and the build in the component, where no
+    // module's can pass for it.
     let bytes = fs::read(&component).expect("the component");
     let manifests = bytes.windows(16).filter(|window| window == b"airlock:manifest").count();
     assert_eq!(manifests, 2, "sections that hold a manifest");
@@ -145,18 +191,25 @@ async fn a_new_plugin_overwrites_nothing() {
         assert!(again.stderr.contains("weather is there already"), "{again}");
     }
     assert_eq!(fs::read_to_string(file).expect("it is there"), "mine");
-    assert_eq!(fs::read_dir(place.path().join("weather")).expect("a directory").count(), 7, "nothing was added");
+    assert_eq!(
+        fs::read_dir(place.path().join("weather")).expect("a directory").count(),
+        7,
+        "nothing was added"
+    );
 }
 
 #[tokio::test]
 async fn without_a_compiler_the_author_is_told_what_to_install() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    for (language, advice) in
-        [("rust", "https://rustup.rs"), ("javascript", "https://nodejs.org"), ("python", "https://python.org")]
-    {
+    for (language, advice) in [
+        ("rust", "https://rustup.rs"),
+        ("javascript", "https://nodejs.org"),
+        ("python", "https://python.org"),
+    ] {
         let name = format!("my-{language}");
         let _ = new(place.path(), &name, language).await.ok();
-        let build = Airlock::new().arg("plugin").arg("build").arg(place.path().join(&name)).arg("--json");
+        let build =
+            Airlock::new().arg("plugin").arg("build").arg(place.path().join(&name)).arg("--json");
         let failed = build.env("PATH", place.path()).run().await.failed().json();
         let message = failed["error"]["message"].as_str().expect("a message");
         assert!(message.contains(advice), "{failed:#}");
@@ -168,16 +221,25 @@ async fn sources_that_do_not_compile_are_told_in_the_compilers_own_words() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let _ = new(place.path(), "broken", "javascript").await.ok();
     let directory = place.path().join("broken");
-    fs::write(directory.join("plugin.js"), "export const tools = {\n  describe( {\n").expect("a file");
+    fs::write(directory.join("plugin.js"), "export const tools = {\n  describe( {\n")
+        .expect("a file");
     let failed = languages::build(&directory).await.failed();
-    assert!(failed.stderr.contains("plugin.js:") && failed.stderr.contains("SyntaxError"), "{failed}");
-    assert_eq!(failed.json()["error"]["message"], "node --check failed; what it said is above", "{failed}");
+    assert!(
+        failed.stderr.contains("plugin.js:") && failed.stderr.contains("SyntaxError"),
+        "{failed}"
+    );
+    assert_eq!(
+        failed.json()["error"]["message"],
+        "node --check failed; what it said is above",
+        "{failed}"
+    );
     assert!(!directory.join("broken.wasm").exists());
 }
 
 #[test]
 fn the_example_in_rust_stands_on_the_crates_that_the_workspace_was_tested_with() {
-    let read = |file: &str| fs::read_to_string(airlock_tests::root().join(file)).expect("a lock file");
+    let read =
+        |file: &str| fs::read_to_string(airlock_tests::root().join(file)).expect("a lock file");
     let packages = |text: &str| {
         let packages = text.split("\n[[package]]\n").skip(1);
         let lines = packages.map(|package| package.lines().take(2).collect::<Vec<_>>().join(" "));
@@ -185,8 +247,14 @@ fn the_example_in_rust_stands_on_the_crates_that_the_workspace_was_tested_with()
     };
     let ours = packages(&read("Cargo.lock"));
     let example = packages(&read("plugins/examples/rust/Cargo.lock"));
-    let others: Vec<_> = example.iter().filter(|package| !package.contains("\"skies\"") && !ours.contains(package)).collect();
-    assert!(example.len() > 20 && others.is_empty(), "not in the workspace's Cargo.lock: {others:#?}");
+    let others: Vec<_> = example
+        .iter()
+        .filter(|package| !package.contains("\"skies\"") && !ours.contains(package))
+        .collect();
+    assert!(
+        example.len() > 20 && others.is_empty(),
+        "not in the workspace's Cargo.lock: {others:#?}"
+    );
 }
 
 #[test]
@@ -195,7 +263,8 @@ fn what_the_examples_compile_with_is_what_the_tests_install() {
         let text = fs::read_to_string(airlock_tests::root().join(file)).expect("it is there");
         serde_json::from_str(&text).expect("JSON")
     };
-    let (example, peers) = (read("plugins/examples/javascript/package.json"), read("tests/peers/package.json"));
+    let (example, peers) =
+        (read("plugins/examples/javascript/package.json"), read("tests/peers/package.json"));
     for (name, version) in example["devDependencies"].as_object().expect("a table") {
         assert_eq!(&peers["dependencies"][name], version, "{name}");
     }

@@ -11,7 +11,10 @@ fn setup(database: &Path) -> Setup {
         let grants = json!({"kv": [{"name": "notes", "max_bytes": "64KiB"}], "clocks": true});
         Client::wasm(name, guests::NOTES).set("/wasm_config/grants", grants)
     };
-    Setup::new().set("/store", database.to_str().expect("a path in UTF-8")).client(client("notes")).client(client("others"))
+    Setup::new()
+        .set("/store", database.to_str().expect("a path in UTF-8"))
+        .client(client("notes"))
+        .client(client("others"))
 }
 
 fn ids(listed: &Value) -> Vec<u64> {
@@ -29,20 +32,31 @@ async fn a_note_outlives_the_gateway_and_is_seen_by_every_process_and_by_no_othe
     let database = directory.path().join("kept/airlock.db");
 
     let gateway = setup(&database).serve_connected().await;
-    let arguments = json!({"title": "Bergen", "text": "The boat leaves at nine.", "tags": ["Travel"]});
+    let arguments =
+        json!({"title": "Bergen", "text": "The boat leaves at nine.", "tags": ["Travel"]});
     let added = read(&gateway.execute("notes-add_note", &arguments).await.content());
     assert_eq!((&added["id"], &added["tags"]), (&json!(1), &json!(["travel"])));
-    assert!(added["created"].as_str().is_some_and(|created| created.ends_with('Z')), "there is a clock: {added}");
+    assert!(
+        added["created"].as_str().is_some_and(|created| created.ends_with('Z')),
+        "there is a clock: {added}"
+    );
     gateway.terminate();
     gateway.ended().await;
 
     let gateway = setup(&database).serve_connected().await;
-    let found = read(&gateway.execute("notes-search_notes", &json!({"query": "BOAT nine"})).await.content());
+    let found = read(
+        &gateway.execute("notes-search_notes", &json!({"query": "BOAT nine"})).await.content(),
+    );
     assert_eq!(found["hits"][0]["excerpt"], "The boat leaves at nine.", "{found}");
-    assert_eq!(ids(&read(&gateway.execute("others-list_notes", &json!({})).await.content())), [0_u64; 0]);
+    assert_eq!(
+        ids(&read(&gateway.execute("others-list_notes", &json!({})).await.content())),
+        [0_u64; 0]
+    );
 
     // Another process, while the first one runs.
-    let updated = setup(&database).call("notes-update_note", &json!({"id": 1, "append": "From pier two."})).await;
+    let updated = setup(&database)
+        .call("notes-update_note", &json!({"id": 1, "append": "From pier two."}))
+        .await;
     assert!(updated.to_string().contains("Bergen"), "{updated}");
     let text = gateway.execute("notes-read_note", &json!({"id": 1})).await.content();
     assert!(text.ends_with("The boat leaves at nine.\nFrom pier two."), "{text}");
@@ -54,12 +68,18 @@ async fn a_full_store_is_told_and_a_deletion_makes_room() {
     let gateway = setup(&directory.path().join("airlock.db")).serve_connected().await;
     let note = json!({"title": "large", "text": "x".repeat(30_000)});
     let add = async || gateway.execute("notes-add_note", &note).await;
-    assert_eq!((read(&add().await.content())["id"].clone(), read(&add().await.content())["id"].clone()), (json!(1), json!(2)));
+    assert_eq!(
+        (read(&add().await.content())["id"].clone(), read(&add().await.content())["id"].clone()),
+        (json!(1), json!(2))
+    );
     let refused = add().await;
     assert!(refused.text.contains("the store is full; delete something first"), "{}", refused.text);
     let deleted = gateway.execute("notes-delete_note", &json!({"id": 1})).await.content();
     assert_eq!(read(&deleted), json!({"id": 1, "title": "large"}));
     // The number of the note that did not fit is not given again.
     assert_eq!(read(&add().await.content())["id"], 4);
-    assert_eq!(ids(&read(&gateway.execute("notes-list_notes", &json!({})).await.content())), [4, 2]);
+    assert_eq!(
+        ids(&read(&gateway.execute("notes-list_notes", &json!({})).await.content())),
+        [4, 2]
+    );
 }

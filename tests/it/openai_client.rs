@@ -1,4 +1,5 @@
-//! The real `openai` client, in Python, against the gateway with a scripted model and a real MCP server behind it.
+//! The real `openai` client, in Python, against the gateway with a scripted model and a real MCP
+//! server behind it.
 
 use airlock_tests::{Gateway, Setup, peers};
 use serde_json::{Value, json};
@@ -45,7 +46,10 @@ async fn the_openai_client_gets_answers_pending_calls_and_its_own_exceptions() {
     assert_eq!(seen["plain"], json!(["hello yourself", "stop", "chat.completion"]));
     assert_eq!(seen["auto"], "It says: The sum of 1 and 2 is 3.");
     assert_eq!(seen["auto_calls"], json!(["everything-get-sum"]));
-    assert_eq!(seen["waiting"], json!({"finish_reason": "tool_calls", "content": null, "pending": [["everything-get-env", {}]]}));
+    assert_eq!(
+        seen["waiting"],
+        json!({"finish_reason": "tool_calls", "content": null, "pending": [["everything-get-env", {}]]})
+    );
     assert_eq!(
         seen["mixed"],
         json!({
@@ -65,7 +69,13 @@ async fn the_openai_client_gets_answers_pending_calls_and_its_own_exceptions() {
         ("unknown_path", "NotFoundError", 404),
     ] {
         assert_eq!(told(name), (json!(class), json!(status)), "{name}: {seen:#}");
-        assert!(seen[name]["message"].as_str().is_some_and(|message| !message.is_empty()), "{name}: {seen:#}");
+        assert!(
+            seen[name]["message"].as_str().is_some_and(|message| !message.is_empty()),
+            "{name}: {seen:#}"
+        );
     }
-    assert_eq!((&seen["rate_limit"]["retry_after"], &seen["rate_limit"]["message"]), (&json!("7"), &json!("slow down")));
+    assert_eq!(
+        (&seen["rate_limit"]["retry_after"], &seen["rate_limit"]["message"]),
+        (&json!("7"), &json!("slow down"))
+    );
 }

@@ -6,7 +6,8 @@ use airlock_tests::{Airlock, Client, Gateway, Setup, component, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The comments of the guest's `wit/station.wit`, in the form of a section `package-docs`; a tool of the author's puts it into the component.
+/// The comments of the guest's `wit/station.wit`, in the form of a section `package-docs`; a tool
+/// of the author's puts it into the component.
 const DOCS: &str = r#"{
     "docs": "A weather station.",
     "worlds": {"station": {"docs": "What the component exports.", "func_exports": {"greet": {"docs": "Greets whoever asks."}}}},
@@ -30,12 +31,17 @@ const DOCS: &str = r#"{
 fn documented(directory: &TempDir) -> PathBuf {
     let component = fs::read(guests::PLAIN).expect("the component");
     let file = directory.path().join("station.wasm");
-    fs::write(&file, component::with_section(&component, "package-docs", &[&[1], DOCS.as_bytes()].concat())).expect("a file");
+    fs::write(
+        &file,
+        component::with_section(&component, "package-docs", &[&[1], DOCS.as_bytes()].concat()),
+    )
+    .expect("a file");
     file
 }
 
 async fn gateway(directory: &TempDir, descriptions: Value) -> Gateway {
-    let client = Client::wasm("station", documented(directory)).set("/wasm_config/descriptions", descriptions);
+    let client = Client::wasm("station", documented(directory))
+        .set("/wasm_config/descriptions", descriptions);
     Setup::new().client(client).serve_connected().await
 }
 
@@ -61,7 +67,10 @@ async fn documented_functions_are_tools_and_others_where_their_operator_describe
     assert!(plain.said().contains("it belongs to a resource"), "{}", plain.said());
     let described = gateway(&directory, json!({"api_count": "Counts."})).await;
     assert!(tools(&described).await.contains(&("api_count".into(), "Counts.".into())));
-    assert_eq!(described.execute("station-api_count", &json!({})).await.content(), r#"{"result":1}"#);
+    assert_eq!(
+        described.execute("station-api_count", &json!({})).await.content(),
+        r#"{"result":1}"#
+    );
 }
 
 #[tokio::test]
@@ -71,7 +80,11 @@ async fn functions_are_called_with_json_and_answer_json() {
     for (tool, arguments, answer) in [
         ("greet", json!({"name": "Ada"}), "hello, Ada"),
         ("api_checksum", json!({"data": "AQID"}), r#"{"result":6}"#),
-        ("api_get_reading", json!({"city": "Oslo"}), r#"{"result":{"city":"Oslo","degrees":-3.5,"scale":"celsius"}}"#),
+        (
+            "api_get_reading",
+            json!({"city": "Oslo"}),
+            r#"{"result":{"city":"Oslo","degrees":-3.5,"scale":"celsius"}}"#,
+        ),
         (
             "api_get_reading",
             json!({"city": "Oslo", "scale": "kelvin"}),
@@ -87,11 +100,17 @@ async fn functions_are_called_with_json_and_answer_json() {
 async fn an_err_is_the_tools_failure_and_a_wrong_argument_the_callers() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let gateway = gateway(&directory, json!({})).await;
-    let failed = gateway.execute("station-api_get_reading", &json!({"city": "Atlantis"})).await.ok();
-    assert_eq!((&failed["is_error"], &failed["content"]), (&json!(true), &json!("there is no station in Atlantis")));
+    let failed =
+        gateway.execute("station-api_get_reading", &json!({"city": "Atlantis"})).await.ok();
+    assert_eq!(
+        (&failed["is_error"], &failed["content"]),
+        (&json!(true), &json!("there is no station in Atlantis"))
+    );
     let asleep = gateway.execute("station-api_get_reading", &json!({"city": "Nowhere"})).await.ok();
     assert_eq!(asleep["content"], "asleep");
-    let wrong = gateway.execute("station-api_get_reading", &json!({"city": "Oslo", "scale": "fahrenheit"})).await;
+    let wrong = gateway
+        .execute("station-api_get_reading", &json!({"city": "Oslo", "scale": "fahrenheit"}))
+        .await;
     assert!(wrong.text.contains("scale") && wrong.text.contains("celsius"), "{}", wrong.text);
 }
 
@@ -99,7 +118,11 @@ async fn an_err_is_the_tools_failure_and_a_wrong_argument_the_callers() {
 async fn its_operator_installs_it_with_the_descriptions_that_it_lacks() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let install = async |more: &[&str]| {
-        let install = Airlock::new().current_dir(directory.path()).arg("plugin").arg("install").arg(guests::PLAIN);
+        let install = Airlock::new()
+            .current_dir(directory.path())
+            .arg("plugin")
+            .arg("install")
+            .arg(guests::PLAIN);
         more.iter().fold(install.arg("--name").arg("station"), Airlock::arg).run().await
     };
     let refused = install(&[]).await.failed();
@@ -108,6 +131,10 @@ async fn its_operator_installs_it_with_the_descriptions_that_it_lacks() {
     let installed = install(&["--describe", "greet=Greets whoever asks."]).await.ok();
     assert!(installed.stderr.contains("api_checksum, api_count, api_get_reading"), "{installed}");
     assert!(installed.stdout.contains("airlock call station-greet"), "{installed}");
-    let call = Airlock::new().current_dir(directory.path()).arg("call").arg("station-greet").arg(r#"{"name": "Ada"}"#);
+    let call = Airlock::new()
+        .current_dir(directory.path())
+        .arg("call")
+        .arg("station-greet")
+        .arg(r#"{"name": "Ada"}"#);
     assert_eq!(call.run().await.ok().stdout.trim(), "hello, Ada");
 }

@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use airlock_tests::{Airlock, Client, Finished, Gateway, Setup, component, guests, misbehaving, wait};
+use airlock_tests::{
+    Airlock, Client, Finished, Gateway, Setup, component, guests, misbehaving, wait,
+};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -41,7 +43,8 @@ impl Desk {
     }
 }
 
-/// The guest that misbehaves, with a tool more and another tool's description changed where nobody sees it.
+/// The guest that misbehaves, with a tool more and another tool's description changed where nobody
+/// sees it.
 async fn poisoned() -> Vec<u8> {
     component::with_tools(guests::HOSTILE, |tools| {
         tools.iter_mut().find(|tool| tool["name"] == "ok").expect("it has the tool")["description"] =
@@ -59,12 +62,16 @@ async fn what_is_installed_can_be_called_right_away_and_is_pinned() {
     let installed = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
     assert!(installed.stdout.contains("airlock call guest-"), "{installed}");
     let config = desk.read("airlock.json");
-    let positions: Vec<_> = ["\t\"providers\"", "\t\"server\"", "plugins/guest.wasm"].map(|text| config.find(text)).to_vec();
+    let positions: Vec<_> = ["\t\"providers\"", "\t\"server\"", "plugins/guest.wasm"]
+        .map(|text| config.find(text))
+        .to_vec();
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{config}");
     assert!(desk.read("airlock.lock").contains("client = \"guest\""));
     let called = desk.airlock(&["call", "guest-ok"]).await.ok();
     assert_eq!(called.stdout, "ok\n", "{called}");
-    assert!(desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("guest: as it was accepted"));
+    assert!(
+        desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("guest: as it was accepted")
+    );
     // A second time it is an update, and no second entry.
     let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
     assert_eq!(desk.read("airlock.json"), config);
@@ -72,14 +79,18 @@ async fn what_is_installed_can_be_called_right_away_and_is_pinned() {
 
 /// Every file that an installation changes, as it is.
 fn installed(desk: &Desk) -> Vec<Option<Vec<u8>>> {
-    ["airlock.json", "airlock.lock", "plugins/github.wasm"].map(|name| fs::read(desk.path(name)).ok()).to_vec()
+    ["airlock.json", "airlock.lock", "plugins/github.wasm"]
+        .map(|name| fs::read(desk.path(name)).ok())
+        .to_vec()
 }
 
 #[tokio::test]
 async fn a_name_that_a_plugin_has_goes_to_a_changed_build_by_request_and_to_no_other_plugin() {
     let desk = Desk::new();
     desk.write("poisoned.wasm", poisoned().await);
-    let file = |name: &str, from: &Path, id: &str| desk.write(name, component::with_manifest(from, id, &json!({})));
+    let file = |name: &str, from: &Path, id: &str| {
+        desk.write(name, component::with_manifest(from, id, &json!({})))
+    };
     file("github.wasm", Path::new(guests::HOSTILE), "github");
     file("cool.wasm", &desk.path("poisoned.wasm"), "github");
     file("stranger.wasm", Path::new(guests::HOSTILE), "stranger");
@@ -90,12 +101,23 @@ async fn a_name_that_a_plugin_has_goes_to_a_changed_build_by_request_and_to_no_o
     assert_eq!(installed(&desk), before, "the same one changes nothing");
 
     let unseen = desk.install("cool.wasm", &[]).await.failed();
-    assert!(unseen.stdout.contains("    +Takes what it finds.") && unseen.stdout.contains("its code ("), "{unseen}");
+    assert!(
+        unseen.stdout.contains("    +Takes what it finds.") && unseen.stdout.contains("its code ("),
+        "{unseen}"
+    );
     assert!(unseen.stderr.contains("  airlock plugin install cool.wasm --replace\n"), "{unseen}");
     for more in [&["--name", "github"][..], &["--name", "github", "--replace"]] {
         let other = desk.install("stranger.wasm", more).await.failed();
-        assert!(other.stderr.contains("the plugin github has that name, and this is the plugin stranger"), "{other}");
-        assert!(other.stderr.contains("  airlock plugin install stranger.wasm --name OTHER\n"), "{other}");
+        assert!(
+            other
+                .stderr
+                .contains("the plugin github has that name, and this is the plugin stranger"),
+            "{other}"
+        );
+        assert!(
+            other.stderr.contains("  airlock plugin install stranger.wasm --name OTHER\n"),
+            "{other}"
+        );
     }
     let nameless = desk.install(guests::HOSTILE, &["--name", "github", "--replace"]).await.failed();
     assert!(nameless.stderr.contains("this is a component without a manifest"), "{nameless}");
@@ -104,7 +126,9 @@ async fn a_name_that_a_plugin_has_goes_to_a_changed_build_by_request_and_to_no_o
     let replaced = desk.install("cool.wasm", &["--replace"]).await.ok();
     assert!(replaced.stdout.contains("    +Takes what it finds."), "{replaced}");
     assert!(desk.read("airlock.lock").contains("steal"));
-    assert!(desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("github: as it was accepted"));
+    assert!(
+        desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("github: as it was accepted")
+    );
     let _ = desk.install("stranger.wasm", &["--name", "other", "--replace"]).await.ok();
 }
 
@@ -121,12 +145,21 @@ async fn a_configured_plugin_that_nobody_has_accepted_keeps_its_name_too() {
     };
     desk.write("mine.wasm", component::with_manifest(guests::HOSTILE, "github", &json!({})));
     desk.write("stranger.wasm", component::with_manifest(guests::HOSTILE, "stranger", &json!({})));
-    desk.write("airlock.json", json!({"mcp": {"client_configs": [client("mine.wasm")]}}).to_string());
+    desk.write(
+        "airlock.json",
+        json!({"mcp": {"client_configs": [client("mine.wasm")]}}).to_string(),
+    );
     let other = desk.install("stranger.wasm", &["--name", "github", "--replace"]).await.failed();
     assert!(other.stderr.contains("the plugin github has that name"), "{other}");
-    desk.write("airlock.json", json!({"mcp": {"client_configs": [client("gone.wasm")]}}).to_string());
+    desk.write(
+        "airlock.json",
+        json!({"mcp": {"client_configs": [client("gone.wasm")]}}).to_string(),
+    );
     let unknown = desk.install("stranger.wasm", &["--name", "github"]).await.failed();
-    assert!(unknown.stderr.contains("airlock plugin install stranger.wasm --name github --replace"), "{unknown}");
+    assert!(
+        unknown.stderr.contains("airlock plugin install stranger.wasm --name github --replace"),
+        "{unknown}"
+    );
     assert!(!desk.path("plugins").exists() && !desk.path("airlock.lock").exists());
     let _ = desk.install("stranger.wasm", &["--name", "github", "--replace"]).await.ok();
 }
@@ -144,12 +177,17 @@ async fn a_lock_that_cannot_be_read_leaves_everything_as_it_was() {
 async fn a_component_without_the_contract_has_the_tools_that_it_exports_and_no_others() {
     let desk = Desk::new();
     let inspected = desk.airlock(&["plugin", "inspect", guests::PLAIN, "--json"]).await.ok().json();
-    let names: Vec<_> = inspected["tools"].as_array().expect("a list").iter().map(|tool| &tool["name"]).collect();
+    let names: Vec<_> =
+        inspected["tools"].as_array().expect("a list").iter().map(|tool| &tool["name"]).collect();
     assert!(names.contains(&&json!("greet")), "{inspected:#}");
     let tools = json!({"schema": "airlock.tools/1", "tools": [{"name": "harmless", "inputSchema": {"type": "object"}}]});
     let plain = fs::read(guests::PLAIN).expect("the component");
-    desk.write("lying.wasm", component::with_section(&plain, "airlock:tools", tools.to_string().as_bytes()));
-    for command in [&["plugin", "inspect", "lying.wasm"][..], &["plugin", "install", "lying.wasm"]] {
+    desk.write(
+        "lying.wasm",
+        component::with_section(&plain, "airlock:tools", tools.to_string().as_bytes()),
+    );
+    for command in [&["plugin", "inspect", "lying.wasm"][..], &["plugin", "install", "lying.wasm"]]
+    {
         let refused = desk.airlock(command).await.failed();
         assert!(refused.stderr.contains("does not export airlock:plugin/tools"), "{refused}");
     }
@@ -161,7 +199,8 @@ async fn a_component_without_the_contract_has_the_tools_that_it_exports_and_no_o
 #[tokio::test]
 async fn what_a_plugin_asks_for_has_a_line_each_and_breaks_none() {
     let desk = Desk::new();
-    let forged = json!({"tools": {"call": ["text-count\n  clocks  (required)"], "reason": "Counts."}});
+    let forged =
+        json!({"tools": {"call": ["text-count\n  clocks  (required)"], "reason": "Counts."}});
     desk.write("forged.wasm", component::with_manifest(guests::HOSTILE, "forged", &forged));
     let refused = desk.install("forged.wasm", &[]).await.failed();
     assert!(refused.stderr.contains("request.tools.call"), "{refused}");
@@ -170,9 +209,15 @@ async fn what_a_plugin_asks_for_has_a_line_each_and_breaks_none() {
         "description": "Counts.\n  digest    sha256:0",
     });
     let wasm = fs::read(guests::HOSTILE).expect("the component");
-    desk.write("described.wasm", component::with_section(&wasm, "airlock:manifest", manifest.to_string().as_bytes()));
+    desk.write(
+        "described.wasm",
+        component::with_section(&wasm, "airlock:manifest", manifest.to_string().as_bytes()),
+    );
     let shown = desk.airlock(&["plugin", "inspect", "described.wasm"]).await.ok();
-    assert!(shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n"), "{shown}");
+    assert!(
+        shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n"),
+        "{shown}"
+    );
 }
 
 #[tokio::test]
@@ -185,22 +230,39 @@ async fn what_is_required_and_not_granted_is_refused_with_the_command_that_works
     });
     desk.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
     let refused = desk.install("asking.wasm", &[]).await.failed();
-    assert!(refused.stdout.contains("Dates what it writes.") && refused.stdout.contains("Keeps⟨U+202E⟩ its notes."), "{refused}");
-    let command = "airlock plugin install asking.wasm --grant files.data=DIRECTORY:rw --grant clocks";
+    assert!(
+        refused.stdout.contains("Dates what it writes.")
+            && refused.stdout.contains("Keeps⟨U+202E⟩ its notes."),
+        "{refused}"
+    );
+    let command =
+        "airlock plugin install asking.wasm --grant files.data=DIRECTORY:rw --grant clocks";
     assert!(refused.stderr.contains(command), "{refused}");
-    assert!(!desk.path("airlock.json").exists() && !desk.path("plugins").exists() && !desk.path("airlock.lock").exists());
+    assert!(
+        !desk.path("airlock.json").exists()
+            && !desk.path("plugins").exists()
+            && !desk.path("airlock.lock").exists()
+    );
     fs::create_dir(desk.path("DIRECTORY")).expect("a directory");
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
     let installed = desk.airlock(&arguments).await.ok();
-    assert!(installed.stderr.contains("random is not granted, and the plugin can do without"), "{installed}");
+    assert!(
+        installed.stderr.contains("random is not granted, and the plugin can do without"),
+        "{installed}"
+    );
     let config: Value = serde_json::from_str(&desk.read("airlock.json")).expect("JSON");
     let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
-    assert_eq!((&grants["clocks"], &grants["directories"][0]["access"]), (&json!(true), &json!("read_write")), "{config:#}");
+    assert_eq!(
+        (&grants["clocks"], &grants["directories"][0]["access"]),
+        (&json!(true), &json!("read_write")),
+        "{config:#}"
+    );
     assert_eq!(desk.airlock(&["call", "asking-ok"]).await.ok().stdout, "ok\n");
 }
 
 #[tokio::test]
-async fn a_component_that_has_changed_is_not_loaded_until_somebody_has_seen_the_change_and_accepted_it() {
+async fn a_component_that_has_changed_is_not_loaded_until_somebody_has_seen_the_change_and_accepted_it()
+ {
     let desk = Desk::new();
     let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
     desk.write("plugins/guest.wasm", poisoned().await);
@@ -208,7 +270,9 @@ async fn a_component_that_has_changed_is_not_loaded_until_somebody_has_seen_the_
     assert!(refused.stderr.contains("the description of tool ok, new tool steal"), "{refused}");
     assert!(refused.stderr.contains("airlock plugin accept guest"), "{refused}");
     let differs = desk.airlock(&["plugin", "diff", "guest"]).await.failed();
-    for line in ["    +Takes what it finds.", "    -Answers at once.", "    +Answers at once.⟨U+200B⟩"] {
+    for line in
+        ["    +Takes what it finds.", "    -Answers at once.", "    +Answers at once.⟨U+200B⟩"]
+    {
         assert!(differs.stdout.lines().any(|found| found == line), "{line:?} is not in {differs}");
     }
     let document = desk.airlock(&["plugin", "diff", "--json"]).await.failed().json();
@@ -223,17 +287,35 @@ async fn a_component_that_has_changed_is_not_loaded_until_somebody_has_seen_the_
 #[tokio::test]
 async fn a_component_is_inspected_and_checked_from_its_file_alone() {
     let desk = Desk::new();
-    desk.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &json!({"clocks": {"reason": "Dates."}})));
+    desk.write(
+        "asking.wasm",
+        component::with_manifest(
+            guests::HOSTILE,
+            "asking",
+            &json!({"clocks": {"reason": "Dates."}}),
+        ),
+    );
     let document = desk.airlock(&["plugin", "inspect", "asking.wasm", "--json"]).await.ok().json();
-    assert_eq!((&document["id"], &document["requests"][0]["place"]), (&json!("asking"), &json!("clocks")), "{document:#}");
+    assert_eq!(
+        (&document["id"], &document["requests"][0]["place"]),
+        (&json!("asking"), &json!("clocks")),
+        "{document:#}"
+    );
     assert!(document["native_bytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{document:#}");
     let again = desk.airlock(&["plugin", "inspect", "asking.wasm"]).await.ok();
-    assert!(again.stdout.contains("taken from the cache") && again.stdout.contains("Dates."), "{again}");
+    assert!(
+        again.stdout.contains("taken from the cache") && again.stdout.contains("Dates."),
+        "{again}"
+    );
 
     let outcome = async |name: &str| -> Vec<(String, String)> {
         let report = desk.airlock(&["plugin", "check", name, "--json"]).await.failed().json();
         assert_eq!(report["ok"], false);
-        let checks = report["checks"].as_array().expect("a list").iter().filter(|check| check["outcome"] == "fail");
+        let checks = report["checks"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter(|check| check["outcome"] == "fail");
         checks.map(|check| (check["check"].to_string(), check["details"].to_string())).collect()
     };
     desk.write("poisoned.wasm", poisoned().await);
@@ -252,13 +334,14 @@ fn replace(path: &Path, bytes: &[u8]) {
     fs::rename(&new, path).expect("it takes its place");
 }
 
-/// Changes one letter of a description, in place, so that nothing of the file but its bytes tells: whoever watches files sees
-/// no difference.
+/// Changes one letter of a description, in place, so that nothing of the file but its bytes tells:
+/// whoever watches files sees no difference.
 fn change_silently(path: &Path) {
     let before = fs::metadata(path).expect("it is there").modified().expect("a time");
     let (old, new) = (b"Answers at once.", b"Answers at onze.");
     let mut wasm = fs::read(path).expect("the component");
-    let at = wasm.windows(old.len()).rposition(|bytes| bytes == old).expect("it is in the descriptors");
+    let at =
+        wasm.windows(old.len()).rposition(|bytes| bytes == old).expect("it is in the descriptors");
     wasm[at..at + old.len()].copy_from_slice(new);
     fs::write(path, wasm).expect("written");
     let file = fs::File::options().write(true).open(path).expect("it can be written");
@@ -301,13 +384,19 @@ async fn a_reload_swaps_the_plugin_while_a_call_in_flight_ends_on_the_old_one() 
         let after = gateway.client("guest").await.expect("it is listed");
         assert_eq!(description_of_ok(&after), Some("Answers at once.\u{200b}"));
         assert_ne!(after["plugin"]["digest"], before["plugin"]["digest"], "{after:#}");
-        assert!(after["tools"].as_array().expect("a list").iter().any(|tool| tool["name"] == "steal"), "{after:#}");
+        assert!(
+            after["tools"].as_array().expect("a list").iter().any(|tool| tool["name"] == "steal"),
+            "{after:#}"
+        );
         assert_eq!(gateway.execute("guest-ok", &json!({})).await.content(), "ok");
         fs::write(&gate, "").expect("a file");
     };
     let (answer, ()) = tokio::join!(call, meanwhile);
     assert_eq!(answer, "it is there");
-    assert_eq!(reload(&gateway, "guest").await, (200, json!({"status": "success", "changed": false})));
+    assert_eq!(
+        reload(&gateway, "guest").await,
+        (200, json!({"status": "success", "changed": false}))
+    );
     gateway.sandbox_is_empty().await;
 }
 
@@ -317,14 +406,30 @@ async fn a_reload_that_fails_says_why_and_leaves_what_was_there() {
     replace(&path, b"this is a text");
     let (status, body) = reload(&gateway, "guest").await;
     assert_eq!(status, 422, "{body}");
-    assert!(body["error"]["message"].as_str().is_some_and(|message| message.contains("not a WebAssembly component")), "{body}");
-    let asking = component::with_manifest(guests::HOSTILE, "asking", &json!({"clocks": {"reason": "Dates."}}));
+    assert!(
+        body["error"]["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("not a WebAssembly component")),
+        "{body}"
+    );
+    let asking = component::with_manifest(
+        guests::HOSTILE,
+        "asking",
+        &json!({"clocks": {"reason": "Dates."}}),
+    );
     replace(&path, &asking);
     let (status, body) = reload(&gateway, "guest").await;
     assert_eq!(status, 409, "{body}");
-    assert!(body["error"]["message"].as_str().is_some_and(|message| message.contains("clocks")), "{body}");
+    assert!(
+        body["error"]["message"].as_str().is_some_and(|message| message.contains("clocks")),
+        "{body}"
+    );
     let client = gateway.client("guest").await.expect("it is listed");
-    assert_eq!((&client["state"], description_of_ok(&client)), (&json!("connected"), Some("Answers at once.")), "{client:#}");
+    assert_eq!(
+        (&client["state"], description_of_ok(&client)),
+        (&json!("connected"), Some("Answers at once.")),
+        "{client:#}"
+    );
     assert_eq!(gateway.execute("guest-ok", &json!({})).await.content(), "ok");
     assert_eq!(reload(&gateway, "nobody").await.0, 404);
     assert_eq!(reload(&gateway, "server").await.0, 404, "a server is no plugin");
@@ -334,7 +439,10 @@ async fn a_reload_that_fails_says_why_and_leaves_what_was_there() {
 async fn what_no_watching_would_show_is_loaded_by_request_and_by_sighup() {
     let (gateway, path) = gateway_with("guest.wasm").await;
     change_silently(&path);
-    assert_eq!(reload(&gateway, "guest").await, (200, json!({"status": "success", "changed": true})));
+    assert_eq!(
+        reload(&gateway, "guest").await,
+        (200, json!({"status": "success", "changed": true}))
+    );
     let is_changed = async |text: &str| {
         let client = gateway.client("guest").await?;
         (description_of_ok(&client)? == text).then_some(())
@@ -350,12 +458,17 @@ async fn what_no_watching_would_show_is_loaded_by_request_and_by_sighup() {
 #[tokio::test]
 async fn the_holder_of_a_key_does_not_reload() {
     let key = "sk-bf-0123456789abcdef";
-    let setup = Setup::new().client(Client::wasm("guest", guests::HOSTILE)).key("ann", key, &[("guest", &["*"])]);
+    let setup = Setup::new().client(Client::wasm("guest", guests::HOSTILE)).key(
+        "ann",
+        key,
+        &[("guest", &["*"])],
+    );
     let gateway = setup.serve().await;
     let path = "/api/mcp/client/guest/reload";
     for headers in [&[][..], &[("x-bf-vk", key)]] {
         let request = gateway.request(reqwest::Method::POST, path);
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let reply = airlock_tests::Reply::of(request).await;
         assert_eq!((reply.status, reply.code()), (403, "operator_only"), "{}", reply.text);
     }

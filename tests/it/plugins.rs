@@ -8,15 +8,22 @@ use serde_json::Value;
 /// A component's tools, as the administrative list shows them.
 fn tools_of<'a>(clients: &'a Value, name: &str) -> Vec<&'a str> {
     let clients = clients["clients"].as_array().expect("a list");
-    let client = clients.iter().find(|client| client["config"]["name"] == name).expect("it is listed");
-    client["tools"].as_array().expect("a list").iter().filter_map(|tool| tool["name"].as_str()).collect()
+    let client =
+        clients.iter().find(|client| client["config"]["name"] == name).expect("it is listed");
+    client["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect()
 }
 
 #[tokio::test]
 async fn a_plugin_without_embedded_descriptors_is_asked_and_has_the_same_tools() {
     let described = component::with_own_tools(guests::TEXT).await;
     let plain = fs::read(guests::TEXT).expect("the component");
-    let tells = |wasm: &[u8]| airlock::sandbox::embedded_tools(wasm).expect("a component").is_some();
+    let tells =
+        |wasm: &[u8]| airlock::sandbox::embedded_tools(wasm).expect("a component").is_some();
     assert_eq!((tells(&plain), tells(&described)), (false, true));
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("described.wasm");
@@ -55,7 +62,10 @@ async fn what_is_no_plugin_is_refused_with_the_reason_and_harms_no_other() {
             assert_eq!(client["state"], "connected", "{client:#}");
         } else {
             assert_eq!(client["state"], "error", "{client:#}");
-            assert!(client["last_failure"]["message"].as_str().is_some_and(|reason| !reason.is_empty()), "{client:#}");
+            assert!(
+                client["last_failure"]["message"].as_str().is_some_and(|reason| !reason.is_empty()),
+                "{client:#}"
+            );
         }
     }
 }

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 fn samples() -> Vec<PathBuf> {
     let directory = root().join("host/examples");
-    let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let entries =
+        fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let files = entries.map(|entry| entry.expect("it can be read").path());
     files.filter(|file| file.extension().is_some_and(|extension| extension == "json")).collect()
 }
@@ -18,7 +19,9 @@ fn samples() -> Vec<PathBuf> {
 /// Every `env.NAME` in a document.
 fn variables(value: &Value, found: &mut Vec<String>) {
     match value {
-        Value::String(text) => found.extend(text.split_once("env.").map(|(_, name)| name.to_owned())),
+        Value::String(text) => {
+            found.extend(text.split_once("env.").map(|(_, name)| name.to_owned()))
+        }
         Value::Array(items) => items.iter().for_each(|item| variables(item, found)),
         Value::Object(members) => members.values().for_each(|member| variables(member, found)),
         _ => {}
@@ -36,15 +39,21 @@ fn samples_of_the_readme() -> Vec<String> {
 async fn problems(sample: &Path) -> Vec<Value> {
     let text = fs::read_to_string(sample).expect("it can be read");
     let document: Value = serde_json::from_str(&text).expect("it is JSON");
-    let mut run = Airlock::new().arg("check").arg("--config").arg(sample).arg("--json").env("HOME", "/");
+    let mut run =
+        Airlock::new().arg("check").arg("--config").arg(sample).arg("--json").env("HOME", "/");
     let mut names = Vec::new();
     variables(&document, &mut names);
     for name in names {
         // Long and plain enough for a URL, a key and a token alike.
-        run = run.env(&name, if name.contains("URL") { "https://example.com/mcp" } else { "sk-bf-0123456789abcdef" });
+        run = run.env(
+            &name,
+            if name.contains("URL") { "https://example.com/mcp" } else { "sk-bf-0123456789abcdef" },
+        );
     }
     let errors = run.run().await.json()["errors"].as_array().cloned().expect("a list");
-    let is_absence = |error: &Value| error["message"].as_str().is_some_and(|message| message.starts_with("there is no "));
+    let is_absence = |error: &Value| {
+        error["message"].as_str().is_some_and(|message| message.starts_with("there is no "))
+    };
     errors.into_iter().filter(|error| !is_absence(error)).collect()
 }
 

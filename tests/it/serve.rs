@@ -24,7 +24,10 @@ async fn a_request_in_flight_is_answered_before_the_gateway_ends() {
     }
     gateway.terminate();
     let address = gateway.address().trim_start_matches("http://").to_owned();
-    wait::until("new connections to be refused", async || TcpStream::connect(&address).await.is_err().then_some(())).await;
+    wait::until("new connections to be refused", async || {
+        TcpStream::connect(&address).await.is_err().then_some(())
+    })
+    .await;
     fs::write(&gate, "").expect("a file");
     assert_eq!(call.await.content(), "it is there");
     gateway.ended().await;
@@ -32,10 +35,18 @@ async fn a_request_in_flight_is_answered_before_the_gateway_ends() {
 
 #[tokio::test]
 async fn what_never_ends_does_not_keep_the_gateway_from_ending() {
-    let gateway = Setup::new().set("/server/drain_timeout", "300ms").client(misbehaving("server", [])).serve_connected().await;
-    let idle = TcpStream::connect(gateway.address().trim_start_matches("http://")).await.expect("a connection");
+    let gateway = Setup::new()
+        .set("/server/drain_timeout", "300ms")
+        .client(misbehaving("server", []))
+        .serve_connected()
+        .await;
+    let idle = TcpStream::connect(gateway.address().trim_start_matches("http://"))
+        .await
+        .expect("a connection");
     let hang = gateway.request(Method::POST, "/v1/mcp/tool/execute");
-    let hang = tokio::spawn(hang.json(&json!({"function": {"name": "server-hang", "arguments": "{}"}})).send());
+    let hang = tokio::spawn(
+        hang.json(&json!({"function": {"name": "server-hang", "arguments": "{}"}})).send(),
+    );
     gateway.terminate();
     gateway.ended().await;
     drop(idle);
@@ -47,7 +58,10 @@ async fn what_never_ends_does_not_keep_the_gateway_from_ending() {
 async fn what_is_wrong_with_a_request_is_told_in_the_shape_that_clients_read() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
     let send = async |method: Method, path: &str, body: String| {
-        Reply::of(gateway.request(method, path).header("content-type", "application/json").body(body)).await
+        Reply::of(
+            gateway.request(method, path).header("content-type", "application/json").body(body),
+        )
+        .await
     };
     let table = [
         (Method::GET, "/nothing", String::new(), 404, "unknown_url"),
@@ -57,19 +71,32 @@ async fn what_is_wrong_with_a_request_is_told_in_the_shape_that_clients_read() {
         (Method::POST, "/v1/chat/completions", "{}".into(), 400, "invalid_type"),
         (Method::POST, "/v1/mcp/tool/execute", "{}".into(), 400, "missing_name"),
         (Method::POST, "/v1/mcp/tool/execute?format=xml", "{}".into(), 400, "invalid_format"),
-        (Method::POST, "/v1/chat/completions", r#"{"messages": [], "stream": true}"#.into(), 400, "unsupported_value"),
+        (
+            Method::POST,
+            "/v1/chat/completions",
+            r#"{"messages": [], "stream": true}"#.into(),
+            400,
+            "unsupported_value",
+        ),
     ];
     for (method, path, body, status, code) in table {
         let what = format!("{method} {path} {}", &body[..body.len().min(40)]);
         let reply = send(method, path, body).await;
         assert_eq!((reply.status, reply.code()), (status, code), "{what}: {}", reply.text);
-        assert!(reply.body["error"]["type"].is_string() && reply.body["error"]["message"].is_string(), "{what}");
+        assert!(
+            reply.body["error"]["type"].is_string() && reply.body["error"]["message"].is_string(),
+            "{what}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_body_of_the_largest_size_is_taken() {
-    let gateway = Setup::new().set("/server/max_body", "64KiB").client(misbehaving("server", [])).serve_connected().await;
+    let gateway = Setup::new()
+        .set("/server/max_body", "64KiB")
+        .client(misbehaving("server", []))
+        .serve_connected()
+        .await;
     let call = |text: String| json!({"function": {"name": "server-echo", "arguments": json!({"text": text}).to_string()}});
     let room = (64 << 10) - call(String::new()).to_string().len();
     let text = "y".repeat(room);
@@ -80,7 +107,9 @@ async fn a_body_of_the_largest_size_is_taken() {
 async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
     for path in ["/v1/chat/completions", "/v1/mcp/tool/execute"] {
-        let mut stream = TcpStream::connect(gateway.address().trim_start_matches("http://")).await.expect("a connection");
+        let mut stream = TcpStream::connect(gateway.address().trim_start_matches("http://"))
+            .await
+            .expect("a connection");
         let length = (64 << 10) + 1;
         let head = "host: localhost\r\ncontent-type: application/json";
         let head = format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {length}\r\n\r\n");
@@ -88,7 +117,11 @@ async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent() {
         let mut answer = String::new();
         let read = tokio::time::timeout(wait::SOON, stream.read_to_string(&mut answer)).await;
         read.expect("it does not wait for the body").expect("UTF-8");
-        assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("\"code\":\"request_too_large\""), "{path}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 413 ")
+                && answer.contains("\"code\":\"request_too_large\""),
+            "{path}: {answer}"
+        );
     }
 }
 
@@ -104,10 +137,14 @@ async fn a_page_in_a_browser_cannot_talk_to_the_gateway() {
 #[tokio::test]
 async fn a_page_of_another_program_on_this_machine_cannot_have_a_tool_run() {
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
-    let call = json!({"function": {"name": "server-echo", "arguments": "{\"text\":\"hi\"}"}}).to_string();
+    let call =
+        json!({"function": {"name": "server-echo", "arguments": "{\"text\":\"hi\"}"}}).to_string();
     let send = async |headers: &[(&str, &str)]| {
         let request = gateway.request(Method::POST, "/v1/mcp/tool/execute").body(call.clone());
-        Reply::of(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+        Reply::of(
+            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)),
+        )
+        .await
     };
     // As `fetch(…, {mode: "no-cors"})` sends it: text, and the origin of the page.
     let page = ("origin", "http://localhost:3000");
@@ -116,7 +153,12 @@ async fn a_page_of_another_program_on_this_machine_cannot_have_a_tool_run() {
     let text = send(&[("content-type", "text/plain")]).await;
     assert_eq!((text.status, text.code()), (415, "unsupported_media_type"));
     assert_eq!(send(&[("content-type", "application/json")]).await.content(), "hi");
-    assert_eq!(send(&[("content-type", "application/json"), ("origin", gateway.address())]).await.content(), "hi");
+    assert_eq!(
+        send(&[("content-type", "application/json"), ("origin", gateway.address())])
+            .await
+            .content(),
+        "hi"
+    );
 }
 
 #[tokio::test]
@@ -124,7 +166,9 @@ async fn a_body_that_would_take_a_gigabyte_when_parsed_is_refused_before_it_is()
     let gateway = Setup::new().serve().await;
     let before = peak_memory_bytes(&gateway);
     let body = format!(r#"{{"messages":[{}0]}}"#, r#"{"":0},"#.repeat((16 << 20) / 7 - 10));
-    let request = gateway.request(Method::POST, "/v1/chat/completions").header("content-type", "application/json");
+    let request = gateway
+        .request(Method::POST, "/v1/chat/completions")
+        .header("content-type", "application/json");
     let reply = Reply::of(request.body(body)).await;
     assert_eq!((reply.status, reply.code()), (413, "request_too_large"), "{}", reply.text);
     let taken = peak_memory_bytes(&gateway) - before;
@@ -133,7 +177,8 @@ async fn a_body_that_would_take_a_gigabyte_when_parsed_is_refused_before_it_is()
 
 /// The most memory that a gateway has had at any time.
 fn peak_memory_bytes(gateway: &Gateway) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", gateway.pid().as_raw_nonzero())).expect("it runs");
+    let status = fs::read_to_string(format!("/proc/{}/status", gateway.pid().as_raw_nonzero()))
+        .expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
     peak.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
 }
@@ -182,9 +227,15 @@ async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back(
         "x_unknown": {"z": 1, "a": 2},
     });
     let answer = gateway.post("/v1/chat/completions", &body).await.ok();
-    assert_eq!((&answer["x_new_field"], &answer["choices"][0]["x_more"]), (&json!({"deep": [1.5, null]}), &json!(true)));
+    assert_eq!(
+        (&answer["x_new_field"], &answer["choices"][0]["x_more"]),
+        (&json!({"deep": [1.5, null]}), &json!(true))
+    );
     let asked = service.asked().pop().expect("it was asked");
-    assert_eq!((asked.path.as_str(), asked.authorization.as_str()), ("/v1/chat/completions", "Bearer sk-test"));
+    assert_eq!(
+        (asked.path.as_str(), asked.authorization.as_str()),
+        ("/v1/chat/completions", "Bearer sk-test")
+    );
     let mut expected = body;
     expected["model"] = json!("some/model");
     assert_eq!(asked.body, expected);
@@ -193,11 +244,14 @@ async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back(
 #[tokio::test]
 async fn a_model_that_answers_with_thousands_of_calls_gets_none_of_them() {
     let by_count = "the model answered with 10000 tool calls at once; the limit is 1024, and none of them was made";
-    let by_memory = "provider 'fake' answered with JSON that takes more memory than the gateway gives it";
+    let by_memory =
+        "provider 'fake' answered with JSON that takes more memory than the gateway gives it";
     for (count, told) in [(10_000, by_count), (100_000, by_memory)] {
         let calls = vec![("server-echo", json!({})); count];
         let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
-        let setup = Setup::new().openai("fake", service.base_url()).client(misbehaving("server", []).auto(&["*"]));
+        let setup = Setup::new()
+            .openai("fake", service.base_url())
+            .client(misbehaving("server", []).auto(&["*"]));
         let gateway = setup.serve_connected().await;
         let reply = gateway.chat("fake/model", "go").await;
         assert_eq!(reply.refusal(), (502, told));
@@ -209,18 +263,33 @@ async fn a_model_that_answers_with_thousands_of_calls_gets_none_of_them() {
 async fn the_limits_of_one_request_are_set_in_the_configuration() {
     let calls = vec![("server-echo", json!({"text": "x".repeat(1_000)})); 3];
     let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
-    let setup = Setup::new().openai("fake", service.base_url()).client(misbehaving("server", []).auto(&["*"]));
-    let gateway = setup.set("/mcp/tool_manager_config/max_tool_calls_per_answer", 2).serve_connected().await;
+    let setup = Setup::new()
+        .openai("fake", service.base_url())
+        .client(misbehaving("server", []).auto(&["*"]));
+    let gateway =
+        setup.set("/mcp/tool_manager_config/max_tool_calls_per_answer", 2).serve_connected().await;
     let answer = gateway.chat("fake/model", "go").await.ok();
-    let codes: Vec<_> =
-        answer["airlock"]["calls"].as_array().expect("a list").iter().map(|call| &call["error"]["code"]).collect();
+    let codes: Vec<_> = answer["airlock"]["calls"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|call| &call["error"]["code"])
+        .collect();
     assert_eq!(codes, [&json!(null), &json!(null), &json!("too_many_calls")]);
     let told = &service.asked()[1].body["messages"];
-    assert!(told[4]["content"].as_str().is_some_and(|text| text.contains("3 tool calls; the limit is 2")), "{told:#}");
+    assert!(
+        told[4]["content"]
+            .as_str()
+            .is_some_and(|text| text.contains("3 tool calls; the limit is 2")),
+        "{told:#}"
+    );
 
     let hanging = Service::saying([service::asking_for(&[("server-hang", json!({}))])]).await;
-    let setup = Setup::new().openai("fake", hanging.base_url()).client(misbehaving("server", []).auto(&["*"]));
-    let gateway = setup.set("/mcp/tool_manager_config/agent_timeout", "300ms").serve_connected().await;
+    let setup = Setup::new()
+        .openai("fake", hanging.base_url())
+        .client(misbehaving("server", []).auto(&["*"]));
+    let gateway =
+        setup.set("/mcp/tool_manager_config/agent_timeout", "300ms").serve_connected().await;
     let reply = gateway.chat("fake/model", "go").await;
     assert_eq!((reply.status, reply.code()), (504, "agent_timeout"));
     assert_eq!(reply.body["airlock"]["calls"][0]["status"], "cancelled", "{}", reply.text);

@@ -24,7 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tool", &["json", "schema", "text"]),
     ("secret", &["text", "tool"]),
     ("door", &["json", "tenant", "text", "tool"]),
-    // The door defines `Provider` and knows none of these. A script's calls go back through the door.
+    // The door defines `Provider` and knows none of these. A script's calls go back through the
+    // door.
     ("egress", &["secret", "tenant", "text", "tls"]),
     ("sandbox", &["door", "egress", "schema", "secret", "store", "tenant", "text", "tool"]),
     ("catalog", &["door", "tool"]),
@@ -98,7 +99,12 @@ fn sources() -> Vec<Source> {
                 let first = within.iter().next().expect("a name").to_string_lossy();
                 let is_test = within.iter().any(|part| part == "tests" || part == "tests.rs");
                 let code = code(&fs::read_to_string(&path).expect("UTF-8"));
-                sources.push(Source { module: first.trim_end_matches(".rs").to_owned(), is_test, code, path });
+                sources.push(Source {
+                    module: first.trim_end_matches(".rs").to_owned(),
+                    is_test,
+                    code,
+                    path,
+                });
             }
         }
     }
@@ -176,7 +182,11 @@ fn modules_use_each_other_in_the_direction_of_the_arrows() {
             continue;
         }
         let Some(allowed) = arrows.get(source.module.as_str()) else {
-            wrong.push(format!("{}: module `{}` is new; give it a line in ARROWS", shown(&source.path), source.module));
+            wrong.push(format!(
+                "{}: module `{}` is new; give it a line in ARROWS",
+                shown(&source.path),
+                source.module
+            ));
             continue;
         };
         for used in used_of_the_crate(&source.code) {
@@ -207,7 +217,9 @@ fn every_module_says_what_it_is_for() {
     let silent: Vec<_> = sources()
         .iter()
         .filter(|source| !source.is_test)
-        .filter(|source| !fs::read_to_string(&source.path).is_ok_and(|text| text.starts_with("//! ")))
+        .filter(|source| {
+            !fs::read_to_string(&source.path).is_ok_and(|text| text.starts_with("//! "))
+        })
         .map(|source| shown(&source.path))
         .collect();
     assert!(silent.is_empty(), "{}", silent.join("\n"));
@@ -230,7 +242,11 @@ fn the_reader_of_sources_sees_what_it_looks_for() {
 /// The settings of a table of a manifest, without comments.
 fn table(manifest: &str, header: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
-    let lines = text.lines().skip_while(|line| *line != header).skip(1).take_while(|line| !line.starts_with('['));
+    let lines = text
+        .lines()
+        .skip_while(|line| *line != header)
+        .skip(1)
+        .take_while(|line| !line.starts_with('['));
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
@@ -247,8 +263,13 @@ fn the_executor_has_the_lints_of_the_workspace() {
 #[test]
 fn profiles_stand_in_one_table() {
     // Except for the example, which is copied out of the repository.
-    for manifest in ["Cargo.toml", "plugins/starlark/Cargo.toml", "tests/benches/native_script/Cargo.toml"] {
+    for manifest in
+        ["Cargo.toml", "plugins/starlark/Cargo.toml", "tests/benches/native_script/Cargo.toml"]
+    {
         let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
-        assert!(!text.contains("[profile."), "{manifest} has a profile; they are in .cargo/config.toml");
+        assert!(
+            !text.contains("[profile."),
+            "{manifest} has a profile; they are in .cargo/config.toml"
+        );
     }
 }

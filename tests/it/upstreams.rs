@@ -9,7 +9,12 @@ use airlock_tests::{Client, Setup, misbehaving, wait};
 use serde_json::{Value, json};
 
 fn tools(client: &Value) -> Vec<&str> {
-    client["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["name"].as_str()).collect()
+    client["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect()
 }
 
 #[tokio::test]
@@ -39,7 +44,11 @@ async fn servers_that_hang_or_die_delay_neither_the_start_nor_the_others() {
 
 #[tokio::test]
 async fn a_malformed_tool_is_left_out_alone_and_the_operator_told() {
-    let gateway = Setup::new().client(misbehaving("odd", ["malformed"])).client(misbehaving("even", [])).serve_connected().await;
+    let gateway = Setup::new()
+        .client(misbehaving("odd", ["malformed"]))
+        .client(misbehaving("even", []))
+        .serve_connected()
+        .await;
     let (odd, even) = (gateway.connected("odd").await, gateway.connected("even").await);
     assert_eq!(tools(&odd), tools(&even));
     let said = gateway.said();
@@ -61,12 +70,19 @@ async fn all_pages_are_read_and_pages_without_an_end_are_not() {
 
 #[tokio::test]
 async fn a_server_that_crashes_is_started_again_and_its_tools_stay() {
-    let gateway = Setup::new().client(misbehaving("server", [])).client(misbehaving("other", [])).serve_connected().await;
+    let gateway = Setup::new()
+        .client(misbehaving("server", []))
+        .client(misbehaving("other", []))
+        .serve_connected()
+        .await;
     let none = json!({});
     let first = gateway.execute("server-pid", &none).await.content();
     let crashed = gateway.execute("server-die", &none).await;
     assert_eq!((crashed.status, crashed.code()), (400, "unavailable"), "{}", crashed.text);
-    assert!(!tools(&gateway.client("server").await.expect("it is listed")).is_empty(), "its tools vanished");
+    assert!(
+        !tools(&gateway.client("server").await.expect("it is listed")).is_empty(),
+        "its tools vanished"
+    );
     assert_eq!(gateway.execute("other-echo", &json!({"text": "x"})).await.content(), "x");
     let second = wait::until("the server to be back", async || {
         let reply = gateway.execute("server-pid", &none).await;
@@ -91,7 +107,11 @@ async fn a_call_that_hangs_ends_at_its_deadline_and_the_server_is_told() {
         (gateway.execute("server-cancelled", &none).await.content() == "1").then_some(())
     })
     .await;
-    assert_eq!(gateway.execute("server-pid", &none).await.content(), before, "one slow call cost the connection");
+    assert_eq!(
+        gateway.execute("server-pid", &none).await.content(),
+        before,
+        "one slow call cost the connection"
+    );
 }
 
 #[tokio::test]
@@ -121,7 +141,10 @@ async fn noise_on_stdout_and_floods_on_stderr_are_dropped() {
     let none = json!({});
     assert_eq!(gateway.execute("server-garbage", &none).await.content(), "after the garbage");
     assert_eq!(gateway.execute("server-flood_stderr", &none).await.content(), "flooded");
-    assert_eq!(gateway.execute("server-echo", &json!({"text": "still here"})).await.content(), "still here");
+    assert_eq!(
+        gateway.execute("server-echo", &json!({"text": "still here"})).await.content(),
+        "still here"
+    );
     // Sixteen mebibytes were written to stderr; what of it is logged is bounded.
     let said = gateway.said().len();
     assert!(said < 4 << 20, "{said} bytes of it reached the log");
@@ -148,7 +171,11 @@ async fn what_a_server_says_of_a_failure_is_told_and_odd_content_is_not_fatal() 
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
     let none = json!({});
     let failed = gateway.execute("server-fail", &none).await.ok();
-    assert_eq!((&failed["is_error"], &failed["content"]), (&json!(true), &json!("it did not work")), "{failed:#}");
+    assert_eq!(
+        (&failed["is_error"], &failed["content"]),
+        (&json!(true), &json!("it did not work")),
+        "{failed:#}"
+    );
     let refused = gateway.execute("server-refuse", &none).await;
     assert_ne!(refused.body["is_error"], Value::Null, "{}", refused.text);
     let odd = gateway.execute("server-odd_content", &none).await.content();
@@ -157,11 +184,13 @@ async fn what_a_server_says_of_a_failure_is_told_and_odd_content_is_not_fatal() 
 
 #[tokio::test]
 async fn a_child_gets_the_configured_environment_alone_and_is_gone_with_the_gateway() {
-    let gateway = Setup::new().client(misbehaving("server", []).envs(&["GIVEN=1"])).serve_connected().await;
+    let gateway =
+        Setup::new().client(misbehaving("server", []).envs(&["GIVEN=1"])).serve_connected().await;
     let none = json!({});
     let variables = gateway.execute("server-env", &none).await.content();
     assert_eq!(variables, "GIVEN");
-    let pid: i32 = gateway.execute("server-pid", &none).await.content().parse().expect("a process id");
+    let pid: i32 =
+        gateway.execute("server-pid", &none).await.content().parse().expect("a process id");
     let pid = rustix::process::Pid::from_raw(pid).expect("not zero");
     drop(gateway);
     assert!(rustix::process::test_kill_process(pid).is_err(), "the child outlived the gateway");

@@ -1,4 +1,5 @@
-//! What a plugin finds of the world around it: what its operator granted, the same in every call, and nothing else.
+//! What a plugin finds of the world around it: what its operator granted, the same in every call,
+//! and nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +24,10 @@ async fn answer(gateway: &Gateway, tool: &str, arguments: Value) -> String {
 #[tokio::test]
 async fn a_plugin_starts_with_nothing() {
     let found = answer(&gateway(escape()).await, "surroundings", json!({})).await;
-    assert_eq!(found, r#"environment 0, arguments 0, input Ok(0) "", root Err(NotFound), directory Ok("/")"#);
+    assert_eq!(
+        found,
+        r#"environment 0, arguments 0, input Ok(0) "", root Err(NotFound), directory Ok("/")"#
+    );
 }
 
 #[tokio::test]
@@ -34,18 +38,26 @@ async fn no_plugin_reaches_the_network_and_it_lives_to_tell() {
 #[tokio::test]
 async fn time_begins_anew_in_every_call_unless_the_real_one_is_granted() {
     let without = gateway(escape()).await;
-    let (one, other) = (answer(&without, "time", json!({})).await, answer(&without, "time", json!({})).await);
+    let (one, other) =
+        (answer(&without, "time", json!({})).await, answer(&without, "time", json!({})).await);
     assert_eq!(one, other);
     assert!(one.starts_with("946684800"), "{one} is not the beginning of the year 2000");
     let with = gateway(escape().set("/wasm_config/grants/clocks", true)).await;
     let real = answer(&with, "time", json!({})).await;
-    let now = UNIX_EPOCH + Duration::from_nanos(real.split(' ').next().and_then(|first| first.parse().ok()).expect("a number"));
-    assert!(SystemTime::now().duration_since(now).expect("it is past") < Duration::from_mins(1), "{real}");
+    let now = UNIX_EPOCH
+        + Duration::from_nanos(
+            real.split(' ').next().and_then(|first| first.parse().ok()).expect("a number"),
+        );
+    assert!(
+        SystemTime::now().duration_since(now).expect("it is past") < Duration::from_mins(1),
+        "{real}"
+    );
 }
 
 #[tokio::test]
 async fn numbers_are_the_same_in_every_call_unless_real_ones_are_granted() {
-    let (without, with) = (gateway(escape()).await, gateway(escape().set("/wasm_config/grants/random", true)).await);
+    let (without, with) =
+        (gateway(escape()).await, gateway(escape().set("/wasm_config/grants/random", true)).await);
     let (mut fixed, mut real) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..4 {
         fixed.insert(answer(&without, "numbers", json!({})).await);
@@ -60,7 +72,8 @@ async fn a_sleep_ends_by_either_clock_and_with_its_call() {
         let client = escape().set("/wasm_config/grants/clocks", granted).limit("deadline", "500ms");
         let gateway = gateway(client).await;
         let began = Instant::now();
-        let slept: u64 = answer(&gateway, "sleep", json!({"milliseconds": 20})).await.parse().expect("a number");
+        let slept: u64 =
+            answer(&gateway, "sleep", json!({"milliseconds": 20})).await.parse().expect("a number");
         assert!(slept >= 20 && began.elapsed() >= Duration::from_millis(20), "{slept} ms");
         let late = gateway.execute("escape-sleep", &json!({"milliseconds": 1_000_000})).await;
         assert_eq!(late.code(), "deadline", "{}", late.text);
@@ -70,7 +83,8 @@ async fn a_sleep_ends_by_either_clock_and_with_its_call() {
 
 #[tokio::test]
 async fn a_flood_of_cheap_calls_runs_out_of_fuel() {
-    let gateway = gateway(escape().trusted().limit("fuel", 100_000_000).limit("cpu_time", "60s")).await;
+    let gateway =
+        gateway(escape().trusted().limit("fuel", 100_000_000).limit("cpu_time", "60s")).await;
     assert_eq!(answer(&gateway, "flood_clock", json!({"times": 50_000})).await, "done");
     let flood = gateway.execute("escape-flood_clock", &json!({"times": 100_000_000})).await;
     assert_eq!(flood.code(), "out_of_fuel", "{}", flood.text);

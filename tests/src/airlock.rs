@@ -13,12 +13,17 @@ use tokio::process::Command;
 /// Longer than any run should take; a hanging one is a failure.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// The gateway's binary. It lies beside the directory of the test that asks, because cargo builds both.
+/// The gateway's binary. It lies beside the directory of the test that asks, because cargo builds
+/// both.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
     let directory = test.ancestors().nth(2).expect("tests lie in target/<profile>/deps");
     let path = directory.join(name);
-    assert!(path.is_file(), "cargo did not build {}: run the tests with `make test`", path.display());
+    assert!(
+        path.is_file(),
+        "cargo did not build {}: run the tests with `make test`",
+        path.display()
+    );
     path
 }
 
@@ -72,7 +77,9 @@ impl Airlock {
         let Self { command, limit } = &mut self;
         let what = format!("{:?}", command.as_std());
         let output = tokio::time::timeout(*limit, command.output()).await;
-        let output = output.unwrap_or_else(|_| panic!("{what} did not end in {limit:?}")).expect("it can be started");
+        let output = output
+            .unwrap_or_else(|_| panic!("{what} did not end in {limit:?}"))
+            .expect("it can be started");
         Finished {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -111,7 +118,8 @@ impl Finished {
 
     /// What it wrote to stdout, which is one JSON document.
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("stdout is no JSON document: {error}\n{self}"))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("stdout is no JSON document: {error}\n{self}"))
     }
 }
 

@@ -19,13 +19,17 @@ pub async fn with_own_tools(component: impl AsRef<Path>) -> Vec<u8> {
     let settings = Config::parse("{}", "", &environment).expect("a configuration").sandbox;
     let sandbox = Sandbox::new(&settings).expect("an engine");
     let client = ClientName::parse("plugin").expect("a constant that fits");
-    let plugin = sandbox.plugin(&client, wasm.clone(), Grants::default(), Limits::PLUGIN, Lender::default());
+    let plugin =
+        sandbox.plugin(&client, wasm.clone(), Grants::default(), Limits::PLUGIN, Lender::default());
     let tools = plugin.await.expect("it loads").describe().await.expect("it tells its tools");
     embed_tools(&wasm, &tools).expect("a component")
 }
 
 /// A component whose embedded descriptors were edited; its code is as it was.
-pub async fn with_tools(component: impl AsRef<Path>, edit: impl FnOnce(&mut Vec<Value>)) -> Vec<u8> {
+pub async fn with_tools(
+    component: impl AsRef<Path>,
+    edit: impl FnOnce(&mut Vec<Value>),
+) -> Vec<u8> {
     let wasm = with_own_tools(component).await;
     let section = section(&wasm, "airlock:tools").expect("the build embeds the section");
     let mut embedded: Value = serde_json::from_slice(section).expect("the section is JSON");
@@ -43,7 +47,11 @@ pub fn with_manifest(component: impl AsRef<Path>, id: &str, request: &Value) -> 
 /// A component with this custom section in the place of all that it had of that name.
 pub fn with_section(wasm: &[u8], name: &str, content: &[u8]) -> Vec<u8> {
     let mut out = HEADER.to_vec();
-    out.extend(sections(wasm).filter(|section| custom(section).is_none_or(|(found, _)| found != name.as_bytes())).flatten());
+    out.extend(
+        sections(wasm)
+            .filter(|section| custom(section).is_none_or(|(found, _)| found != name.as_bytes()))
+            .flatten(),
+    );
     let mut payload = leb128(name.len());
     payload.extend([name.as_bytes(), content].concat());
     out.push(0);
@@ -53,7 +61,10 @@ pub fn with_section(wasm: &[u8], name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 fn section<'a>(wasm: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    sections(wasm).filter_map(custom).find(|(found, _)| *found == name.as_bytes()).map(|(_, content)| content)
+    sections(wasm)
+        .filter_map(custom)
+        .find(|(found, _)| *found == name.as_bytes())
+        .map(|(_, content)| content)
 }
 
 /// The outermost sections, each with its header.
@@ -76,7 +87,8 @@ fn custom(section: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn read_leb128(bytes: &[u8]) -> (usize, &[u8]) {
     let last = bytes.iter().position(|byte| byte & 0x80 == 0).expect("a number ends");
-    let value = bytes[..=last].iter().rev().fold(0, |value, byte| value << 7 | usize::from(byte & 0x7f));
+    let value =
+        bytes[..=last].iter().rev().fold(0, |value, byte| value << 7 | usize::from(byte & 0x7f));
     (value, &bytes[last + 1..])
 }
 

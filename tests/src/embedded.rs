@@ -1,4 +1,5 @@
-//! The gateway in this process, for what only a caller in Rust sees: fuel, the pool's metrics, each poll of a call.
+//! The gateway in this process, for what only a caller in Rust sees: fuel, the pool's metrics, each
+//! poll of a call.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use airlock::{
 use crate::{Setup, wait};
 
 /// Limits of a call where the operator sets none.
-pub const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+pub const BUDGET: Budget =
+    Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 /// Nothing of the pool is in use.
 const EMPTY: Usage = Usage { instances: 0, memories: 0, tables: 0, stacks: 0 };
 
@@ -58,8 +60,13 @@ impl Embedded {
         Self::with(setup, |_| {}, |builder| builder).await
     }
 
-    /// Starts a gateway whose sandbox is set up otherwise, or that has tools of the embedding program.
-    pub async fn with(setup: Setup, sandbox: impl FnOnce(&mut Settings), build: impl FnOnce(Builder) -> Builder) -> Self {
+    /// Starts a gateway whose sandbox is set up otherwise, or that has tools of the embedding
+    /// program.
+    pub async fn with(
+        setup: Setup,
+        sandbox: impl FnOnce(&mut Settings),
+        build: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         let mut config = Config::load(&setup.write()).expect("the configuration is valid");
         sandbox(&mut config.sandbox);
         let gateway = build(Gateway::builder(config)).start().await.expect("the gateway starts");
@@ -108,7 +115,10 @@ impl Embedded {
     /// Why a source of tools could not be loaded, all of the reason; none if it was.
     pub fn failure(&self, client: &str) -> Option<String> {
         let snapshot = self.gateway.catalog().snapshot();
-        let client = snapshot.clients().find(|known| known.name.as_str() == client).expect("it is configured");
+        let client = snapshot
+            .clients()
+            .find(|known| known.name.as_str() == client)
+            .expect("it is configured");
         match &client.state {
             State::Failed { reason } => Some(reason.clone()),
             _ => None,
@@ -120,9 +130,11 @@ impl Embedded {
         self.gateway.sandbox().usage().is_none_or(|usage| usage == EMPTY)
     }
 
-    /// Waits until no guest lives. A dropped call's nested calls are aborted, which takes their tasks a turn.
+    /// Waits until no guest lives. A dropped call's nested calls are aborted, which takes their
+    /// tasks a turn.
     pub async fn emptied(&self) {
-        wait::until("the pool of sandboxes to be empty", async || self.is_empty().then_some(())).await;
+        wait::until("the pool of sandboxes to be empty", async || self.is_empty().then_some(()))
+            .await;
     }
 
     /// Stops what the gateway keeps running.

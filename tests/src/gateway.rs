@@ -18,8 +18,8 @@ use crate::{Setup, binary, wait};
 /// Time for starting, and for stopping once told to.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A gateway that serves. Dropping it stops it with SIGTERM, and fails the test if it does not end well; if the test has
-/// failed already, what the gateway said is printed.
+/// A gateway that serves. Dropping it stops it with SIGTERM, and fails the test if it does not end
+/// well; if the test has failed already, what the gateway said is printed.
 pub struct Gateway {
     address: String,
     pid: Pid,
@@ -45,10 +45,15 @@ impl Gateway {
         collect(child.stderr.take().expect("piped above"), said.clone());
         let announced = first_line(&mut child, said.clone());
         let ended = watch(child);
-        let address = tokio::task::spawn_blocking(move || announced.recv_timeout(LIMIT)).await.expect("no panic in it");
-        let mut gateway = Self { address: String::new(), pid, ended, said, http: http_client(), setup };
+        let address = tokio::task::spawn_blocking(move || announced.recv_timeout(LIMIT))
+            .await
+            .expect("no panic in it");
+        let mut gateway =
+            Self { address: String::new(), pid, ended, said, http: http_client(), setup };
         let line = address.unwrap_or_default();
-        line.strip_prefix("listening on ").expect("the first line announces the address").clone_into(&mut gateway.address);
+        line.strip_prefix("listening on ")
+            .expect("the first line announces the address")
+            .clone_into(&mut gateway.address);
         gateway
     }
 
@@ -69,13 +74,18 @@ impl Gateway {
 
     /// What it wrote to stderr so far.
     pub fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner))
+            .into_owned()
     }
 
     /// The most memory that its process ever had, in bytes.
     pub fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_nonzero())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it lives, and Linux counts");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_nonzero()))
+            .unwrap_or_default();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("it lives, and Linux counts");
         let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
         kibibytes << 10
     }
@@ -101,9 +111,16 @@ impl Gateway {
     }
 
     /// The same with headers.
-    pub async fn execute_with(&self, headers: &[(&str, &str)], name: &str, arguments: &Value) -> Reply {
-        let request = self.request(Method::POST, "/v1/mcp/tool/execute").json(&tool_call(name, arguments));
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    pub async fn execute_with(
+        &self,
+        headers: &[(&str, &str)],
+        name: &str,
+        arguments: &Value,
+    ) -> Reply {
+        let request =
+            self.request(Method::POST, "/v1/mcp/tool/execute").json(&tool_call(name, arguments));
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         Reply::of(request).await
     }
 
@@ -116,13 +133,20 @@ impl Gateway {
     /// One source of tools, as the administrative API shows it.
     pub async fn client(&self, name: &str) -> Option<Value> {
         let clients = self.get("/api/mcp/clients").await.ok();
-        clients["clients"].as_array()?.iter().find(|client| client["config"]["name"] == name).cloned()
+        clients["clients"]
+            .as_array()?
+            .iter()
+            .find(|client| client["config"]["name"] == name)
+            .cloned()
     }
 
     /// Waits until a source of tools is in some state.
     pub async fn in_state(&self, name: &str, state: &str) -> Value {
         let what = format!("{name} to be {state}");
-        wait::until(&what, async || self.client(name).await.filter(|client| client["state"] == state)).await
+        wait::until(&what, async || {
+            self.client(name).await.filter(|client| client["state"] == state)
+        })
+        .await
     }
 
     /// Waits until a source of tools is connected.
@@ -136,8 +160,11 @@ impl Gateway {
         let empty = json!({"instances": 0, "memories": 0, "tables": 0, "stacks": 0});
         wait::until(what, async || {
             let health = self.get("/health").await.ok();
-            let left: serde_json::Map<_, _> =
-                empty.as_object()?.keys().map(|key| (key.clone(), health["sandbox"][key].clone())).collect();
+            let left: serde_json::Map<_, _> = empty
+                .as_object()?
+                .keys()
+                .map(|key| (key.clone(), health["sandbox"][key].clone()))
+                .collect();
             (Value::Object(left) == empty).then_some(())
         })
         .await;
@@ -149,10 +176,13 @@ impl Gateway {
         let _ = kill_process(self.pid, Signal::TERM);
     }
 
-    /// Waits for its end after [`terminate`](Self::terminate), without keeping the test's own tasks from running.
+    /// Waits for its end after [`terminate`](Self::terminate), without keeping the test's own tasks
+    /// from running.
     pub async fn ended(mut self) {
         let ended = std::mem::replace(&mut self.ended, mpsc::channel().1);
-        let status = tokio::task::spawn_blocking(move || ended.recv_timeout(LIMIT)).await.expect("no panic in it");
+        let status = tokio::task::spawn_blocking(move || ended.recv_timeout(LIMIT))
+            .await
+            .expect("no panic in it");
         let (sender, receiver) = mpsc::channel();
         if let Ok(status) = status {
             sender.send(status).expect("the receiver is here");
@@ -173,7 +203,10 @@ impl Drop for Gateway {
             eprintln!("--- the gateway said\n{}---", self.said());
         }
         if !thread::panicking() {
-            assert!(ended_well, "SIGTERM did not end the gateway with exit code 0 in {LIMIT:?}: {status:?}");
+            assert!(
+                ended_well,
+                "SIGTERM did not end the gateway with exit code 0 in {LIMIT:?}: {status:?}"
+            );
         }
     }
 }
@@ -264,6 +297,8 @@ impl Reply {
     /// The stable identifier of what went wrong.
     pub fn code(&self) -> &str {
         assert!(self.status >= 400, "{} is no refusal: {}", self.status, self.text);
-        self.body["error"]["code"].as_str().unwrap_or_else(|| panic!("no error.code in {}", self.text))
+        self.body["error"]["code"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no error.code in {}", self.text))
     }
 }

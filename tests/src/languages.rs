@@ -1,7 +1,9 @@
-//! Plugins in every language that there is a template for, built as an author builds them: by `airlock plugin build`.
+//! Plugins in every language that there is a template for, built as an author builds them: by
+//! `airlock plugin build`.
 //!
-//! Those in JavaScript and Python have a tool or two beside the example's. They are built once and kept below the target
-//! directory as long as their sources stay the same: an interpreter takes half a minute to compile.
+//! Those in JavaScript and Python have a tool or two beside the example's. They are built once and
+//! kept below the target directory as long as their sources stay the same: an interpreter takes
+//! half a minute to compile.
 
 use std::{
     fs::{self, File},
@@ -24,7 +26,10 @@ pub async fn javascript() -> PathBuf {
     let installed = ("node_modules", "node_modules");
     built("javascript", &fixture, "probe.js", installed, |directory| {
         let package = fs::read_to_string(example("javascript").join("package.json"))?;
-        fs::write(directory.join("package.json"), package.replace("\"main\": \"plugin.js\"", "\"main\": \"probe.js\""))
+        fs::write(
+            directory.join("package.json"),
+            package.replace("\"main\": \"plugin.js\"", "\"main\": \"probe.js\""),
+        )
     })
     .await
 }
@@ -33,7 +38,8 @@ pub async fn javascript() -> PathBuf {
 pub async fn python() -> PathBuf {
     let fixture = [("airlock.py", "airlock.py"), ("app.py", "example.py")];
     built("python", &fixture, "app.py", ("componentize", ".venv"), |directory| {
-        fs::copy(example("python").join("requirements.txt"), directory.join("requirements.txt")).map(drop)
+        fs::copy(example("python").join("requirements.txt"), directory.join("requirements.txt"))
+            .map(drop)
     })
     .await
 }
@@ -41,7 +47,8 @@ pub async fn python() -> PathBuf {
 /// Builds the plugin in a directory, whatever it is written in.
 pub async fn build(directory: &Path) -> Finished {
     let build = Airlock::new().arg("plugin").arg("build").arg(directory).arg("--json");
-    // Crates are there since the guests of this repository were built, and what they become is kept.
+    // Crates are there since the guests of this repository were built, and what they become is
+    // kept.
     let build = build.env("CARGO_NET_OFFLINE", "true").env("CARGO_TARGET_DIR", kept().join("rust"));
     let build = match toolchain() {
         Some(name) => build.env("RUSTUP_TOOLCHAIN", name),
@@ -55,8 +62,8 @@ pub fn example(language: &str) -> PathBuf {
     root().join("plugins/examples").join(language)
 }
 
-/// Puts together a plugin of files of the example, under other names perhaps, and one of the tests' own; builds it unless the
-/// same was built before.
+/// Puts together a plugin of files of the example, under other names perhaps, and one of the tests'
+/// own; builds it unless the same was built before.
 async fn built(
     language: &str,
     of_example: &[(&str, &str)],
@@ -68,9 +75,17 @@ async fn built(
     fs::create_dir_all(&directory).expect("a directory below the target directory");
     let lock = File::create(directory.join(".lock")).expect("a file in it");
     // Tests run in processes of their own; one builds and the others wait.
-    let _lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await.expect("no panic in it").expect("a lock");
+    let _lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock))
+        .await
+        .expect("no panic in it")
+        .expect("a lock");
     let fixtures = root().join("tests/guests/languages");
-    let key = digest(&[example(language), fixtures.clone(), root().join("wit"), root().join("host/src/cli/plugin/build")]);
+    let key = digest(&[
+        example(language),
+        fixtures.clone(),
+        root().join("wit"),
+        root().join("host/src/cli/plugin/build"),
+    ]);
     let (component, stamp) = (directory.join("skies.wasm"), directory.join("stamp"));
     if component.is_file() && fs::read_to_string(&stamp).is_ok_and(|found| found == key) {
         return component;
@@ -79,7 +94,8 @@ async fn built(
         fs::copy(example(language).join(from), directory.join(to)).expect("a file of the example");
     }
     fs::copy(fixtures.join(language).join(own), directory.join(own)).expect("a file of the tests");
-    fs::copy(fixtures.join("plugin.toml"), directory.join("plugin.toml")).expect("a file of the tests");
+    fs::copy(fixtures.join("plugin.toml"), directory.join("plugin.toml"))
+        .expect("a file of the tests");
     rest(&directory).expect("the rest of the sources");
     link(&root().join("wit"), &directory.join("wit"));
     link(&crate::peers::installed(peer), &directory.join(place));
@@ -96,13 +112,18 @@ fn link(to: &Path, link: &Path) {
 
 /// Where plugins are kept from one run of the tests to the next.
 fn kept() -> PathBuf {
-    binary("airlock-under-test").ancestors().nth(2).expect("it lies in target/<profile>").join("languages")
+    binary("airlock-under-test")
+        .ancestors()
+        .nth(2)
+        .expect("it lies in target/<profile>")
+        .join("languages")
 }
 
 /// The toolchain that compiles to WebAssembly, where the default one does not.
 fn toolchain() -> Option<String> {
     let script = root().join("plugins/wasm-toolchain.sh");
-    let output = Command::new("bash").arg(script).arg("--check").output().expect("bash can be started");
+    let output =
+        Command::new("bash").arg(script).arg("--check").output().expect("bash can be started");
     String::from_utf8_lossy(&output.stdout).trim().strip_prefix('+').map(str::to_owned)
 }
 
@@ -114,7 +135,8 @@ fn digest(directories: &[PathBuf]) -> String {
         for entry in fs::read_dir(&directory).expect("a directory of sources") {
             let path = entry.expect("it can be read").path();
             // What was installed into the example is none of its sources.
-            let is_installed = ["node_modules", ".venv", "target", "wit"].iter().any(|name| path.ends_with(name));
+            let is_installed =
+                ["node_modules", ".venv", "target", "wit"].iter().any(|name| path.ends_with(name));
             if !path.is_dir() {
                 files.push(path);
             } else if !is_installed {

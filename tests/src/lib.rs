@@ -1,12 +1,16 @@
-//! What the tests stand on: the real gateway as a child process, the servers that it talks to, and the client's side.
+//! What the tests stand on: the real gateway as a child process, the servers that it talks to, and
+//! the client's side.
 //!
 //! - [`Gateway`] serves on a free port, and is stopped as an operator would stop it
 //! - [`Airlock`] is one run of the command line
 //! - [`Setup`] and [`Client`] write the configuration of either
-//! - [`peers`] are real MCP servers and a real client; [`misbehaving()`] is an MCP server of ours that does not behave
-//! - [`Service`] is a model provider that answers what a test tells it to, and keeps what it was asked
+//! - [`peers`] are real MCP servers and a real client; [`misbehaving()`] is an MCP server of ours
+//!   that does not behave
+//! - [`Service`] is a model provider that answers what a test tells it to, and keeps what it was
+//!   asked
 //! - [`Embedded`] is the gateway in this process
-//! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] makes them say something else
+//! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] makes them
+//!   say something else
 //! - [`languages`] are the plugins that the command line builds
 //! - [`misdeeds`] lists what guests must not get away with
 
@@ -39,5 +43,7 @@ pub use self::{
 
 /// The directory of the whole project.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate is a directory of the project")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this crate is a directory of the project")
 }

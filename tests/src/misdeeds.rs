@@ -1,7 +1,9 @@
-//! What guests must not get away with: each misdeed with the limits that it runs under and the code that it must end with.
+//! What guests must not get away with: each misdeed with the limits that it runs under and the code
+//! that it must end with.
 //!
-//! The test `hostile` and the program `make hostile` both go through the list. A new misdeed is a new line in one of the
-//! files below; plugins written as text are the rule, because they can lie about anything.
+//! The test `hostile` and the program `make hostile` both go through the list. A new misdeed is a
+//! new line in one of the files below; plugins written as text are the rule, because they can lie
+//! about anything.
 
 mod calls;
 mod compiled;
@@ -52,8 +54,8 @@ pub enum Limit {
     Text(&'static str),
 }
 
-/// Fuel that burns in a fraction of the default CPU time even where many programs share one core, so that it is known
-/// which of the two ends a guest.
+/// Fuel that burns in a fraction of the default CPU time even where many programs share one core,
+/// so that it is known which of the two ends a guest.
 const LITTLE_FUEL: (&str, Limit) = ("fuel", Limit::Count(50_000_000));
 
 /// Stands for the address of a server that takes connections and never says anything.
@@ -61,7 +63,8 @@ const SILENT: &str = "SILENT";
 
 /// The address that [`SILENT`] stands for. The kernel takes the connections; nobody ever does.
 fn silent() -> String {
-    static LISTENER: LazyLock<TcpListener> = LazyLock::new(|| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    static LISTENER: LazyLock<TcpListener> =
+        LazyLock::new(|| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     LISTENER.local_addr().expect("it is bound").to_string()
 }
 
@@ -71,7 +74,12 @@ pub fn all() -> impl Iterator<Item = Misdeed> + Clone {
 }
 
 impl Misdeed {
-    const fn written(name: &'static str, does: &'static str, guest: Text, ends_with: &'static [&'static str]) -> Self {
+    const fn written(
+        name: &'static str,
+        does: &'static str,
+        guest: Text,
+        ends_with: &'static [&'static str],
+    ) -> Self {
         Self { name, does, guest: Guest::Written(guest), limits: &[], grants: "", ends_with }
     }
 
@@ -105,7 +113,11 @@ impl Misdeed {
             Limit::Count(count) => format!("{name} {count}"),
             Limit::Text(text) => format!("{name} {text}"),
         };
-        if self.limits.is_empty() { "defaults".into() } else { self.limits.iter().map(limit).collect::<Vec<_>>().join(", ") }
+        if self.limits.is_empty() {
+            "defaults".into()
+        } else {
+            self.limits.iter().map(limit).collect::<Vec<_>>().join(", ")
+        }
     }
 
     /// The source of tools that it becomes.
@@ -114,7 +126,8 @@ impl Misdeed {
             Guest::Compiled(..) => Client::wasm(self.name, guests::HOSTILE),
             Guest::Written(text) => Client::text(setup, self.name, text),
         };
-        // Limits above the defaults need the higher ceiling; one for all, so that no line has to say so.
+        // Limits above the defaults need the higher ceiling; one for all, so that no line has to
+        // say so.
         let limits = self.limits.iter().fold(client.trusted(), |client, (name, value)| {
             let value: Value = match value {
                 Limit::Count(count) => json!(count),

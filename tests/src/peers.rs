@@ -18,7 +18,8 @@ pub fn everything(name: &str) -> Client {
 
 /// `server-filesystem` over stdio, let into one directory.
 pub fn filesystem(name: &str, directory: &Path) -> Client {
-    Client::stdio(name, node_server("filesystem"), [directory.display().to_string()]).envs(&["PATH"])
+    Client::stdio(name, node_server("filesystem"), [directory.display().to_string()])
+        .envs(&["PATH"])
 }
 
 /// The time server from PyPI, which speaks the MCP revision of 2026-07-28.
@@ -49,10 +50,14 @@ pub struct EverythingOverHttp {
 }
 
 impl EverythingOverHttp {
-    /// Starts it on a port that was free a moment ago, because it cannot choose one itself, and waits until it answers.
+    /// Starts it on a port that was free a moment ago, because it cannot choose one itself, and
+    /// waits until it answers.
     pub async fn start() -> Self {
         for _ in 0..5 {
-            let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+            let port = TcpListener::bind("127.0.0.1:0")
+                .and_then(|free| free.local_addr())
+                .expect("a free port")
+                .port();
             let mut server = Command::new(node_server("everything"))
                 .arg("streamableHttp")
                 .env("PORT", port.to_string())
@@ -63,8 +68,14 @@ impl EverythingOverHttp {
                 .spawn()
                 .expect("node can be started");
             let url = format!("http://127.0.0.1:{port}/mcp");
-            let http = airlock::tls::client().no_proxy().timeout(Duration::from_secs(5)).build().expect("a client");
-            let is_up = wait::until("server-everything to answer over HTTP", async || match server.try_wait() {
+            let http = airlock::tls::client()
+                .no_proxy()
+                .timeout(Duration::from_secs(5))
+                .build()
+                .expect("a client");
+            let is_up = wait::until("server-everything to answer over HTTP", async || match server
+                .try_wait()
+            {
                 Ok(None) => http.get(&url).send().await.is_ok().then_some(true),
                 _ => Some(false),
             })

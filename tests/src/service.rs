@@ -7,7 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -47,7 +49,8 @@ impl Service {
         Self { address: format!("http://{address}/v1"), asked, serving }
     }
 
-    /// Starts one whose chat completions are these messages, one a request, the last one again and again.
+    /// Starts one whose chat completions are these messages, one a request, the last one again and
+    /// again.
     pub async fn saying(messages: impl IntoIterator<Item = Value>) -> Self {
         let messages: Vec<_> = messages.into_iter().collect();
         let turns = Mutex::new(0);
@@ -113,7 +116,9 @@ async fn serve(listener: TcpListener, answer: Arc<Answer>, asked: Arc<Mutex<Vec<
         let (answer, asked) = (answer.clone(), asked.clone());
         let respond = service_fn(move |request| respond(request, answer.clone(), asked.clone()));
         // A connection that breaks off is the gateway's affair; the test sees it there.
-        connections.spawn(async move { drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await) });
+        connections.spawn(async move {
+            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await)
+        });
     }
 }
 
@@ -123,7 +128,9 @@ async fn respond(
     asked: Arc<Mutex<Vec<Asked>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
-    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let header = |name: &str| {
+        head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    };
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let request = Asked {
         path: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),

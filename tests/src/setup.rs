@@ -1,4 +1,5 @@
-//! Writes configuration files. What is in them is what an operator would write; nothing here knows the gateway's types.
+//! Writes configuration files. What is in them is what an operator would write; nothing here knows
+//! the gateway's types.
 
 use std::{
     fs,
@@ -36,7 +37,8 @@ impl Setup {
     /// Adds a source of tools.
     #[must_use]
     pub fn client(mut self, client: Client) -> Self {
-        let clients = self.config["mcp"]["client_configs"].as_array_mut().expect("new() makes it one");
+        let clients =
+            self.config["mcp"]["client_configs"].as_array_mut().expect("new() makes it one");
         clients.push(client.0);
         self
     }
@@ -65,8 +67,10 @@ impl Setup {
     /// Adds a virtual key.
     #[must_use]
     pub fn key(mut self, name: &str, value: &str, rows: &[(&str, &[&str])]) -> Self {
-        let rows: Vec<_> =
-            rows.iter().map(|(client, tools)| json!({"mcp_client_name": client, "tools_to_execute": tools})).collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(client, tools)| json!({"mcp_client_name": client, "tools_to_execute": tools}))
+            .collect();
         let key = json!({"name": name, "value": value, "mcp_configs": rows});
         let mut keys = self.config["governance"]["virtual_keys"].take();
         match keys.as_array_mut() {
@@ -92,7 +96,10 @@ impl Setup {
 
     /// Writes the configuration; answers where it is.
     pub fn write(&self) -> PathBuf {
-        self.file("airlock.json", serde_json::to_string_pretty(&self.config).expect("a value is JSON"))
+        self.file(
+            "airlock.json",
+            serde_json::to_string_pretty(&self.config).expect("a value is JSON"),
+        )
     }
 
     /// Starts a gateway with it and waits for the address that it announces.
@@ -103,7 +110,10 @@ impl Setup {
     /// Starts a gateway with it and waits until every source is connected.
     pub async fn serve_connected(self) -> Gateway {
         let clients = self.config["mcp"]["client_configs"].as_array().expect("new() makes it one");
-        let names: Vec<_> = clients.iter().map(|client| client["name"].as_str().unwrap_or_default().to_owned()).collect();
+        let names: Vec<_> = clients
+            .iter()
+            .map(|client| client["name"].as_str().unwrap_or_default().to_owned())
+            .collect();
         let gateway = Gateway::start(self).await;
         for name in names {
             gateway.connected(&name).await;
@@ -128,7 +138,8 @@ impl Setup {
     }
 }
 
-/// A source of tools as the configuration has it. It may execute all its tools, and none of them unasked.
+/// A source of tools as the configuration has it. It may execute all its tools, and none of them
+/// unasked.
 #[derive(Clone)]
 pub struct Client(Value);
 
@@ -139,7 +150,8 @@ impl Client {
 
     /// A plugin.
     pub fn wasm(name: &str, component: impl AsRef<Path>) -> Self {
-        Self::new(name, "wasm").set("/wasm_config/component", component.as_ref().display().to_string())
+        Self::new(name, "wasm")
+            .set("/wasm_config/component", component.as_ref().display().to_string())
     }
 
     /// A plugin written as text; its file lies beside the configuration.
@@ -148,10 +160,15 @@ impl Client {
     }
 
     /// A child process.
-    pub fn stdio<I: IntoIterator<Item: Into<String>>>(name: &str, command: impl AsRef<Path>, arguments: I) -> Self {
+    pub fn stdio<I: IntoIterator<Item: Into<String>>>(
+        name: &str,
+        command: impl AsRef<Path>,
+        arguments: I,
+    ) -> Self {
         let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
         let command = command.as_ref().display().to_string();
-        Self::new(name, "stdio").set("/stdio_config", json!({"command": command, "args": arguments}))
+        Self::new(name, "stdio")
+            .set("/stdio_config", json!({"command": command, "args": arguments}))
     }
 
     /// An MCP server over streamable HTTP.
@@ -184,7 +201,8 @@ impl Client {
         self.set("/is_code_mode_client", true)
     }
 
-    /// Passes variables of the gateway's environment on to a child process, or sets them (`NAME=value`).
+    /// Passes variables of the gateway's environment on to a child process, or sets them
+    /// (`NAME=value`).
     #[must_use]
     pub fn envs(self, envs: &[&str]) -> Self {
         self.set("/stdio_config/envs", envs)

@@ -1,8 +1,10 @@
-//! Plugins written as text, for what no compiler would make: answers that lie about where they are, more memories than one,
-//! destructors that trap. [`Text`] holds what a test wants to write itself; the rest of a plugin of the contract is here.
+//! Plugins written as text, for what no compiler would make: answers that lie about where they are,
+//! more memories than one, destructors that trap. [`Text`] holds what a test wants to write itself;
+//! the rest of a plugin of the contract is here.
 //!
-//! The component has two core modules. `$lib` owns the memory, its allocator and the answer `ok`; the host copies into and out
-//! of it. `$guest` has the misdeed. They are two because the host's functions need the memory before the guest can import them.
+//! The component has two core modules. `$lib` owns the memory, its allocator and the answer `ok`;
+//! the host copies into and out of it. `$guest` has the misdeed. They are two because the host's
+//! functions need the memory before the guest can import them.
 
 use std::fmt::Write as _;
 
@@ -21,8 +23,8 @@ pub struct Text {
     pub library: &'static str,
     /// More for the guest: functions, data, a start function.
     pub items: &'static str,
-    /// Instructions that leave the address of an answer; locals `$name`, `$name_length`, `$arguments`, `$arguments_length`
-    /// and `$context` are there, and `$i` and `$j` for itself.
+    /// Instructions that leave the address of an answer; locals `$name`, `$name_length`,
+    /// `$arguments`, `$arguments_length` and `$context` are there, and `$i` and `$j` for itself.
     pub run: &'static str,
     /// More options of the lifted `invoke`.
     pub lift: &'static str,
@@ -35,8 +37,7 @@ pub struct Text {
 }
 
 /// One tool, `run`, with any arguments.
-pub const ONE_TOOL: &str =
-    r#"{"schema":"airlock.tools/1","tools":[{"name":"run","description":"Misbehaves.","inputSchema":{"type":"object"}}]}"#;
+pub const ONE_TOOL: &str = r#"{"schema":"airlock.tools/1","tools":[{"name":"run","description":"Misbehaves.","inputSchema":{"type":"object"}}]}"#;
 
 /// A plugin with one tool, `run`, which answers `ok`.
 pub const WELL_BEHAVED: Text = Text {
@@ -62,12 +63,34 @@ impl Text {
     /// The component as text.
     pub fn text(&self) -> String {
         let mut text = format!("(component\n{TYPES}");
-        let Self { pages, component, host, imports, library, items, run, lift, realloc, tools, describe } = self;
+        let Self {
+            pages,
+            component,
+            host,
+            imports,
+            library,
+            items,
+            run,
+            lift,
+            realloc,
+            tools,
+            describe,
+        } = self;
         // Writing to a String cannot fail.
-        let _ = write!(text, "(core module $lib_module (memory (export \"memory\") {pages})\n{LIBRARY}\n{library})\n");
-        let _ = write!(text, "(core instance $lib (instantiate $lib_module))\n{ALIASES}\n{component}\n{LOWERED}\n{host})\n");
-        let _ = write!(text, "(core module $guest_module\n{IMPORTS}\n{imports}\n{ANSWERS}\n{items}\n");
-        let _ = write!(text, "(func $run {PARAMETERS} (result i32) (local $i i32) (local $j i32)\n{run})\n{INVOKE}\n");
+        let _ = write!(
+            text,
+            "(core module $lib_module (memory (export \"memory\") {pages})\n{LIBRARY}\n{library})\n"
+        );
+        let _ = write!(
+            text,
+            "(core instance $lib (instantiate $lib_module))\n{ALIASES}\n{component}\n{LOWERED}\n{host})\n"
+        );
+        let _ =
+            write!(text, "(core module $guest_module\n{IMPORTS}\n{imports}\n{ANSWERS}\n{items}\n");
+        let _ = write!(
+            text,
+            "(func $run {PARAMETERS} (result i32) (local $i i32) (local $j i32)\n{run})\n{INVOKE}\n"
+        );
         let _ = write!(
             text,
             "(func (export \"describe\") (result i32)\n{describe}))\n{LIFTED} (realloc (core func $lib \"{realloc}\")) {lift})\n{EXPORTED}\n"
@@ -91,7 +114,8 @@ impl Text {
     }
 }
 
-/// The contract's types, named as the component model wants everything that an export mentions, and what the host lends.
+/// The contract's types, named as the component model wants everything that an export mentions, and
+/// what the host lends.
 const TYPES: &str = r#"
 (type $types (instance
   (type $annotations_ (record (field "read-only" (option bool)) (field "destructive" (option bool))
@@ -168,7 +192,8 @@ const TYPES: &str = r#"
 (import "airlock:host/tools@0.1.0" (instance $tools (type $tools_type)))
 "#;
 
-/// An allocator that only ever takes, from the second page on. The first has the answers and what a guest puts there.
+/// An allocator that only ever takes, from the second page on. The first has the answers and what a
+/// guest puts there.
 const LIBRARY: &str = r#"
   (data (i32.const 0) "ok")
   (global $top (mut i32) (i32.const 65536))
@@ -204,7 +229,8 @@ const LOWERED: &str = r#"
   (export "emit" (func $emit)) (export "list" (func $list)) (export "call" (func $call)) (export "batch" (func $batch))
   (export "drop" (func $drop))"#;
 
-/// The same functions as the guest sees them: records and variants are flat, what is more than one value goes to an address.
+/// The same functions as the guest sees them: records and variants are flat, what is more than one
+/// value goes to an address.
 const IMPORTS: &str = r#"
   (import "lib" "memory" (memory 1))
   ;; level, message (address, length), fields (address, length)
@@ -247,8 +273,7 @@ const ANSWERS: &str = "
   (func $ok (result i32) (call $text (i32.const 0) (i32.const 2)))";
 
 /// Parameters of `invoke`: two strings and a borrowed handle.
-const PARAMETERS: &str =
-    "(param $name i32) (param $name_length i32) (param $arguments i32) (param $arguments_length i32) (param $context i32)";
+const PARAMETERS: &str = "(param $name i32) (param $name_length i32) (param $arguments i32) (param $arguments_length i32) (param $context i32)";
 
 /// A borrowed handle has to be given back before the answer.
 const INVOKE: &str = r#"

@@ -1,5 +1,5 @@
-//! The macros of `airlock-guest`, which re-exports and documents them. Everything here works on syntax alone; what a type
-//! can do is left for the traits of `airlock-guest` to say.
+//! The macros of `airlock-guest`, which re-exports and documents them. Everything here works on
+//! syntax alone; what a type can do is left for the traits of `airlock-guest` to say.
 
 mod plugin;
 mod tool;
@@ -8,10 +8,11 @@ use proc_macro::TokenStream;
 
 /// Makes a tool of a function.
 ///
-/// The doc comment becomes the description, up to its first heading; each parameter becomes an argument and its doc
-/// comment the argument's description; the return type gives the output schema. An `Option` may be left out by the
-/// caller. A parameter `&Context` is not an argument: it is the running call. A return type called `Result` is taken for
-/// one; its error is any that converts to `Error`.
+/// The doc comment becomes the description, up to its first heading; each parameter becomes an
+/// argument and its doc comment the argument's description; the return type gives the output
+/// schema. An `Option` may be left out by the caller. A parameter `&Context` is not an argument: it
+/// is the running call. A return type called `Result` is taken for one; its error is any that
+/// converts to `Error`.
 ///
 /// ```
 /// use airlock_guest::{Context, Error, tool};
@@ -43,8 +44,8 @@ use proc_macro::TokenStream;
 /// | `title = "…"` | a name for people |
 /// | `name = "…"` | another name than the function's; `^[a-zA-Z0-9_-]{1,64}$` |
 ///
-/// The first four can be denied too: `destructive = false`. What is not said is left open, and a client then assumes
-/// the worst.
+/// The first four can be denied too: `destructive = false`. What is not said is left open, and a
+/// client then assumes the worst.
 ///
 /// Parameters may carry `#[serde(…)]` and `#[schemars(…)]` attributes, for a default or a range:
 ///
@@ -68,8 +69,9 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// The function stays what it was and can be called as before, in a test for one. Beside it appears a type of the same
-/// name that implements `airlock_guest::Tool`; a module of that name cannot stand beside it too.
+/// The function stays what it was and can be called as before, in a test for one. Beside it appears
+/// a type of the same name that implements `airlock_guest::Tool`; a module of that name cannot
+/// stand beside it too.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(options.into(), item.into()).into()
@@ -77,11 +79,12 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a plugin of tools: `plugin!(word_count, search::regex_find);`, once a crate.
 ///
-/// The tools are announced in this order. On WebAssembly the crate, built as a `cdylib`, then exports what the gateway
-/// calls; elsewhere nothing is exported, so that the crate's tests run natively.
+/// The tools are announced in this order. On WebAssembly the crate, built as a `cdylib`, then
+/// exports what the gateway calls; elsewhere nothing is exported, so that the crate's tests run
+/// natively.
 ///
-/// A `plugin.toml` beside the crate's `Cargo.toml` is embedded in what is built, so that the request goes wherever the code
-/// goes. One that is no TOML does not compile.
+/// A `plugin.toml` beside the crate's `Cargo.toml` is embedded in what is built, so that the
+/// request goes wherever the code goes. One that is no TOML does not compile.
 ///
 /// ```
 /// use airlock_guest::{plugin, tool};

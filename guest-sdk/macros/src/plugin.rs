@@ -21,7 +21,10 @@ pub(crate) fn expand(tools: TokenStream) -> TokenStream {
 fn parse(tools: TokenStream) -> syn::Result<Vec<Path>> {
     let tools = Punctuated::<Path, Token![,]>::parse_terminated.parse2(tools)?;
     if tools.is_empty() {
-        return Err(Error::new(Span::call_site(), "a plugin has at least one tool: `plugin!(my_tool);`"));
+        return Err(Error::new(
+            Span::call_site(),
+            "a plugin has at least one tool: `plugin!(my_tool);`",
+        ));
     }
     let mut seen = HashSet::new();
     for tool in &tools {
@@ -68,7 +71,9 @@ fn render(tools: &[Path]) -> TokenStream {
 /// The crate's `plugin.toml`, if it has one, as a custom section of the module.
 fn embedded() -> Result<TokenStream, String> {
     let Some(directory) = env::var_os("CARGO_MANIFEST_DIR") else { return Ok(TokenStream::new()) };
-    let Some(manifest) = airlock_manifest::read(FilePath::new(&directory))? else { return Ok(TokenStream::new()) };
+    let Some(manifest) = airlock_manifest::read(FilePath::new(&directory))? else {
+        return Ok(TokenStream::new());
+    };
     let (section, length) = (airlock_manifest::SECTION, manifest.json.len());
     let json = Literal::byte_string(manifest.json.as_bytes());
     // The compiler then knows that the crate depends on these files.

@@ -1,4 +1,5 @@
-//! `#[tool(…)]`: the function as it was, and beside it a type of the same name that implements `Tool`.
+//! `#[tool(…)]`: the function as it was, and beside it a type of the same name that implements
+//! `Tool`.
 
 mod options;
 mod signature;
@@ -17,9 +18,12 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return error.into_compile_error(),
     };
     let tool = parse_tool(options, &mut function);
-    let tool = tool.map_or_else(Error::into_compile_error, |(options, signature)| render(&options, &signature, &function));
+    let tool = tool.map_or_else(Error::into_compile_error, |(options, signature)| {
+        render(&options, &signature, &function)
+    });
     quote! {
-        // A tool owns its arguments, whether it keeps them or not, and has as many as its callers need.
+        // A tool owns its arguments, whether it keeps them or not, and has as many as its callers
+        // need.
         #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
         #function
         #tool
@@ -29,15 +33,18 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
 fn parse_function(item: TokenStream) -> syn::Result<ItemFn> {
     match syn::parse2(item)? {
         Item::Fn(function) => Ok(function),
-        other => Err(Error::new_spanned(first_token(&other), "a tool is a function: `#[tool] fn …`")),
+        other => {
+            Err(Error::new_spanned(first_token(&other), "a tool is a function: `#[tool] fn …`"))
+        }
     }
 }
 
 /// The keyword rather than the whole item, which would underline pages.
 fn first_token(item: &Item) -> TokenStream {
     let tokens = item.to_token_stream().into_iter();
-    let is_attribute =
-        |token: &proc_macro2::TokenTree| matches!(token, proc_macro2::TokenTree::Punct(_) | proc_macro2::TokenTree::Group(_));
+    let is_attribute = |token: &proc_macro2::TokenTree| {
+        matches!(token, proc_macro2::TokenTree::Punct(_) | proc_macro2::TokenTree::Group(_))
+    };
     tokens.skip_while(is_attribute).take(1).collect()
 }
 
@@ -117,7 +124,8 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
     }
 }
 
-/// The expression for the output schema and the one that runs the function, both carrying the return type's span.
+/// The expression for the output schema and the one that runs the function, both carrying the
+/// return type's span.
 fn render_answer(answer: &Answer, call: &TokenStream) -> (TokenStream, TokenStream) {
     match answer {
         Answer::Value(ty) => (
@@ -132,5 +140,8 @@ fn render_answer(answer: &Answer, call: &TokenStream) -> (TokenStream, TokenStre
 }
 
 fn option(value: Option<&impl ToTokens>) -> TokenStream {
-    value.map_or_else(|| quote!(::core::option::Option::None), |value| quote!(::core::option::Option::Some(#value)))
+    value.map_or_else(
+        || quote!(::core::option::Option::None),
+        |value| quote!(::core::option::Option::Some(#value)),
+    )
 }

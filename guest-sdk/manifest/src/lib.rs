@@ -1,8 +1,8 @@
-//! Reads `plugin.toml` into the form in which a component carries it: JSON, with the schema of the configuration in place of
-//! the name of its file.
+//! Reads `plugin.toml` into the form in which a component carries it: JSON, with the schema of the
+//! configuration in place of the name of its file.
 //!
-//! The macros of the SDK embed it at compile time; `airlock plugin build` embeds it in every component that it writes. The host
-//! decides whether its content is valid.
+//! The macros of the SDK embed it at compile time; `airlock plugin build` embeds it in every
+//! component that it writes. The host decides whether its content is valid.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -24,7 +24,8 @@ pub struct Manifest {
     pub files: Vec<PathBuf>,
 }
 
-/// Reads `plugin.toml` in a directory; none where there is no such file. The error names file and reason in one sentence.
+/// Reads `plugin.toml` in a directory; none where there is no such file. The error names file and
+/// reason in one sentence.
 pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
     let file = directory.join(FILE);
     let text = match fs::read_to_string(&file) {
@@ -37,7 +38,9 @@ pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
     if let Some(config) = manifest.get_mut("config").and_then(Value::as_object_mut)
         && let Some(name) = config.remove("schema_file")
     {
-        let name = name.as_str().ok_or_else(|| format!("{FILE}: config.schema_file is the name of a file"))?;
+        let name = name
+            .as_str()
+            .ok_or_else(|| format!("{FILE}: config.schema_file is the name of a file"))?;
         config.insert("schema".to_owned(), schema(&directory.join(name), name)?);
         files.push(directory.join(name));
     }
@@ -45,8 +48,10 @@ pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
 }
 
 fn schema(file: &Path, name: &str) -> Result<Value, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{name}, which {FILE} names, cannot be read: {error}"))?;
-    serde_json::from_str(&text).map_err(|error| format!("{name}, which {FILE} names, is no JSON: {error}"))
+    let text = fs::read_to_string(file)
+        .map_err(|error| format!("{name}, which {FILE} names, cannot be read: {error}"))?;
+    serde_json::from_str(&text)
+        .map_err(|error| format!("{name}, which {FILE} names, is no JSON: {error}"))
 }
 
 #[cfg(test)]
@@ -55,7 +60,8 @@ mod tests {
 
     /// The outcome for a directory with these files.
     fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
-        let directory = std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
         for (name, text) in files {
             fs::write(directory.join(name), text).expect("a file");
@@ -83,8 +89,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_embedded_is_told_with_its_file() {
-        let missing = of("missing", &[("plugin.toml", "[config]\nschema_file = 'c.json'")]).expect_err("no such file");
-        assert!(missing.starts_with("c.json, which plugin.toml names, cannot be read: "), "{missing}");
+        let missing = of("missing", &[("plugin.toml", "[config]\nschema_file = 'c.json'")])
+            .expect_err("no such file");
+        assert!(
+            missing.starts_with("c.json, which plugin.toml names, cannot be read: "),
+            "{missing}"
+        );
         let broken = of("broken", &[("plugin.toml", "id = ")]).expect_err("no TOML");
         assert!(broken.starts_with("plugin.toml: TOML parse error at line 1"), "{broken}");
         let files = [("plugin.toml", "[config]\nschema_file = 'c.json'"), ("c.json", "{")];

@@ -1,4 +1,5 @@
-//! A store in memory, which does what a host's store does but for quotas and for time, which stands still.
+//! A store in memory, which does what a host's store does but for quotas and for time, which stands
+//! still.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,15 +52,22 @@ impl Detached {
         Ok(self.0.borrow_mut().entries.remove(key).is_some())
     }
 
-    pub(super) fn page(&self, prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, KvError> {
-        if prefix.len() > MAX_KEY_BYTES || cursor.is_some_and(|cursor| cursor.len() > MAX_KEY_BYTES) {
+    pub(super) fn page(
+        &self,
+        prefix: &str,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page, KvError> {
+        if prefix.len() > MAX_KEY_BYTES || cursor.is_some_and(|cursor| cursor.len() > MAX_KEY_BYTES)
+        {
             return Err(KvError::TooLarge);
         }
         let contents = self.0.borrow();
         let after = cursor.map_or(Bound::Unbounded, Bound::Excluded);
         let found = contents.entries.range::<str, _>((after, Bound::Unbounded)).map(|(key, _)| key);
         let mut found = found.filter(|key| key.starts_with(prefix));
-        let keys: Vec<String> = found.by_ref().take(limit.clamp(1, MAX_PAGE_KEYS) as usize).cloned().collect();
+        let keys: Vec<String> =
+            found.by_ref().take(limit.clamp(1, MAX_PAGE_KEYS) as usize).cloned().collect();
         let next = found.next().and_then(|_| keys.last().cloned());
         Ok(Page { keys, next })
     }

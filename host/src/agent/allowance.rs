@@ -1,4 +1,5 @@
-//! Bounds what the calls of one request spend together: bytes of the conversation, memory, and time.
+//! Bounds what the calls of one request spend together: bytes of the conversation, memory, and
+//! time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,10 +11,11 @@ use crate::{
     tool::CallError,
 };
 
-/// With fewer bytes left than this no tool is run: its result would hardly fit, and what it changes could not be told.
+/// With fewer bytes left than this no tool is run: its result would hardly fit, and what it changes
+/// could not be told.
 const MIN_LEFT_BYTES: usize = 1 << 10;
-/// Times that what a call adds is in memory: in the conversation, and in the account of what was done. The text that is sent to
-/// the provider is charged there.
+/// Times that what a call adds is in memory: in the conversation, and in the account of what was
+/// done. The text that is sent to the provider is charged there.
 const COPIES: usize = 2;
 
 /// Budget that one request has left.
@@ -46,7 +48,12 @@ impl Allowance {
     pub(super) fn new(settings: &Settings, room: &Room) -> Self {
         let limit_bytes = settings.max_tool_bytes;
         let left_bytes = AtomicUsize::new(limit_bytes);
-        Self { deadline: Instant::now() + settings.timeout, limit_bytes, left_bytes, held: room.hold() }
+        Self {
+            deadline: Instant::now() + settings.timeout,
+            limit_bytes,
+            left_bytes,
+            held: room.hold(),
+        }
     }
 
     /// Takes bytes. What does not fit is not taken, so that something smaller may fit later.
@@ -77,7 +84,10 @@ impl Allowance {
     }
 
     fn exceeded(&self, left: usize, bytes: usize) -> Exceeded {
-        Exceeded::Bytes { found: (self.limit_bytes - left).saturating_add(bytes), limit: self.limit_bytes }
+        Exceeded::Bytes {
+            found: (self.limit_bytes - left).saturating_add(bytes),
+            limit: self.limit_bytes,
+        }
     }
 }
 
@@ -109,7 +119,8 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_are_taken_to_the_last_and_what_does_not_fit_takes_none() {
-        let allowance = Allowance::new(&Settings { max_tool_bytes: 2_000, ..SETTINGS }, &Room::unlimited());
+        let allowance =
+            Allowance::new(&Settings { max_tool_bytes: 2_000, ..SETTINGS }, &Room::unlimited());
         assert_eq!(allowance.take(900), Ok(()));
         assert_eq!(allowance.take(1_101), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
         assert_eq!(allowance.check(), Ok(()));
@@ -121,7 +132,10 @@ mod tests {
     #[tokio::test]
     async fn what_finds_no_memory_takes_none_and_all_is_given_back() {
         let memory = Limited::new(10_000);
-        let allowance = Allowance::new(&Settings { max_tool_bytes: 8_000, ..SETTINGS }, &Room::new(memory.clone()));
+        let allowance = Allowance::new(
+            &Settings { max_tool_bytes: 8_000, ..SETTINGS },
+            &Room::new(memory.clone()),
+        );
         assert_eq!(allowance.take(3_000), Ok(()));
         assert_eq!(memory.taken(), 3_000 * COPIES);
         assert_eq!(allowance.take(2_001), Err(Exceeded::Memory));
@@ -129,14 +143,21 @@ mod tests {
         assert_eq!(memory.taken(), 3_000 * COPIES, "a check takes nothing");
         assert_eq!(allowance.take(2_000), Ok(()));
         assert_eq!(allowance.check(), Err(Exceeded::Memory));
-        assert_eq!(allowance.take(3_001), Err(Exceeded::Bytes { found: 8_001, limit: 8_000 }), "5,000 bytes were taken");
+        assert_eq!(
+            allowance.take(3_001),
+            Err(Exceeded::Bytes { found: 8_001, limit: 8_000 }),
+            "5,000 bytes were taken"
+        );
         drop(allowance);
         assert_eq!(memory.taken(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_time_is_up_at_the_deadline() {
-        let allowance = Allowance::new(&Settings { timeout: Duration::from_secs(2), ..SETTINGS }, &Room::unlimited());
+        let allowance = Allowance::new(
+            &Settings { timeout: Duration::from_secs(2), ..SETTINGS },
+            &Room::unlimited(),
+        );
         tokio::time::advance(Duration::from_millis(1_999)).await;
         assert!(!allowance.is_over());
         tokio::time::advance(Duration::from_millis(1)).await;

@@ -19,15 +19,18 @@ pub(super) struct Result {
 
 /// Replaces the choices by one that tells the results in its text and holds the calls that wait.
 ///
-/// Its text is what Bifrost's users know: a JSON object of tool names and results, here with `name#tool_call_id` for a
-/// further result of a tool, which there takes the place of the first. Its `finish_reason` is `tool_calls` and not `stop`,
-/// because agents go by it.
+/// Its text is what Bifrost's users know: a JSON object of tool names and results, here with
+/// `name#tool_call_id` for a further result of a tool, which there takes the place of the first.
+/// Its `finish_reason` is `tool_calls` and not `stop`, because agents go by it.
 pub(super) fn mixed(mut answer: Object, results: &[Result], pending: &[Pending]) -> Object {
     let results = Value::from_iter(keyed(results));
-    let content = format!("The Output from allowed tools calls is - {results}\n\nNow I shall call these tools next...");
+    let content = format!(
+        "The Output from allowed tools calls is - {results}\n\nNow I shall call these tools next..."
+    );
     let calls: Vec<&Value> = pending.iter().map(|pending| &pending.call.raw).collect();
     let message = json!({"role": "assistant", "content": content, "tool_calls": calls});
-    let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": "tool_calls"});
+    let choice =
+        json!({"index": 0, "message": message, "logprobs": null, "finish_reason": "tool_calls"});
     answer.insert("choices".to_owned(), json!([choice]));
     answer
 }
@@ -37,7 +40,9 @@ fn keyed(results: &[Result]) -> BTreeMap<String, &str> {
     for result in results {
         match keyed.entry(result.tool.clone()) {
             Entry::Vacant(first) => first.insert(&*result.text),
-            Entry::Occupied(_) => keyed.entry(format!("{}#{}", result.tool, result.tool_call_id)).or_insert(&*result.text),
+            Entry::Occupied(_) => keyed
+                .entry(format!("{}#{}", result.tool, result.tool_call_id))
+                .or_insert(&*result.text),
         };
     }
     keyed

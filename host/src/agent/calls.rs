@@ -27,19 +27,24 @@ pub(super) struct ToolCall {
 /// The number of calls in all choices, before anything of them is copied.
 pub(super) fn count(answer: &Object) -> usize {
     let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
-    choices.filter_map(|choice| choice.pointer("/message/tool_calls")?.as_array()).map(Vec::len).sum()
+    choices
+        .filter_map(|choice| choice.pointer("/message/tool_calls")?.as_array())
+        .map(Vec::len)
+        .sum()
 }
 
 /// Reads the calls of all choices in order.
 ///
-/// Results find their call by its id alone, so a call without one, or with one that was there before, gets a new one: in the
-/// answer too, which the model and the caller are shown. OpenAI's clients insist on `type` and on `arguments` as a string,
-/// so these are put right as well.
+/// Results find their call by its id alone, so a call without one, or with one that was there
+/// before, gets a new one: in the answer too, which the model and the caller are shown. OpenAI's
+/// clients insist on `type` and on `arguments` as a string, so these are put right as well.
 pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
     for (choice, content) in choices.enumerate() {
-        let Some(Value::Array(raw_calls)) = content.pointer_mut("/message/tool_calls") else { continue };
+        let Some(Value::Array(raw_calls)) = content.pointer_mut("/message/tool_calls") else {
+            continue;
+        };
         for raw in raw_calls.iter_mut().filter_map(Value::as_object_mut) {
             calls.push(ToolCall {
                 position: calls.len(),
@@ -100,8 +105,12 @@ mod tests {
         ]}));
         let mut ids = BTreeSet::new();
         let calls = read(&mut answer, &mut ids);
-        let read_back: Vec<_> = calls.iter().map(|c| (c.choice, c.name.as_str(), c.arguments.as_deref())).collect();
-        assert_eq!(read_back, [(0, "x", Some("{}")), (0, "y", Some(r#"{"n":1}"#)), (2, "z", Some(""))]);
+        let read_back: Vec<_> =
+            calls.iter().map(|c| (c.choice, c.name.as_str(), c.arguments.as_deref())).collect();
+        assert_eq!(
+            read_back,
+            [(0, "x", Some("{}")), (0, "y", Some(r#"{"n":1}"#)), (2, "z", Some(""))]
+        );
         assert_eq!((calls[0].id.as_str(), ids.len()), ("a", 3));
         assert_eq!(count(&answer), 4, "what is no call counts as well");
         let shown = &answer["choices"][0]["message"]["tool_calls"][1];
@@ -115,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_call_of_something_else_than_a_function_has_no_arguments() {
-        let raw = json!({"id": "c", "type": "custom", "custom": {"name": "x", "input": "free text"}});
+        let raw =
+            json!({"id": "c", "type": "custom", "custom": {"name": "x", "input": "free text"}});
         let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));
         let calls = read(&mut answer, &mut BTreeSet::new());
         assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_deref()), ("x", None));

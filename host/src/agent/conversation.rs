@@ -17,11 +17,15 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Offers the caller's tools after those that the request brings along, whose names win: a call of such a name is for
-    /// whoever sent the request.
+    /// Offers the caller's tools after those that the request brings along, whose names win: a call
+    /// of such a name is for whoever sent the request.
     pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let mut this = Self { prompt: Prompt { body: request.body, tools: Vec::new() }, offered: BTreeSet::new() };
-        if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools() {
+        let mut this = Self {
+            prompt: Prompt { body: request.body, tools: Vec::new() },
+            offered: BTreeSet::new(),
+        };
+        if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools()
+        {
             this.offer(caller);
         }
         this
@@ -38,14 +42,17 @@ impl Conversation {
 
     fn offer(&mut self, caller: &Caller) {
         let taken: BTreeSet<&str> = self.prompt.offered().collect();
-        let tools = caller.list().map(|entry| &entry.tool).filter(|tool| !taken.contains(tool.name.as_str()));
+        let tools = caller
+            .list()
+            .map(|entry| &entry.tool)
+            .filter(|tool| !taken.contains(tool.name.as_str()));
         let tools: Vec<_> = tools.cloned().collect();
         self.offered = tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
         self.prompt.tools = tools;
     }
 
-    /// Adds a round: what the model said, each message followed by the results of its calls, as OpenAI's API wants it. Results
-    /// are in the order of the calls.
+    /// Adds a round: what the model said, each message followed by the results of its calls, as
+    /// OpenAI's API wants it. Results are in the order of the calls.
     pub(super) fn go_on(&mut self, mut answer: Object, results: &[Ended]) {
         let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
         let mut added = Vec::new();

@@ -14,7 +14,8 @@ pub struct AgentError {
     /// The failure itself.
     #[source]
     pub error: Failure,
-    /// Calls made before the failure, as the `airlock` object of an answer; `None` if there were none.
+    /// Calls made before the failure, as the `airlock` object of an answer; `None` if there were
+    /// none.
     pub airlock: Option<Object>,
 }
 
@@ -26,7 +27,9 @@ pub enum Failure {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// One answer asks for more calls than are even refused one by one.
-    #[error("the model answered with {found} tool calls at once; the limit is {limit}, and none of them was made")]
+    #[error(
+        "the model answered with {found} tool calls at once; the limit is {limit}, and none of them was made"
+    )]
     TooManyCalls {
         /// Calls in the answer.
         found: usize,
@@ -51,7 +54,9 @@ pub enum Failure {
     )]
     NoMemory,
     /// The request took too long.
-    #[error("the request ran past its `agent_timeout` of {limit:?}, after {rounds} rounds of tool calls")]
+    #[error(
+        "the request ran past its `agent_timeout` of {limit:?}, after {rounds} rounds of tool calls"
+    )]
     Timeout {
         /// Wall-clock time there was.
         limit: Duration,
@@ -89,6 +94,8 @@ impl Failure {
             Self::NoMemory => "gateway_overloaded",
             Self::Timeout { .. } => "agent_timeout",
         };
-        object(json!({"message": self.to_string(), "type": "server_error", "param": null, "code": code}))
+        object(
+            json!({"message": self.to_string(), "type": "server_error", "param": null, "code": code}),
+        )
     }
 }

@@ -11,16 +11,21 @@ use crate::{
     catalog::Catalog,
     door::{Admitted, Budget, Origin, OwnTools, Provider},
     model::{Kind, Models, Settings},
-    tool::{CallError, ClientName, ErrorKind, Policy, Tool, ToolDefinition, ToolError, ToolOutput, Whitelist},
+    tool::{
+        CallError, ClientName, ErrorKind, Policy, Tool, ToolDefinition, ToolError, ToolOutput,
+        Whitelist,
+    },
 };
 
-pub(crate) const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 8, depth: 3, in_flight: 8 };
+pub(crate) const BUDGET: Budget =
+    Budget { deadline: Duration::from_secs(30), nested_calls: 8, depth: 3, in_flight: 8 };
 
 /// Bytes of what the tool `large` answers.
 pub(crate) const LARGE: usize = 5_000;
 
-/// A catalog of three sources: `desk`, whose tools the model sees and may call all but `write`; `files`, behind
-/// `executeToolCode`, which may `read` but not `write`; and `away`, which never came.
+/// A catalog of three sources: `desk`, whose tools the model sees and may call all but `write`;
+/// `files`, behind `executeToolCode`, which may `read` but not `write`; and `away`, which never
+/// came.
 pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>) {
     let (events, happened) = mpsc::unbounded_channel();
     let desk = Arc::new(Desk { events, meet: Notify::new() });
@@ -29,17 +34,30 @@ pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>)
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
     add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
     catalog.add_client(&client("away"), "http", Policy::default());
-    let run = Tool::own("executeToolCode", "Calls the tool that `code` names.", json!({"type": "object", "properties": {}}));
+    let run = Tool::own(
+        "executeToolCode",
+        "Calls the tool that `code` names.",
+        json!({"type": "object", "properties": {}}),
+    );
     catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(run)], provider: desk });
     (catalog, happened)
 }
 
-fn add(catalog: &Catalog, name: &str, tools: &[&str], auto: &[&str], code_mode: bool, provider: Arc<dyn Provider>) {
+fn add(
+    catalog: &Catalog,
+    name: &str,
+    tools: &[&str],
+    auto: &[&str],
+    code_mode: bool,
+    provider: Arc<dyn Provider>,
+) {
     let auto_execute = Whitelist::parse(auto).expect("no duplicates");
-    let policy = Policy { execute: Whitelist::All, auto_execute, code_mode, allow_on_all_keys: false };
+    let policy =
+        Policy { execute: Whitelist::All, auto_execute, code_mode, allow_on_all_keys: false };
     let definitions = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {}}));
-    let definitions: Vec<ToolDefinition> =
-        definitions.map(|definition| serde_json::from_value(definition).expect("a definition")).collect();
+    let definitions: Vec<ToolDefinition> = definitions
+        .map(|definition| serde_json::from_value(definition).expect("a definition"))
+        .collect();
     catalog.add_client(&client(name), "internal", policy);
     assert!(catalog.blocking_publish(&client(name), definitions, provider).is_empty());
 }
@@ -102,5 +120,6 @@ pub(crate) fn scripted(turns: &Value) -> Models {
     let dir = TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");
     fs::write(&script, json!({"turns": turns}).to_string()).expect("a file");
-    Models::new(&[Settings { name: "demo".into(), kind: Kind::Scripted { script } }]).expect("a good script")
+    Models::new(&[Settings { name: "demo".into(), kind: Kind::Scripted { script } }])
+        .expect("a good script")
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::door::{CallId, CallRecord, Outcome};
 
-/// Records by their identifier and by the call that made them: built once, however many calls are looked up.
+/// Records by their identifier and by the call that made them: built once, however many calls are
+/// looked up.
 pub(super) struct Index<'a> {
     by_id: HashMap<CallId, &'a CallRecord>,
     below: HashMap<CallId, Vec<&'a CallRecord>>,
@@ -14,7 +15,8 @@ pub(super) struct Index<'a> {
 
 impl<'a> Index<'a> {
     pub(super) fn new(records: &'a [CallRecord]) -> Self {
-        let mut index = Self { by_id: HashMap::with_capacity(records.len()), below: HashMap::new() };
+        let mut index =
+            Self { by_id: HashMap::with_capacity(records.len()), below: HashMap::new() };
         for record in records {
             index.by_id.insert(record.id, record);
             if let Some(parent) = record.parent {
@@ -51,7 +53,9 @@ pub(super) fn to_json(record: &CallRecord, tool_call_id: Option<&str>) -> Value 
     let (status, error) = match &record.outcome {
         Outcome::Ok => ("ok", None),
         Outcome::Cancelled => ("cancelled", None),
-        Outcome::Error { code, message } => ("error", Some(json!({"code": code, "message": message}))),
+        Outcome::Error { code, message } => {
+            ("error", Some(json!({"code": code, "message": message})))
+        }
     };
     let mut out = json!({
         "id": record.id,

@@ -123,9 +123,15 @@ pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> boo
     calls.iter().any(|call| is_offered(call, offered))
 }
 
-/// Asks the door about each call of a tool that was offered, up to `limit` of them: the door parses arguments, which costs more
-/// than they do as text. Arguments that cannot be used do not make a call pending: the model can put them right.
-pub(super) fn sort(calls: Vec<ToolCall>, offered: &BTreeSet<String>, caller: &Caller, limit: usize) -> Sorted {
+/// Asks the door about each call of a tool that was offered, up to `limit` of them: the door parses
+/// arguments, which costs more than they do as text. Arguments that cannot be used do not make a
+/// call pending: the model can put them right.
+pub(super) fn sort(
+    calls: Vec<ToolCall>,
+    offered: &BTreeSet<String>,
+    caller: &Caller,
+    limit: usize,
+) -> Sorted {
     let mut sorted = Sorted { batch: Batch::default(), pending: Vec::new() };
     for call in calls {
         if !is_offered(&call, offered) {
@@ -152,9 +158,15 @@ fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
     }
 }
 
-/// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns their ends in the order of the calls. What
-/// goes beyond a limit ends with an error for the model. Returns soon after the deadline at the latest.
-pub(super) async fn run(batch: Batch, caller: &Caller, settings: &Settings, allowance: &Allowance) -> Vec<Ended> {
+/// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns their ends in the
+/// order of the calls. What goes beyond a limit ends with an error for the model. Returns soon
+/// after the deadline at the latest.
+pub(super) async fn run(
+    batch: Batch,
+    caller: &Caller,
+    settings: &Settings,
+    allowance: &Allowance,
+) -> Vec<Ended> {
     let Batch { run, beyond, found } = batch;
     let mut ended = Vec::with_capacity(run.len() + beyond.len());
     let running = run.into_iter().map(|call| async move {
@@ -164,12 +176,15 @@ pub(super) async fn run(batch: Batch, caller: &Caller, settings: &Settings, allo
         }
     });
     let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
-    // Results are charged as they come, so that no more of them are held than fit and than run at the same time.
+    // Results are charged as they come, so that no more of them are held than fit and than run at
+    // the same time.
     while let Some(next) = running.next().await {
         ended.push(next.within(allowance));
     }
     let limit = settings.calls_per_answer;
-    let refused = beyond.into_iter().map(|call| Ended::new(call, None, Err(CallError::TooManyCalls { found, limit })));
+    let refused = beyond
+        .into_iter()
+        .map(|call| Ended::new(call, None, Err(CallError::TooManyCalls { found, limit })));
     ended.extend(refused.map(|refused| refused.within(allowance)));
     ended
 }
@@ -183,11 +198,14 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
 }
 
 async fn run_one(call: ToolCall, caller: &Caller, allowance: &Allowance) -> Ended {
-    // Admitted only now, because the deadline of a call starts then, and it may have waited for its turn.
+    // Admitted only now, because the deadline of a call starts then, and it may have waited for its
+    // turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
             let id = admitted.chain().id();
-            let result = timeout_at(allowance.deadline, admitted.run()).await.unwrap_or(Err(CallError::Cancelled));
+            let result = timeout_at(allowance.deadline, admitted.run())
+                .await
+                .unwrap_or(Err(CallError::Cancelled));
             log_failure(&call.name, result.as_ref().err());
             Ended::new(call, Some(id), result.map(|output| output.to_text()))
         }
@@ -233,10 +251,23 @@ mod tests {
     #[test]
     fn the_door_is_asked_about_so_many_calls_and_no_more() {
         let (catalog, _) = fake::catalog();
-        let caller = Caller::new(catalog.snapshot().view(&Filter::none(), None), Origin::Model, fake::BUDGET);
+        let caller = Caller::new(
+            catalog.snapshot().view(&Filter::none(), None),
+            Origin::Model,
+            fake::BUDGET,
+        );
         let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
         // The door says of every call of `desk-write` that it needs an approval, if it is asked.
-        let names = ["mine", "desk-write", "desk-echo", "desk-echo", "desk-write", "mine", "desk-write", "desk-echo"];
+        let names = [
+            "mine",
+            "desk-write",
+            "desk-echo",
+            "desk-echo",
+            "desk-write",
+            "mine",
+            "desk-write",
+            "desk-echo",
+        ];
         for (limit, run, beyond, pending) in [
             (0, vec![], vec![1, 2, 3, 4, 6, 7], vec![0, 5]),
             (1, vec![], vec![2, 3, 4, 6, 7], vec![0, 1, 5]),
@@ -244,8 +275,13 @@ mod tests {
             (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
         ] {
             let sorted = sort(calls(&names), &offered, &caller, limit);
-            assert_eq!((positions(&sorted.batch.run), positions(&sorted.batch.beyond)), (run, beyond), "{limit}");
-            let waiting: Vec<_> = sorted.pending.iter().map(|pending| pending.call.position).collect();
+            assert_eq!(
+                (positions(&sorted.batch.run), positions(&sorted.batch.beyond)),
+                (run, beyond),
+                "{limit}"
+            );
+            let waiting: Vec<_> =
+                sorted.pending.iter().map(|pending| pending.call.position).collect();
             assert_eq!((waiting, sorted.batch.found), (pending, 6), "{limit}");
         }
     }

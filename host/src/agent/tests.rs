@@ -34,7 +34,11 @@ async fn ask(calls: Value) -> Value {
     ask_script(turns, request(), SETTINGS).await.expect("an answer").into()
 }
 
-async fn ask_script(turns: Value, request: Request, settings: Settings) -> Result<Object, AgentError> {
+async fn ask_script(
+    turns: Value,
+    request: Request,
+    settings: Settings,
+) -> Result<Object, AgentError> {
     run(&fake::scripted(&turns), &caller(&Filter::none()), request, &settings).await
 }
 
@@ -74,7 +78,8 @@ async fn tools_that_may_run_are_run_and_the_model_has_the_last_word() {
     let usage = &answer["usage"];
     assert_eq!(
         usage["total_tokens"],
-        usage["prompt_tokens"].as_u64().expect("a number") + usage["completion_tokens"].as_u64().expect("a number")
+        usage["prompt_tokens"].as_u64().expect("a number")
+            + usage["completion_tokens"].as_u64().expect("a number")
     );
 }
 
@@ -100,7 +105,11 @@ async fn calls_of_a_round_run_together_and_their_results_come_in_call_order() {
 async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
     for (name, arguments, told) in [
         ("desk-fail", json!({}), "Error executing tool desk-fail: no luck"),
-        ("desk-busy", json!({}), "Error executing tool desk-busy: the gateway is busy; try again in a moment"),
+        (
+            "desk-busy",
+            json!({}),
+            "Error executing tool desk-busy: the gateway is busy; try again in a moment",
+        ),
         (
             "desk-echo",
             json!([1]),
@@ -118,8 +127,14 @@ async fn calls_that_nobody_allowed_leave_the_answer_as_it_is() {
     let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "invented"}]);
     let answer = ask(calls).await;
     let choice = &answer["choices"][0];
-    assert_eq!((&choice["message"]["content"], &choice["finish_reason"]), (&json!("let me see"), &json!("tool_calls")));
-    assert_eq!(choice["message"]["tool_calls"][0]["function"], json!({"name": "desk-write", "arguments": r#"{"a":1}"#}));
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"]),
+        (&json!("let me see"), &json!("tool_calls"))
+    );
+    assert_eq!(
+        choice["message"]["tool_calls"][0]["function"],
+        json!({"name": "desk-write", "arguments": r#"{"a":1}"#})
+    );
     let expected = json!({"calls": [], "rounds": 0, "pending": [
         {"tool_call_id": "c1", "name": "desk-write", "reason": "needs_approval"},
         {"tool_call_id": "c2", "name": "invented", "reason": "not_offered"},
@@ -135,7 +150,9 @@ async fn a_mixed_answer_tells_the_results_and_hands_over_the_rest() {
         {"id": "c3", "name": "desk-echo", "arguments": {"n": 2}},
     ]))
     .await;
-    let [choice] = answer["choices"].as_array().expect("a list").as_slice() else { panic!("one choice") };
+    let [choice] = answer["choices"].as_array().expect("a list").as_slice() else {
+        panic!("one choice")
+    };
     let content = "The Output from allowed tools calls is - \
                    {\"desk-echo\":\"echo {\\\"n\\\":1}\",\"desk-echo#c3\":\"echo {\\\"n\\\":2}\"}\n\nNow I shall call these tools next...";
     assert_eq!(choice["message"]["content"], content);
@@ -147,13 +164,22 @@ async fn a_mixed_answer_tells_the_results_and_hands_over_the_rest() {
 
 #[tokio::test]
 async fn a_script_is_shown_with_its_calls_and_waits_where_it_needs_approval() {
-    let answer = ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-read"}}])).await;
+    let answer =
+        ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-read"}}]))
+            .await;
     let calls = masked(&answer)["calls"].clone();
-    let names: Vec<_> = calls.as_array().expect("a list").iter().map(|call| (&call["name"], &call["parent"])).collect();
+    let names: Vec<_> = calls
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|call| (&call["name"], &call["parent"]))
+        .collect();
     let nested = (&json!("files-read"), &json!("[uuid]"));
     assert_eq!(names, [(&json!("executeToolCode"), &Value::Null), nested, nested]);
 
-    let answer = ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-write"}}])).await;
+    let answer =
+        ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-write"}}]))
+            .await;
     assert_eq!(answer["choices"][0]["message"]["content"], "let me see");
     let needs = json!({"name": "files-write", "arguments": {"path": "a"}});
     let pending = json!([{"tool_call_id": "c1", "name": "executeToolCode", "reason": "needs_approval", "needs": needs}]);
@@ -164,7 +190,9 @@ async fn a_script_is_shown_with_its_calls_and_waits_where_it_needs_approval() {
 #[tokio::test]
 async fn the_depth_limit_is_marked() {
     let again = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}]}}]);
-    let answer = ask_script(again, request(), Settings { max_depth: 2, ..SETTINGS }).await.expect("an answer");
+    let answer = ask_script(again, request(), Settings { max_depth: 2, ..SETTINGS })
+        .await
+        .expect("an answer");
     let airlock = &answer["airlock"];
     assert_eq!((&airlock["rounds"], &airlock["depth_limit_reached"]), (&json!(2), &json!(true)));
     assert_eq!(airlock["pending"][0]["reason"], "depth_limit");
@@ -183,10 +211,15 @@ async fn calls_beyond_those_that_one_answer_may_have_are_refused_and_the_model_t
         let answer = ask(calling(times)["tool_calls"].clone()).await;
         let calls = answer["airlock"]["calls"].as_array().expect("a list");
         let codes: Vec<_> = calls.iter().map(|call| call["error"]["code"].as_str()).collect();
-        let expected = [vec![None; SETTINGS.calls_per_answer], vec![Some("too_many_calls"); refused]].concat();
+        let expected =
+            [vec![None; SETTINGS.calls_per_answer], vec![Some("too_many_calls"); refused]].concat();
         assert_eq!(codes, expected, "{times} calls");
         let told = answer["choices"][0]["message"]["content"].as_str().expect("a text");
-        assert_eq!(told.contains("the answer has 8 tool calls, the limit is 6 for one answer"), refused > 0, "{told}");
+        assert_eq!(
+            told.contains("the answer has 8 tool calls, the limit is 6 for one answer"),
+            refused > 0,
+            "{told}"
+        );
     }
 }
 
@@ -207,21 +240,40 @@ async fn an_answer_with_thousands_of_calls_ends_the_request_before_any_is_made()
 
 #[tokio::test]
 async fn a_result_that_does_not_fit_is_left_out_and_further_calls_are_not_made() {
-    let large =
-        json!([{"answer": {"tool_calls": [{"id": "c1", "name": "desk-large"}, {"name": "desk-large"}, {"name": "desk-large"}]}}]);
-    let settings = Settings { max_depth: 1, parallel_calls: 1, max_tool_bytes: 2 * fake::LARGE + 600, ..SETTINGS };
+    let large = json!([{"answer": {"tool_calls": [{"id": "c1", "name": "desk-large"}, {"name": "desk-large"}, {"name": "desk-large"}]}}]);
+    let settings = Settings {
+        max_depth: 1,
+        parallel_calls: 1,
+        max_tool_bytes: 2 * fake::LARGE + 600,
+        ..SETTINGS
+    };
     let answer = ask_script(large.clone(), request(), settings).await.expect("an answer");
     let calls = answer["airlock"]["calls"].as_array().expect("a list");
-    let codes: Vec<_> = calls.iter().map(|call| (call["id"].is_string(), call["error"]["code"].as_str())).collect();
-    assert_eq!(codes, [(true, None), (true, None), (false, Some("results_too_large"))], "{calls:#?}");
+    let codes: Vec<_> =
+        calls.iter().map(|call| (call["id"].is_string(), call["error"]["code"].as_str())).collect();
+    assert_eq!(
+        codes,
+        [(true, None), (true, None), (false, Some("results_too_large"))],
+        "{calls:#?}"
+    );
 
     let settings = Settings { max_tool_bytes: 2 * fake::LARGE, ..settings };
     let answer = ask_script(large, request(), settings).await.expect("an answer");
-    let told: Vec<_> = answer["airlock"]["calls"].as_array().expect("a list").iter().map(|call| &call["result"]).collect();
+    let told: Vec<_> = answer["airlock"]["calls"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|call| &call["result"])
+        .collect();
     assert!(told[0].as_str().is_some_and(|text| text.len() == fake::LARGE), "{told:?}");
     for left_out in &told[1..] {
         let text = left_out.as_str().expect("a text");
-        assert!(text.ends_with("the limit is 10000; the call was made and its result is left out, ask for less"), "{text}");
+        assert!(
+            text.ends_with(
+                "the limit is 10000; the call was made and its result is left out, ask for less"
+            ),
+            "{text}"
+        );
     }
 }
 
@@ -251,11 +303,16 @@ async fn a_result_for_which_there_is_no_memory_is_left_out_and_all_memory_is_giv
 
 #[tokio::test]
 async fn calls_that_do_not_fit_are_refused_before_the_door_is_asked() {
-    // Of calls of `desk-write` the door says that they need an approval, which would end the request with an answer.
+    // Of calls of `desk-write` the door says that they need an approval, which would end the
+    // request with an answer.
     let turns = json!([{"answer": {"tool_calls": [{"name": "desk-write", "arguments": {"text": "x".repeat(3_000)}}]}}]);
     let settings = Settings { max_tool_bytes: 2_000, ..SETTINGS };
     let failed = ask_script(turns, request(), settings).await.expect_err("they do not fit");
-    assert!(matches!(failed.error, Failure::TooLarge { found: 3_000.., limit: 2_000 }), "{:?}", failed.error);
+    assert!(
+        matches!(failed.error, Failure::TooLarge { found: 3_000.., limit: 2_000 }),
+        "{:?}",
+        failed.error
+    );
     // Those of the caller's own tools are not added to the conversation here.
     let turns = json!([{"answer": {"tool_calls": [{"name": "mine", "arguments": {"text": "x".repeat(3_000)}}]}}]);
     let answer = ask_script(turns, request(), settings).await.expect("an answer");
@@ -268,8 +325,15 @@ async fn calls_that_fill_the_conversation_by_themselves_end_the_request() {
     let settings = Settings { max_tool_bytes: 8_000, ..SETTINGS };
     let failed = ask_script(turns, request(), settings).await.expect_err("the third does not fit");
     assert_eq!(failed.error.to_object()["code"], "tool_results_too_large");
-    assert!(matches!(failed.error, Failure::TooLarge { found: 9_000.., limit: 8_000 }), "{:?}", failed.error);
-    assert_eq!(failed.airlock.expect("calls were made")["calls"].as_array().expect("a list").len(), 2);
+    assert!(
+        matches!(failed.error, Failure::TooLarge { found: 9_000.., limit: 8_000 }),
+        "{:?}",
+        failed.error
+    );
+    assert_eq!(
+        failed.airlock.expect("calls were made")["calls"].as_array().expect("a list").len(),
+        2
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,21 +344,34 @@ async fn a_request_that_takes_too_long_ends_with_what_was_done() {
     ]);
     let settings = Settings { timeout: Duration::from_secs(7), parallel_calls: 1, ..SETTINGS };
     let failed = ask_script(turns, request(), settings).await.expect_err("it hangs");
-    assert_eq!((failed.error.status().as_u16(), &failed.error.to_object()["code"]), (504, &json!("agent_timeout")));
+    assert_eq!(
+        (failed.error.status().as_u16(), &failed.error.to_object()["code"]),
+        (504, &json!("agent_timeout"))
+    );
     insta::assert_snapshot!(failed.error, @"the request ran past its `agent_timeout` of 7s, after 2 rounds of tool calls");
     let airlock = failed.airlock.expect("calls were made");
-    let statuses: Vec<_> = airlock["calls"].as_array().expect("a list").iter().map(|call| &call["status"]).collect();
-    assert_eq!(statuses, ["ok", "cancelled", "error"], "the second was running, the third had not begun");
+    let statuses: Vec<_> =
+        airlock["calls"].as_array().expect("a list").iter().map(|call| &call["status"]).collect();
+    assert_eq!(
+        statuses,
+        ["ok", "cancelled", "error"],
+        "the second was running, the third had not begun"
+    );
 }
 
 #[tokio::test]
 async fn a_model_that_does_not_answer_in_time_is_hung_up_on() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-    let silent = crate::model::Settings { name: "demo".into(), kind: crate::model::Kind::OpenAi { base_url, api_key: None } };
+    let silent = crate::model::Settings {
+        name: "demo".into(),
+        kind: crate::model::Kind::OpenAi { base_url, api_key: None },
+    };
     let models = Models::new(&[silent]).expect("good settings");
     let settings = Settings { timeout: Duration::from_millis(50), ..SETTINGS };
-    let failed = run(&models, &caller(&Filter::none()), request(), &settings).await.expect_err("nobody answers");
+    let failed = run(&models, &caller(&Filter::none()), request(), &settings)
+        .await
+        .expect_err("nobody answers");
     assert!(matches!(failed.error, Failure::Timeout { rounds: 0, .. }), "{:?}", failed.error);
 }
 
@@ -317,7 +394,10 @@ async fn a_model_that_fails_half_way_does_not_hide_what_was_done() {
         {"answer": {"error": {"status": 429, "message": "slow down", "retry_after": 2}}},
     ]);
     let failed = ask_script(turns, request(), SETTINGS).await.expect_err("the second round fails");
-    assert_eq!((failed.error.status().as_u16(), failed.error.to_object()["message"].as_str()), (429, Some("slow down")));
+    assert_eq!(
+        (failed.error.status().as_u16(), failed.error.to_object()["message"].as_str()),
+        (429, Some("slow down"))
+    );
     assert_eq!(failed.error.retry_after().expect("it was sent"), "2");
     assert_eq!(failed.airlock.expect("a call was made")["calls"][0]["name"], "desk-echo");
 }
@@ -325,7 +405,8 @@ async fn a_model_that_fails_half_way_does_not_hide_what_was_done() {
 #[tokio::test]
 async fn a_tool_of_the_callers_own_wins_and_is_never_run_here() {
     let mut request = request();
-    let own = json!([{"type": "function", "function": {"name": "desk-echo", "description": "mine"}}]);
+    let own =
+        json!([{"type": "function", "function": {"name": "desk-echo", "description": "mine"}}]);
     request.body.insert("tools".into(), own);
     let turns = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}, {"name": "desk-fail"}]}}]);
     let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
@@ -358,7 +439,10 @@ fn tools_are_offered_sorted_after_the_callers_own() {
 fn without_auto_inject_a_request_must_name_its_tools() {
     let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
     let everything = caller(&Filter::none());
-    assert_eq!(Conversation::begin(request(), &everything, &settings).prompt().offered().count(), 0);
+    assert_eq!(
+        Conversation::begin(request(), &everything, &settings).prompt().offered().count(),
+        0
+    );
     let named = Request { names_tools: true, ..request() };
     let caller = caller(&Filter::parse(None, Some("desk-echo")));
     assert_eq!(Conversation::begin(named, &caller, &settings).prompt().offered().count(), 1);
@@ -366,7 +450,11 @@ fn without_auto_inject_a_request_must_name_its_tools() {
 
 #[test]
 fn a_forced_tool_is_forced_once() {
-    for (before, after) in [(json!("required"), "auto"), (json!({"type": "function"}), "auto"), (json!("none"), "none")] {
+    for (before, after) in [
+        (json!("required"), "auto"),
+        (json!({"type": "function"}), "auto"),
+        (json!("none"), "none"),
+    ] {
         let mut request = request();
         request.body.insert("tool_choice".into(), before);
         let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);

@@ -9,9 +9,12 @@
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
 //! ```
 //!
-//! A call that the model asked for has a `result` besides, the text that the model was told, up to 64 KiB of it. `calls` holds every call in the order in which the model asked for them, each followed by those that it made in turn,
-//! which name it as their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran has no
-//! `id`. `reason` is `needs_approval`, `not_offered` or `depth_limit`; `needs` tells which call inside a script waits.
+//! A call that the model asked for has a `result` besides, the text that the model was told, up to
+//! 64 KiB of it. `calls` holds every call in the order in which the model asked for them, each
+//! followed by those that it made in turn, which name it as their `parent`. `status` is `ok`,
+//! `error` or `cancelled`. A call that was refused before it ran has no `id`. `reason` is
+//! `needs_approval`, `not_offered` or `depth_limit`; `needs` tells which call inside a script
+//! waits.
 
 use std::sync::Arc;
 
@@ -30,7 +33,8 @@ use crate::{
     tool::CallError,
 };
 
-/// A result in the `airlock` object beyond this is cut, the model had all of it; so are arguments of a call that was refused.
+/// A result in the `airlock` object beyond this is cut, the model had all of it; so are arguments
+/// of a call that was refused.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// What was done so far.
@@ -58,17 +62,28 @@ struct Top {
 
 impl<'a> Trace<'a> {
     pub(super) fn new(ledger: &'a Ledger) -> Self {
-        Self { ledger, rounds: 0, usage: Usage::default(), tops: Vec::new(), results: Vec::new(), depth_limit_reached: false }
+        Self {
+            ledger,
+            rounds: 0,
+            usage: Usage::default(),
+            tops: Vec::new(),
+            results: Vec::new(),
+            depth_limit_reached: false,
+        }
     }
 
-    /// Takes down a round. A call that could not go on without an approval has no result; it waits for the caller.
+    /// Takes down a round. A call that could not go on without an approval has no result; it waits
+    /// for the caller.
     pub(super) fn note(&mut self, round: &[Ended]) -> Vec<Pending> {
         self.rounds += 1;
         let mut suspended = Vec::new();
         for ended in round {
             self.tops.push(Top::new(ended));
             if let Some(CallError::NeedsApproval { name, arguments }) = &ended.error {
-                let reason = Reason::Suspended { tool: name.as_str().to_owned(), arguments: arguments.clone() };
+                let reason = Reason::Suspended {
+                    tool: name.as_str().to_owned(),
+                    arguments: arguments.clone(),
+                };
                 suspended.push(Pending::new(ended.call.clone(), reason));
             } else {
                 let (tool, tool_call_id) = (ended.call.name.clone(), ended.call.id.clone());
@@ -78,8 +93,8 @@ impl<'a> Trace<'a> {
         suspended
     }
 
-    /// Makes the last answer: the model's own, or a mixed one if calls were run and others wait. A loop that was stopped by
-    /// its depth ends with the model's own, whose calls nobody ran.
+    /// Makes the last answer: the model's own, or a mixed one if calls were run and others wait. A
+    /// loop that was stopped by its depth ends with the model's own, whose calls nobody ran.
     pub(super) fn finish(self, mut answer: Object, mut pending: Vec<Pending>) -> Object {
         pending.sort_by_key(|pending| pending.call.position);
         if !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached {
@@ -136,7 +151,10 @@ impl<'a> Trace<'a> {
 impl Top {
     fn new(ended: &Ended) -> Self {
         let text = shortened(ended.call.arguments.as_deref().unwrap_or_default());
-        let error = ended.error.as_ref().map(|error| json!({"code": error.code(), "message": error.to_string()}));
+        let error = ended
+            .error
+            .as_ref()
+            .map(|error| json!({"code": error.code(), "message": error.to_string()}));
         let refused = json!({
             "id": null,
             "tool_call_id": ended.call.id,
@@ -166,7 +184,8 @@ impl Pending {
             Reason::NotOffered => ("not_offered", None),
             Reason::DepthLimit => ("depth_limit", None),
         };
-        let mut out = json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
+        let mut out =
+            json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
         if let Some((tool, arguments)) = needs {
             out["needs"] = json!({"name": tool, "arguments": record::parsed(arguments)});
         }

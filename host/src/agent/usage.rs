@@ -4,7 +4,8 @@ use serde_json::{Map, Number, Value};
 
 use crate::model::Object;
 
-/// Values in a `usage` object beyond which it is not added: providers send some twenty, and each could bring new members.
+/// Values in a `usage` object beyond which it is not added: providers send some twenty, and each
+/// could bring new members.
 const MAX_VALUES: usize = 256;
 /// Bytes of names and texts in it.
 const MAX_BYTES: usize = 16 << 10;
@@ -44,12 +45,19 @@ fn is_small(value: &Value) -> bool {
         if found + next.len() + inner > MAX_VALUES {
             return false;
         }
-        let names = value.as_object().into_iter().flat_map(Map::keys).map(String::len).sum::<usize>();
+        let names =
+            value.as_object().into_iter().flat_map(Map::keys).map(String::len).sum::<usize>();
         bytes += names + value.as_str().map_or(0, str::len);
         if bytes > MAX_BYTES {
             return false;
         }
-        next.extend(value.as_array().into_iter().flatten().chain(value.as_object().into_iter().flat_map(Map::values)));
+        next.extend(
+            value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .chain(value.as_object().into_iter().flat_map(Map::values)),
+        );
     }
     true
 }

@@ -21,8 +21,10 @@ use crate::{
 ///
 /// You are the one who asks, so a tool that needs approval has it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  airlock call --config airlock.json text-word_count '{\"text\": \"one two\"}'\n  \
-                        airlock call --config airlock.json text-word_count - < arguments.json")]
+#[command(
+    after_help = "Examples:\n  airlock call --config airlock.json text-word_count '{\"text\": \"one two\"}'\n  \
+                        airlock call --config airlock.json text-word_count - < arguments.json"
+)]
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigFile,
@@ -70,22 +72,31 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         .await
 }
 
-/// Whether a call of `tool` can get to `client`: its own client, those that a plugin was granted, all that scripts see.
+/// Whether a call of `tool` can get to `client`: its own client, those that a plugin was granted,
+/// all that scripts see.
 fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
     let client_of = |tool: &str| tool.split_once('-').map(|(client, _)| client.to_owned());
     let Some(own) = client_of(tool) else { return client.policy.code_mode };
-    let granted = config.clients.iter().filter(|other| other.name.as_str() == own).flat_map(|plugin| match &plugin.source {
-        Source::Wasm(wasm) => wasm.answer.tools.as_slice(),
-        Source::Upstream(_) => &[],
-    });
-    client.name.as_str() == own || granted.filter_map(|tool| client_of(tool)).any(|granted| granted == client.name.as_str())
+    let granted =
+        config.clients.iter().filter(|other| other.name.as_str() == own).flat_map(|plugin| {
+            match &plugin.source {
+                Source::Wasm(wasm) => wasm.answer.tools.as_slice(),
+                Source::Upstream(_) => &[],
+            }
+        });
+    client.name.as_str() == own
+        || granted.filter_map(|tool| client_of(tool)).any(|granted| granted == client.name.as_str())
 }
 
 async fn call(caller: &Caller, name: &str, arguments: &str) -> Result<ToolOutput, CallError> {
     caller.admit(name, arguments)?.run().await
 }
 
-fn report<'a>(name: &'a str, caller: &Caller, result: &Result<ToolOutput, CallError>) -> Report<'a> {
+fn report<'a>(
+    name: &'a str,
+    caller: &Caller,
+    result: &Result<ToolOutput, CallError>,
+) -> Report<'a> {
     let account = Account::of(caller.ledger());
     let output = result.as_ref().ok();
     Report {

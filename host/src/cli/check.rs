@@ -7,7 +7,8 @@ use crate::config::{Config, ConfigError};
 
 /// Check a configuration without starting anything
 ///
-/// Reads the file, looks up the environment variables that it names, and sees whether the files that it names exist.
+/// Reads the file, looks up the environment variables that it names, and sees whether the files
+/// that it names exist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock check --config airlock.json")]
 pub(super) struct Args {
@@ -33,8 +34,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
 fn report(file: &str, error: Option<&ConfigError>) -> Value {
     let errors = match error {
         None => Vec::new(),
-        Some(ConfigError::Unreadable { source, .. }) => vec![json!({"key": "", "message": format!("cannot be read: {source}")})],
-        Some(ConfigError::Invalid { problems, .. }) => problems.iter().map(|problem| json!(problem)).collect(),
+        Some(ConfigError::Unreadable { source, .. }) => {
+            vec![json!({"key": "", "message": format!("cannot be read: {source}")})]
+        }
+        Some(ConfigError::Invalid { problems, .. }) => {
+            problems.iter().map(|problem| json!(problem)).collect()
+        }
     };
     json!({"ok": error.is_none(), "file": file, "errors": errors})
 }

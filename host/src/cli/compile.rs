@@ -15,6 +15,11 @@ pub(super) struct Args {
 /// Reads a component from standard input and writes native code to standard output.
 pub(super) fn run(args: &Args) -> Done {
     let Args { form, settings, cpu_seconds, memory_bytes } = args;
-    let job = CompileJob { form: *form, settings: settings.clone(), cpu_seconds: *cpu_seconds, memory_bytes: *memory_bytes };
+    let job = CompileJob {
+        form: *form,
+        settings: settings.clone(),
+        cpu_seconds: *cpu_seconds,
+        memory_bytes: *memory_bytes,
+    };
     compile_component(&job).into()
 }

@@ -28,7 +28,10 @@ pub(super) fn file(path: &Path) -> anyhow::Result<String> {
 
 fn text(source: impl Read, name: &str) -> anyhow::Result<String> {
     let mut text = String::new();
-    source.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(|| format!("{name} cannot be read"))?;
+    source
+        .take(MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("{name} cannot be read"))?;
     ensure!(text.len() as u64 <= MAX_BYTES, "{name} is larger than {} MiB", MAX_BYTES >> 20);
     Ok(text)
 }

@@ -25,7 +25,9 @@ pub(super) struct Failure {
 impl From<&CallError> for Failure {
     fn from(error: &CallError) -> Self {
         let message = match error {
-            CallError::NeedsApproval { arguments, .. } => format!("{error}; it was called with {arguments}"),
+            CallError::NeedsApproval { arguments, .. } => {
+                format!("{error}; it was called with {arguments}")
+            }
             _ => error.to_string(),
         };
         match error {
@@ -62,7 +64,9 @@ impl From<&anyhow::Error> for Failure {
 /// Prints a line. Text of others is printed with [`plain`].
 pub(super) fn line(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).context("standard output cannot be written to")
+    writeln!(out, "{text}")
+        .and_then(|()| out.flush())
+        .context("standard output cannot be written to")
 }
 
 /// Prints the one JSON document of a command.
@@ -97,10 +101,12 @@ pub(super) fn hint(text: &str) {
 }
 
 fn is_colourful() -> bool {
-    io::stderr().is_terminal() && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
+    io::stderr().is_terminal()
+        && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Text of a tool or a server, without what would steer a terminal: escape sequences could forge what is on the screen.
+/// Text of a tool or a server, without what would steer a terminal: escape sequences could forge
+/// what is on the screen.
 pub(super) fn plain(text: &str) -> String {
     let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect()

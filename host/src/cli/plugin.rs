@@ -1,7 +1,8 @@
-//! `airlock plugin`: from nothing to a component that a gateway can load, and what an operator decides about it.
+//! `airlock plugin`: from nothing to a component that a gateway can load, and what an operator
+//! decides about it.
 //!
-//! Nothing here lends a plugin anything. A component is compiled, and asked for its tools with everything denied; what is
-//! decided about it goes into the configuration and into `airlock.lock`.
+//! Nothing here lends a plugin anything. A component is compiled, and asked for its tools with
+//! everything denied; what is decided about it goes into the configuration and into `airlock.lock`.
 
 mod accept;
 mod build;
@@ -23,9 +24,10 @@ use super::Done;
 
 /// Write, build, look at, install and accept plugins
 ///
-/// A plugin is a WebAssembly component. It says what it asks for; the configuration says what it is granted; `airlock.lock`,
-/// beside the configuration, says what was accepted of it. Where that file is, the gateway loads nothing else; without it, it
-/// loads whatever is configured. `install` and `accept` write it.
+/// A plugin is a WebAssembly component. It says what it asks for; the configuration says what it is
+/// granted; `airlock.lock`, beside the configuration, says what was accepted of it. Where that file
+/// is, the gateway loads nothing else; without it, it loads whatever is configured. `install` and
+/// `accept` write it.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,

@@ -36,7 +36,8 @@ pub(super) struct Account {
 impl Account {
     /// Reads a ledger in which one call was made from outside.
     pub(super) fn of(ledger: &Ledger) -> Self {
-        let (roots, nested): (Vec<_>, Vec<_>) = ledger.records().into_iter().partition(|record| record.parent.is_none());
+        let (roots, nested): (Vec<_>, Vec<_>) =
+            ledger.records().into_iter().partition(|record| record.parent.is_none());
         let nested = nested.into_iter().map(NestedCall::from).collect();
         match roots.into_iter().next() {
             Some(root) => Self {
@@ -55,9 +56,10 @@ impl From<CallRecord> for NestedCall {
         let (status, error) = match record.outcome {
             Outcome::Ok => ("ok", None),
             Outcome::Cancelled => ("cancelled", None),
-            Outcome::Error { code, message } => {
-                ("error", Some(Failure { code: code.to_owned(), message, details: None, causes: Vec::new() }))
-            }
+            Outcome::Error { code, message } => (
+                "error",
+                Some(Failure { code: code.to_owned(), message, details: None, causes: Vec::new() }),
+            ),
         };
         Self {
             name: record.name.to_string(),

@@ -23,8 +23,9 @@ const EXECUTE: &str = "executeToolCode";
 
 /// Run a script over the tools of code-mode clients
 ///
-/// The script runs in the sandbox as a model's would: a call to a tool that is not in `tools_to_auto_execute` stops it, unless
-/// you approve all calls beforehand. What it leaves in `result` is what it returns.
+/// The script runs in the sandbox as a model's would: a call to a tool that is not in
+/// `tools_to_auto_execute` stops it, unless you approve all calls beforehand. What it leaves in
+/// `result` is what it returns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock run --config airlock.json report.star\n  \
                         echo 'result = 6 * 7' | airlock run --config airlock.json -")]
@@ -94,11 +95,13 @@ async fn execute(args: &Args) -> anyhow::Result<Report> {
         .await
 }
 
-/// Without a tool for scripts there is no meta-tool to run them either, which by itself would be told as an unknown tool.
+/// Without a tool for scripts there is no meta-tool to run them either, which by itself would be
+/// told as an unknown tool.
 fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
     match error {
         CallError::NotFound { .. } => {
-            let mut message = "no script can run: no client with `is_code_mode_client` has a tool".to_owned();
+            let mut message =
+                "no script can run: no client with `is_code_mode_client` has a tool".to_owned();
             for absent in session::absent_sources(gateway) {
                 message.push_str("\n  ");
                 message.push_str(&absent);
@@ -109,8 +112,13 @@ fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
     }
 }
 
-/// Runs a script through the door until it ends or `cancelled` does. The error is that of a script that did not start.
-async fn run_script(caller: &Caller, source: &str, cancelled: impl Future<Output = ()>) -> Result<Report, CallError> {
+/// Runs a script through the door until it ends or `cancelled` does. The error is that of a script
+/// that did not start.
+async fn run_script(
+    caller: &Caller,
+    source: &str,
+    cancelled: impl Future<Output = ()>,
+) -> Result<Report, CallError> {
     let admitted = caller.admit(EXECUTE, &json!({"code": source}).to_string())?;
     let result = tokio::select! {
         result = admitted.run() => result,
@@ -136,7 +144,10 @@ impl Report {
         let structured = result.as_ref().ok().and_then(|output| output.structured.as_ref());
         Self {
             status: result.as_ref().err().map_or(Status::Ok, Status::of),
-            result: structured.and_then(|structured| structured.get("result")).cloned().unwrap_or_default(),
+            result: structured
+                .and_then(|structured| structured.get("result"))
+                .cloned()
+                .unwrap_or_default(),
             output: account.emitted.join("\n"),
             calls: account.nested,
             fuel: account.fuel,

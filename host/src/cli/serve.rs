@@ -14,8 +14,9 @@ use crate::gateway::{self, Gateway, Plugins};
 
 /// Run the gateway
 ///
-/// The first line on standard output says where it listens. SIGTERM or Ctrl-C ends it once requests in flight are answered,
-/// at the latest after `server.drain_timeout`; a second one ends it at once. SIGHUP loads plugins again that have changed.
+/// The first line on standard output says where it listens. SIGTERM or Ctrl-C ends it once requests
+/// in flight are answered, at the latest after `server.drain_timeout`; a second one ends it at
+/// once. SIGHUP loads plugins again that have changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct Args {

@@ -14,7 +14,8 @@ use crate::{
     tool::CallError,
 };
 
-/// Longer than any source may take by default; a command does not wait for one that its operator gave more.
+/// Longer than any source may take by default; a command does not wait for one that its operator
+/// gave more.
 const SETTLE: Duration = Duration::from_secs(35);
 
 /// Where the configuration is, unless the command line says otherwise.
@@ -41,8 +42,8 @@ impl ConfigFile {
         Ok(config)
     }
 
-    /// Starts a gateway, waits for the sources that it `needs`, acts, and stops it again whatever came out. A signal ends each step; while
-    /// acting it is for `act` to say what that means.
+    /// Starts a gateway, waits for the sources that it `needs`, acts, and stops it again whatever
+    /// came out. A signal ends each step; while acting it is for `act` to say what that means.
     pub(super) async fn with_gateway<T>(
         &self,
         needs: impl Fn(&Config, &Client) -> bool,
@@ -59,7 +60,11 @@ impl ConfigFile {
             () = gateway.settled(SETTLE, |client| needs(&known, client)) => true,
             () = signals.next() => false,
         };
-        let result = if is_settled { act(&gateway, &mut signals).await } else { Err(CallError::Cancelled.into()) };
+        let result = if is_settled {
+            act(&gateway, &mut signals).await
+        } else {
+            Err(CallError::Cancelled.into())
+        };
         tokio::select! {
             () = gateway.stop() => {}
             () = signals.next() => {}
@@ -81,7 +86,10 @@ pub(super) fn absent_sources(gateway: &Gateway) -> Vec<String> {
         .map(|client| {
             let (name, kind, state) = (&client.name, client.connection_type, client.state.name());
             match client.state.reason() {
-                Some(reason) => format!("{name} ({kind}) is not there, {state}: {}", output::one_line(reason, 300)),
+                Some(reason) => format!(
+                    "{name} ({kind}) is not there, {state}: {}",
+                    output::one_line(reason, 300)
+                ),
                 None => format!("{name} ({kind}) is not there, {state}"),
             }
         })

@@ -12,7 +12,10 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn catch() -> anyhow::Result<Self> {
         let catch = |kind| signal(kind).context("signals cannot be caught");
-        Ok(Self { interrupt: catch(SignalKind::interrupt())?, terminate: catch(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: catch(SignalKind::interrupt())?,
+            terminate: catch(SignalKind::terminate())?,
+        })
     }
 
     /// Waits for the next one.

@@ -67,8 +67,16 @@ fn what_makes_no_sense_exits_with_2_and_help_with_0() {
 #[test]
 fn every_public_command_has_help_and_an_example() {
     for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-        assert!(command.get_about().is_some() && command.get_long_about().is_some(), "{}", command.get_name());
+        assert!(
+            command.get_about().is_some() && command.get_long_about().is_some(),
+            "{}",
+            command.get_name()
+        );
         let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        assert!(after.contains(&format!("airlock {}", command.get_name())), "{}", command.get_name());
+        assert!(
+            after.contains(&format!("airlock {}", command.get_name())),
+            "{}",
+            command.get_name()
+        );
     }
 }

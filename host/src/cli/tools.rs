@@ -13,13 +13,15 @@ use crate::{
     gateway::Gateway,
 };
 
-/// Columns of a table line on a terminal. Elsewhere, descriptions are cut only to keep one line a tool.
+/// Columns of a table line on a terminal. Elsewhere, descriptions are cut only to keep one line a
+/// tool.
 const TERMINAL_WIDTH: usize = 100;
 const FILE_WIDTH: usize = 400;
 
 /// List every tool and how it may be called
 ///
-/// `auto` runs when a model asks for it, `asks` waits for an approval; `script` is offered to scripts and not to models.
+/// `auto` runs when a model asks for it, `asks` waits for an approval; `script` is offered to
+/// scripts and not to models.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock tools --config airlock.json")]
 pub(super) struct Args {
@@ -59,7 +61,8 @@ fn table(gateway: &Gateway) -> anyhow::Result<()> {
     let caller = gateway.caller(Origin::Caller);
     let entries: Vec<_> = caller.list().collect();
     let width = if std::io::stdout().is_terminal() { TERMINAL_WIDTH } else { FILE_WIDTH };
-    let name_width = entries.iter().map(|entry| entry.tool.name.as_str().len()).max().unwrap_or(0).max(4);
+    let name_width =
+        entries.iter().map(|entry| entry.tool.name.as_str().len()).max().unwrap_or(0).max(4);
     let rest = width.saturating_sub(name_width + 16).max(20);
     output::line(&format!("{:name_width$}  {:12}  DESCRIPTION", "NAME", "MODE"))?;
     for entry in entries {

@@ -1,7 +1,8 @@
 //! Bounds the cost of rendering stubs.
 //!
-//! A source decides how large its schemas are and how often they refer to each other, so the work that they cause is counted
-//! and not timed. A unit is one schema, one property, or one name in a list of required properties: some 0.1 µs to 0.5 µs.
+//! A source decides how large its schemas are and how often they refer to each other, so the work
+//! that they cause is counted and not timed. A unit is one schema, one property, or one name in a
+//! list of required properties: some 0.1 µs to 0.5 µs.
 
 use std::cell::Cell;
 
@@ -59,7 +60,8 @@ impl Batch {
         Budget::of(self.units.min(TOOL_UNITS))
     }
 
-    /// Takes what a tool has cost. Returns false if its `bytes` do not fit any more; they are not taken then.
+    /// Takes what a tool has cost. Returns false if its `bytes` do not fit any more; they are not
+    /// taken then.
     pub(super) fn settle(&mut self, spent: &Budget, bytes: usize) -> bool {
         self.units -= spent.spent();
         let left = self.bytes.checked_sub(bytes);

@@ -1,5 +1,5 @@
-//! The stubs of published tools: each rendered once, away from the threads that serve requests, and kept for as long as its
-//! tool is published.
+//! The stubs of published tools: each rendered once, away from the threads that serve requests, and
+//! kept for as long as its tool is published.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,8 @@ use crate::tool::Tool;
 /// Rendered stubs, by the address of their tool.
 pub(super) struct StubCache {
     kept: Mutex<HashMap<usize, Kept>>,
-    /// One source's tools are rendered at a time, so hostile schemas keep at most one processor busy.
+    /// One source's tools are rendered at a time, so hostile schemas keep at most one processor
+    /// busy.
     turn: Semaphore,
 }
 
@@ -30,8 +31,9 @@ impl StubCache {
         Self { kept: Mutex::default(), turn: Semaphore::new(1) }
     }
 
-    /// The stubs of one source's tools, in their order. Renders those that are missing on a thread that may block, which takes
-    /// up to some 0.5 s. Dropping the future renders nothing that has not begun.
+    /// The stubs of one source's tools, in their order. Renders those that are missing on a thread
+    /// that may block, which takes up to some 0.5 s. Dropping the future renders nothing that has
+    /// not begun.
     pub(super) async fn stubs(&self, tools: &[Arc<Tool>]) -> Vec<Arc<Stub>> {
         if !self.missing(tools).is_empty() {
             // A semaphore that is never closed always has a permit to give.
@@ -59,7 +61,9 @@ impl StubCache {
             (tools, stubs)
         });
         let Ok((tools, stubs)) = rendered.await else {
-            error!("rendering the stubs of tools panicked; they are shown without their parameters");
+            error!(
+                "rendering the stubs of tools panicked; they are shown without their parameters"
+            );
             return;
         };
         let mut kept = self.lock();
@@ -86,7 +90,11 @@ mod tests {
     use super::*;
 
     fn tool(name: &'static str) -> Arc<Tool> {
-        Arc::new(Tool::own(name, "", json!({"type": "object", "properties": {name: {"type": "integer"}}})))
+        Arc::new(Tool::own(
+            name,
+            "",
+            json!({"type": "object", "properties": {name: {"type": "integer"}}}),
+        ))
     }
 
     #[tokio::test]

@@ -24,13 +24,19 @@ const MAX_DEPTH: usize = 3;
 pub(super) const LEFT_OUT: &str = "    Not shown: the schema is too large to be explained.";
 
 /// Finds a tool. The error is the text that tells a model which tools there are instead.
-pub(super) fn find<'a>(namespaces: &'a [Namespace], server: &str, tool: &str) -> Result<(&'a Namespace, &'a Function), String> {
+pub(super) fn find<'a>(
+    namespaces: &'a [Namespace],
+    server: &str,
+    tool: &str,
+) -> Result<(&'a Namespace, &'a Function), String> {
     let namespace = match names::find(namespaces, server) {
         Found::One(namespace) => namespace,
         Found::Many(several) => return Err(missing::ambiguous(server, &several)),
         Found::Nothing => return Err(missing::no_server(namespaces, server)),
     };
-    let function = namespace.find(tool).ok_or_else(|| missing::no_tool(namespace, tool, "Available tools are:"))?;
+    let function = namespace
+        .find(tool)
+        .ok_or_else(|| missing::no_tool(namespace, tool, "Available tools are:"))?;
     Ok((namespace, function))
 }
 
@@ -40,7 +46,11 @@ pub(super) fn page(namespace: &Namespace, function: &Function, stub: &Stub) -> S
     out.push(String::new());
     out.push(format!("{}:", signature(function, stub)));
     let docstring = docstring(namespace, function, stub);
-    out.extend(docstring.into_iter().map(|line| if line.is_empty() { line } else { format!("    {line}") }));
+    out.extend(
+        docstring
+            .into_iter()
+            .map(|line| if line.is_empty() { line } else { format!("    {line}") }),
+    );
     out.push("    ...".to_owned());
     out.join("\n")
 }
@@ -49,7 +59,10 @@ fn banner(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String
     let full = format!("{}.{}", namespace.identifier, function.identifier);
     let mut lines = vec![format!("# {full}")];
     if function.tool.original != function.identifier {
-        lines.push(format!("# The server's own name for it: {}", text::line(&function.tool.original, 128)));
+        lines.push(format!(
+            "# The server's own name for it: {}",
+            text::line(&function.tool.original, 128)
+        ));
     }
     if let Some(alias) = &function.alias {
         lines.push(format!("# Also callable as {}.{alias}", namespace.identifier));
@@ -80,9 +93,16 @@ fn docstring(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<Str
             lines.push(format!("    {}", stub.returns_outline));
             lines.extend(fields.lines().map(|line| format!("    {line}")));
         }
-        None => lines.push("    Not declared: data if the answer is JSON, otherwise a str. Print it once to see.".to_owned()),
+        None => lines.push(
+            "    Not declared: data if the answer is JSON, otherwise a str. Print it once to see."
+                .to_owned(),
+        ),
     }
-    lines.extend([String::new(), "Example:".to_owned(), format!("    result = {}", example(namespace, function, stub))]);
+    lines.extend([
+        String::new(),
+        "Example:".to_owned(),
+        format!("    result = {}", example(namespace, function, stub)),
+    ]);
     lines.push(r#"""""#.to_owned());
     lines
 }
@@ -128,17 +148,22 @@ impl<'a> Listing<'a> {
         let schema = self.types.resolve(field.schema);
         let name = text::line(field.name, 128);
         let description = schema.get("description").or_else(|| field.schema.get("description"));
-        let description = match description.and_then(Value::as_str).map(|it| text::line(it, MAX_FIELD)) {
-            Some(description) if !description.is_empty() => description,
-            _ => format!("{name} {}", self.what),
-        };
-        let default = schema.get("default").and_then(scalar).filter(|it| it.len() <= 80 && it != "None");
+        let description =
+            match description.and_then(Value::as_str).map(|it| text::line(it, MAX_FIELD)) {
+                Some(description) if !description.is_empty() => description,
+                _ => format!("{name} {}", self.what),
+            };
+        let default =
+            schema.get("default").and_then(scalar).filter(|it| it.len() <= 80 && it != "None");
         let presence = match (field.is_required, default) {
             (true, _) => "required".to_owned(),
             (false, Some(default)) => format!("optional, default {default}"),
             (false, None) => "optional".to_owned(),
         };
-        let line = format!("{name} ({}): {description} ({presence})", self.types.text(schema, Detail::Outline));
+        let line = format!(
+            "{name} ({}): {description} ({presence})",
+            self.types.text(schema, Detail::Outline)
+        );
         line.replace(r#"""""#, "'''")
     }
 }

@@ -1,10 +1,13 @@
-//! What the host knows of the language that scripts are written in. Everything else is the executor's business.
+//! What the host knows of the language that scripts are written in. Everything else is the
+//! executor's business.
 
-/// Words that cannot be a name: Python's keywords, since models write Python, and what Starlark reserves besides. Sorted.
+/// Words that cannot be a name: Python's keywords, since models write Python, and what Starlark
+/// reserves besides. Sorted.
 const RESERVED: &[&str] = &[
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
-    "except", "export", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "load", "nonlocal", "not",
-    "or", "pass", "raise", "return", "try", "while", "with", "yield",
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "export", "finally", "for", "from", "global", "if",
+    "import", "in", "is", "lambda", "load", "nonlocal", "not", "or", "pass", "raise", "return",
+    "try", "while", "with", "yield",
 ];
 
 /// Globals that every script has. A client of such a name would take them away. Sorted.
@@ -60,7 +63,9 @@ pub(super) const NOTE: &str = "Note: scripts are Starlark, a small Python withou
 pub(super) fn is_identifier(text: &str) -> bool {
     let mut bytes = text.bytes();
     let starts_well = bytes.next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
-    starts_well && bytes.all(|c| c.is_ascii_alphanumeric() || c == b'_') && RESERVED.binary_search(&text).is_err()
+    starts_well
+        && bytes.all(|c| c.is_ascii_alphanumeric() || c == b'_')
+        && RESERVED.binary_search(&text).is_err()
 }
 
 /// Whether a global of that name would hide what scripts need.

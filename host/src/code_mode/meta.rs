@@ -23,7 +23,9 @@ pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
     };
     let example = match level {
         BindingLevel::Server => "servers/github.pyi",
-        BindingLevel::Tool => "servers/github/create_issue.pyi, or servers/github.pyi for all of a server's tools",
+        BindingLevel::Tool => {
+            "servers/github/create_issue.pyi, or servers/github.pyi for all of a server's tools"
+        }
     };
     let list = format!(
         "Lists the tools that scripts can call, as a tree of virtual files: {file}. Call this first, then readToolFile for \
@@ -132,16 +134,21 @@ impl Given {
     /// A text that must be there.
     pub(super) fn text(&self, name: &str) -> Result<&str, BadArgument> {
         let text = self.0.get(name).and_then(Value::as_str);
-        text.ok_or_else(|| BadArgument(format!("{name} parameter is required and must be a string")))
+        text.ok_or_else(|| {
+            BadArgument(format!("{name} parameter is required and must be a string"))
+        })
     }
 
     /// The script, without blanks around it.
     pub(super) fn code(&self) -> Result<&str, BadArgument> {
         match self.0.get("code").and_then(Value::as_str) {
-            None | Some("") => Err(BadArgument("code parameter is required and must be a non-empty string".to_owned())),
-            Some(code) if code.len() > MAX_SOURCE => {
-                Err(BadArgument(format!("code parameter has {} bytes, the limit is {MAX_SOURCE}", code.len())))
-            }
+            None | Some("") => Err(BadArgument(
+                "code parameter is required and must be a non-empty string".to_owned(),
+            )),
+            Some(code) if code.len() > MAX_SOURCE => Err(BadArgument(format!(
+                "code parameter has {} bytes, the limit is {MAX_SOURCE}",
+                code.len()
+            ))),
             Some(code) => Ok(code.trim()),
         }
     }
@@ -154,7 +161,8 @@ impl Given {
     fn line(&self, name: &str) -> Result<Option<usize>, BadArgument> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
-            // A float as well: models write 3.0. The conversion saturates, and the file clamps what is left.
+            // A float as well: models write 3.0. The conversion saturates, and the file clamps what
+            // is left.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Some(Value::Number(number)) => Ok(number.as_f64().map(|line| line as usize)),
             Some(_) => Err(BadArgument(format!("{name} parameter must be a number"))),
@@ -167,7 +175,11 @@ fn object(required: &[&str], properties: &Value) -> Value {
 }
 
 fn read_only(mut tool: Tool) -> Arc<Tool> {
-    tool.annotations =
-        Annotations { read_only: Some(true), destructive: Some(false), idempotent: Some(true), open_world: Some(false) };
+    tool.annotations = Annotations {
+        read_only: Some(true),
+        destructive: Some(false),
+        idempotent: Some(true),
+        open_world: Some(false),
+    };
     Arc::new(tool)
 }

@@ -11,10 +11,14 @@ const MAX_ECHO: usize = 128;
 pub(super) fn no_file(namespaces: &[Namespace], level: BindingLevel, asked: &str) -> String {
     let paths = namespaces.iter().flat_map(|namespace| {
         let (files, folder) = match level {
-            BindingLevel::Server => (&namespace.functions[..0], Some(format!("  servers/{}.pyi", namespace.client))),
+            BindingLevel::Server => {
+                (&namespace.functions[..0], Some(format!("  servers/{}.pyi", namespace.client)))
+            }
             BindingLevel::Tool => (&namespace.functions[..], None),
         };
-        let files = files.iter().map(|function| format!("  servers/{}/{}.pyi", namespace.client, function.identifier));
+        let files = files
+            .iter()
+            .map(|function| format!("  servers/{}/{}.pyi", namespace.client, function.identifier));
         folder.into_iter().chain(files)
     });
     format!(
@@ -48,5 +52,9 @@ pub(super) fn no_tool(namespace: &Namespace, asked: &str, heading: &str) -> Stri
 /// No such server.
 pub(super) fn no_server(namespaces: &[Namespace], asked: &str) -> String {
     let names = namespaces.iter().map(|namespace| format!("  {}", namespace.client));
-    format!("Server '{}' not found. Available servers are:\n{}", text::line(asked, MAX_ECHO), text::bounded(names, MAX_NAMES))
+    format!(
+        "Server '{}' not found. Available servers are:\n{}",
+        text::line(asked, MAX_ECHO),
+        text::bounded(names, MAX_NAMES)
+    )
 }

@@ -1,4 +1,5 @@
-//! What the tools of a view are called in a script. Stubs, docs and bindings all start from here, so they cannot disagree.
+//! What the tools of a view are called in a script. Stubs, docs and bindings all start from here,
+//! so they cannot disagree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,15 +50,24 @@ pub(super) enum Found<'a> {
 
 /// Names everything that a script may call.
 pub(super) fn namespaces(scripted: BTreeMap<ClientName, Vec<Arc<Tool>>>) -> Vec<Namespace> {
-    let wanted: Vec<_> = scripted.keys().map(|client| (client.as_str(), global(client.as_str()))).collect();
+    let wanted: Vec<_> =
+        scripted.keys().map(|client| (client.as_str(), global(client.as_str()))).collect();
     let identifiers = distinct(&wanted);
     let named = scripted.into_iter().zip(identifiers);
-    named.map(|((client, tools), identifier)| Namespace { identifier, client, functions: functions(tools) }).collect()
+    named
+        .map(|((client, tools), identifier)| Namespace {
+            identifier,
+            client,
+            functions: functions(tools),
+        })
+        .collect()
 }
 
 /// Everything that a run may call, as the executor takes it.
 pub(super) fn bindings(namespaces: &[Namespace]) -> Vec<Binding> {
-    let functions = namespaces.iter().flat_map(|namespace| namespace.functions.iter().map(move |function| (namespace, function)));
+    let functions = namespaces.iter().flat_map(|namespace| {
+        namespace.functions.iter().map(move |function| (namespace, function))
+    });
     functions
         .map(|(namespace, function)| Binding {
             namespace: namespace.identifier.clone(),
@@ -68,13 +78,16 @@ pub(super) fn bindings(namespaces: &[Namespace]) -> Vec<Binding> {
         .collect()
 }
 
-/// Finds a namespace by its client's name or by its own: as spelled, or else without regard to case.
+/// Finds a namespace by its client's name or by its own: as spelled, or else without regard to
+/// case.
 pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
     let exact = namespaces.iter().find(|it| it.client.as_str() == name);
     if let Some(namespace) = exact.or_else(|| namespaces.iter().find(|it| it.identifier == name)) {
         return Found::One(namespace);
     }
-    let similar = |it: &&Namespace| it.client.as_str().eq_ignore_ascii_case(name) || it.identifier.eq_ignore_ascii_case(name);
+    let similar = |it: &&Namespace| {
+        it.client.as_str().eq_ignore_ascii_case(name) || it.identifier.eq_ignore_ascii_case(name)
+    };
     match namespaces.iter().filter(similar).collect::<Vec<_>>()[..] {
         [] => Found::Nothing,
         [only] => Found::One(only),
@@ -83,11 +96,14 @@ pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
 }
 
 impl Namespace {
-    /// Finds a function by identifier, alias, or any of the tool's own names: as spelled, or else without regard to case.
+    /// Finds a function by identifier, alias, or any of the tool's own names: as spelled, or else
+    /// without regard to case.
     pub(super) fn find(&self, name: &str) -> Option<&Function> {
         let by = |same: fn(&str, &str) -> bool| {
             let named = |of: fn(&Function) -> Option<&str>| {
-                self.functions.iter().find(move |function| of(function).is_some_and(|it| same(it, name)))
+                self.functions
+                    .iter()
+                    .find(move |function| of(function).is_some_and(|it| same(it, name)))
             };
             named(|it| Some(&it.identifier))
                 .or_else(|| named(|it| it.alias.as_deref()))
@@ -99,7 +115,8 @@ impl Namespace {
 }
 
 fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
-    let wanted: Vec<_> = tools.iter().map(|tool| (tool.original.as_str(), canonical(&tool.original))).collect();
+    let wanted: Vec<_> =
+        tools.iter().map(|tool| (tool.original.as_str(), canonical(&tool.original))).collect();
     let identifiers = distinct(&wanted);
     let taken: BTreeSet<_> = identifiers.iter().cloned().collect();
     let mut spellings: BTreeMap<String, usize> = BTreeMap::new();
@@ -108,22 +125,30 @@ fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
     }
     let alias = |tool: &Tool| {
         let spelling = spelling(&tool.original);
-        // A spelling that two tools could claim belongs to neither: a script must not call the wrong one.
+        // A spelling that two tools could claim belongs to neither: a script must not call the
+        // wrong one.
         let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
         (is_free && language::is_identifier(&spelling)).then_some(spelling)
     };
     let named = tools.into_iter().zip(identifiers);
-    let mut functions: Vec<_> = named.map(|(tool, identifier)| Function { identifier, alias: alias(&tool), tool }).collect();
+    let mut functions: Vec<_> = named
+        .map(|(tool, identifier)| Function { identifier, alias: alias(&tool), tool })
+        .collect();
     functions.sort_by(|a, b| a.identifier.cmp(&b.identifier));
     functions
 }
 
 /// The global that a client asks for.
 fn global(client: &str) -> String {
-    if language::is_identifier(client) && !language::is_taken(client) { client.to_owned() } else { format!("{client}_") }
+    if language::is_identifier(client) && !language::is_taken(client) {
+        client.to_owned()
+    } else {
+        format!("{client}_")
+    }
 }
 
-/// The identifier that a tool asks for: lower case, blanks and hyphens as `_`, what fits no identifier left out.
+/// The identifier that a tool asks for: lower case, blanks and hyphens as `_`, what fits no
+/// identifier left out.
 pub(super) fn canonical(original: &str) -> String {
     let mut out = String::new();
     let mut after_gap = false;
@@ -159,10 +184,12 @@ fn spelling(original: &str) -> String {
 
 /// Gives each of (own name, wanted identifier) an identifier that no other has.
 ///
-/// Whose own name is the identifier keeps it; of the others the first gets what it wants. The rest get a digest of their
-/// own name behind it and not a number, so that one identifier does not mean another tool when the view is narrower.
+/// Whose own name is the identifier keeps it; of the others the first gets what it wants. The rest
+/// get a digest of their own name behind it and not a number, so that one identifier does not mean
+/// another tool when the view is narrower.
 fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
-    let mut taken: BTreeSet<String> = wanted.iter().filter(|(own, it)| own == it).map(|(_, it)| it.clone()).collect();
+    let mut taken: BTreeSet<String> =
+        wanted.iter().filter(|(own, it)| own == it).map(|(_, it)| it.clone()).collect();
     // Where to go on numbering, so that many names of one digest do not each count from the start.
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
     let settle = |(own, identifier): &(&str, String)| {
@@ -195,7 +222,8 @@ mod tests {
     use super::*;
 
     fn tool(client: &ClientName, name: &str) -> Arc<Tool> {
-        let definition = serde_json::from_value(json!({"name": name, "inputSchema": {}})).expect("a definition");
+        let definition =
+            serde_json::from_value(json!({"name": name, "inputSchema": {}})).expect("a definition");
         Arc::new(Tool::adopt(client, definition).expect("a good tool"))
     }
 
@@ -214,7 +242,14 @@ mod tests {
 
     fn shown(names: &[&str]) -> String {
         let functions = functions(names.iter().map(|name| tool(&client("x"), name)).collect());
-        let line = |it: &Function| format!("{} -> {} {}\n", it.tool.original, it.identifier, it.alias.as_deref().unwrap_or("-"));
+        let line = |it: &Function| {
+            format!(
+                "{} -> {} {}\n",
+                it.tool.original,
+                it.identifier,
+                it.alias.as_deref().unwrap_or("-")
+            )
+        };
         functions.iter().map(line).collect()
     }
 
@@ -249,10 +284,16 @@ mod tests {
 
     #[test]
     fn a_client_does_not_take_a_word_of_the_language() {
-        let names: Vec<_> = named(&[("for", &["a"]), ("load", &["a"]), ("load_", &["a"]), ("print", &["a"]), ("fs", &["a"])])
-            .into_iter()
-            .map(|it| it.identifier)
-            .collect();
+        let names: Vec<_> = named(&[
+            ("for", &["a"]),
+            ("load", &["a"]),
+            ("load_", &["a"]),
+            ("print", &["a"]),
+            ("fs", &["a"]),
+        ])
+        .into_iter()
+        .map(|it| it.identifier)
+        .collect();
         insta::assert_debug_snapshot!(names, @r#"
         [
             "for_",
@@ -266,13 +307,17 @@ mod tests {
 
     #[test]
     fn a_name_is_found_as_spelled_first_and_without_case_otherwise() {
-        let namespaces = named(&[("fs", &["getUser", "get_user", "x/y"]), ("FS", &["a"]), ("load", &["a"])]);
+        let namespaces =
+            named(&[("fs", &["getUser", "get_user", "x/y"]), ("FS", &["a"]), ("load", &["a"])]);
         let find = |name| match find(&namespaces, name) {
             Found::One(one) => one.client.as_str().to_owned(),
             Found::Many(many) => format!("{} of them", many.len()),
             Found::Nothing => "nothing".to_owned(),
         };
-        assert_eq!(["fs", "FS", "Fs", "load_", "LOAD", "x"].map(find), ["fs", "FS", "2 of them", "load", "load", "nothing"]);
+        assert_eq!(
+            ["fs", "FS", "Fs", "load_", "LOAD", "x"].map(find),
+            ["fs", "FS", "2 of them", "load", "load", "nothing"]
+        );
         let fs = namespaces.iter().find(|it| it.client.as_str() == "fs").expect("it is there");
         let found = |name| fs.find(name).map(|it| it.tool.original.as_str());
         assert_eq!(["getuser", "getUser", "GETUSER"].map(found), [Some("getUser"); 3]);

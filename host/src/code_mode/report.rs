@@ -1,7 +1,8 @@
-//! A script's run as text for the model, with the words that scripts around the gateway already look for.
+//! A script's run as text for the model, with the words that scripts around the gateway already
+//! look for.
 //!
-//! What a tool answered is not in the text unless the script printed it: that a script can keep most of it to itself is
-//! what code mode is for.
+//! What a tool answered is not in the text unless the script printed it: that a script can keep
+//! most of it to itself is what code mode is for.
 
 use std::{collections::BTreeMap, fmt::Write as _, io};
 
@@ -44,7 +45,8 @@ impl Report {
         }
     }
 
-    /// The answer of a script that ran to its end; none if its result is larger than [`MAX_RESULT`].
+    /// The answer of a script that ran to its end; none if its result is larger than
+    /// [`MAX_RESULT`].
     pub(super) fn success(&self, result: Option<Value>) -> Option<ToolOutput> {
         let result = result.filter(|value| !value.is_null());
         let mut text = String::new();
@@ -60,7 +62,11 @@ impl Report {
             let _ = writeln!(text, "Return value: {}", to_json(value)?);
         }
         let _ = write!(text, "\n{}{}", self.environment(), language::NOTE);
-        Some(ToolOutput { content: vec![Content::Text { text }], structured: Some(json!({ "result": result })), meta: None })
+        Some(ToolOutput {
+            content: vec![Content::Text { text }],
+            structured: Some(json!({ "result": result })),
+            meta: None,
+        })
     }
 
     /// The error of a script that failed.
@@ -70,7 +76,10 @@ impl Report {
             FailureKind::Runtime => ("runtime", ErrorKind::InvalidInput, "script_runtime"),
             FailureKind::Tool => ("runtime", ErrorKind::Internal, "script_tool"),
         };
-        let mut text = format!("Execution {class} error:\n\n{}\n", cut(failure.rendered.trim().to_owned(), MAX_FAILURE));
+        let mut text = format!(
+            "Execution {class} error:\n\n{}\n",
+            cut(failure.rendered.trim().to_owned(), MAX_FAILURE)
+        );
         let hints = self.hints();
         if !hints.is_empty() {
             let _ = write!(text, "\nHints:\n{hints}");
@@ -84,7 +93,11 @@ impl Report {
             "line": failure.line, "column": failure.column, "message": message, "kind": failure.kind,
         });
         let code = Some(code.to_owned());
-        CallError::Tool(ToolError { code, details: Some(details), ..ToolError::new(kind, text.trim_end()) })
+        CallError::Tool(ToolError {
+            code,
+            details: Some(details),
+            ..ToolError::new(kind, text.trim_end())
+        })
     }
 
     fn no_data(&self) -> String {
@@ -102,10 +115,9 @@ impl Report {
     fn hints(&self) -> String {
         let mut hints = String::new();
         if !self.completed.is_empty() {
-            let calls = self
-                .completed
-                .iter()
-                .map(|(call, times)| if *times > 1 { format!("{call} ({times} times)") } else { call.clone() });
+            let calls = self.completed.iter().map(|(call, times)| {
+                if *times > 1 { format!("{call} ({times} times)") } else { call.clone() }
+            });
             let calls = cut(calls.collect::<Vec<_>>().join(", "), MAX_NAMES);
             let _ = writeln!(
                 hints,
@@ -152,7 +164,9 @@ fn completed(chain: &Chain, namespaces: &[Namespace]) -> BTreeMap<String, usize>
     if times.is_empty() {
         return BTreeMap::new();
     }
-    let functions = namespaces.iter().flat_map(|namespace| namespace.functions.iter().map(move |it| (namespace, it)));
+    let functions = namespaces
+        .iter()
+        .flat_map(|namespace| namespace.functions.iter().map(move |it| (namespace, it)));
     let called = functions.filter_map(|(namespace, function)| {
         let times = *times.get(&function.tool.name)?;
         Some((format!("{}.{}", namespace.identifier, function.identifier), times))
@@ -160,8 +174,9 @@ fn completed(chain: &Chain, namespaces: &[Namespace]) -> BTreeMap<String, usize>
     called.collect()
 }
 
-/// A value as JSON: indented where that fits, since an array in an array in an array can grow a hundredfold by blanks
-/// alone, else on one line. None if it is larger than a result may be. Keys stay in the order that the script gave them.
+/// A value as JSON: indented where that fits, since an array in an array in an array can grow a
+/// hundredfold by blanks alone, else on one line. None if it is larger than a result may be. Keys
+/// stay in the order that the script gave them.
 fn to_json(value: &Value) -> Option<String> {
     let mut indented = Bounded::default();
     let mut compact = Bounded::default();

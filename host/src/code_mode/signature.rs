@@ -32,7 +32,10 @@ pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> Stri
     let Some(fields) = fields else { return UNKNOWN_PARAMETERS.to_owned() };
     let parameters = fields.iter().map(|field| (field, types.text(field.schema, Detail::Fields)));
     if takes_dict(fields) {
-        return format!("arguments: {{{}}}", joined(parameters.map(|(field, kind)| keyed(field, &kind))));
+        return format!(
+            "arguments: {{{}}}",
+            joined(parameters.map(|(field, kind)| keyed(field, &kind)))
+        );
     }
     joined(parameters.map(|(field, kind)| {
         let default = if field.is_required { "" } else { " = None" };
@@ -44,9 +47,11 @@ pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> Stri
 pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
     let Some(fields) = fields else { return UNKNOWN_ARGUMENTS.to_owned() };
     let needed = fields.iter().filter(|field| field.is_required).count().clamp(1, MAX_ARGUMENTS);
-    let shown = fields.iter().take(needed).map(|field| (field.name, types.placeholder(field.schema)));
+    let shown =
+        fields.iter().take(needed).map(|field| (field.name, types.placeholder(field.schema)));
     let arguments = if takes_dict(fields) {
-        let pairs: Vec<_> = shown.map(|(name, value)| format!("{}: {value}", text::quoted(name))).collect();
+        let pairs: Vec<_> =
+            shown.map(|(name, value)| format!("{}: {value}", text::quoted(name))).collect();
         format!("{{{}}}", pairs.join(", "))
     } else {
         shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")

@@ -20,13 +20,14 @@ pub(super) struct Stub {
     pub(super) arguments: String,
     /// Its parameters explained, one a line.
     pub(super) parameter_lines: String,
-    /// The fields of its answer explained, one a line. `None` if it does not declare what it answers.
+    /// The fields of its answer explained, one a line. `None` if it does not declare what it
+    /// answers.
     pub(super) field_lines: Option<String>,
 }
 
 impl Stub {
-    /// Renders the tools of one source in order. What they cost together is bounded; tools beyond that are [`Stub::left_out`].
-    /// Blocks for up to some 0.5 s.
+    /// Renders the tools of one source in order. What they cost together is bounded; tools beyond
+    /// that are [`Stub::left_out`]. Blocks for up to some 0.5 s.
     pub(super) fn render_all<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Self> {
         let mut batch = Batch::whole();
         let stubs = tools.into_iter().map(|tool| {
@@ -40,17 +41,23 @@ impl Stub {
     /// Renders one tool within a budget.
     pub(super) fn render(tool: &Tool, budget: &Budget) -> Self {
         let output = tool.output_schema.as_ref().map(JsonText::to_value).transpose();
-        let (Ok(input), Ok(output)) = (tool.input_schema.to_value(), output) else { return Self::left_out() };
+        let (Ok(input), Ok(output)) = (tool.input_schema.to_value(), output) else {
+            return Self::left_out();
+        };
         let types = Types::new(&input, budget);
         let fields = types.fields(&input);
-        let returned = |detail| output.as_ref().map_or("Any".to_owned(), |it| Types::new(it, budget).text(it, detail));
+        let returned = |detail| {
+            output.as_ref().map_or("Any".to_owned(), |it| Types::new(it, budget).text(it, detail))
+        };
         Self {
             parameters: signature::parameters(types, fields.as_deref()),
             arguments: signature::arguments(types, fields.as_deref()),
             returns: returned(Detail::Fields),
             returns_outline: returned(Detail::Outline),
             parameter_lines: docs::fields(types, &input, "parameter"),
-            field_lines: output.as_ref().map(|it| docs::fields(Types::new(it, budget), it, "field")),
+            field_lines: output
+                .as_ref()
+                .map(|it| docs::fields(Types::new(it, budget), it, "field")),
         }
     }
 
@@ -67,7 +74,8 @@ impl Stub {
     }
 
     fn bytes(&self) -> usize {
-        let Self { parameters, returns, returns_outline, arguments, parameter_lines, field_lines } = self;
+        let Self { parameters, returns, returns_outline, arguments, parameter_lines, field_lines } =
+            self;
         let texts = [parameters, returns, returns_outline, arguments, parameter_lines];
         size_of::<Self>() + texts.into_iter().chain(field_lines).map(String::len).sum::<usize>()
     }
@@ -84,14 +92,22 @@ mod tests {
 
     fn tool(input: &Value, output: Option<&Value>) -> Tool {
         let mut definition = json!({"name": "t", "inputSchema": input});
-        definition.as_object_mut().expect("an object").extend(output.map(|it| ("outputSchema".to_owned(), it.clone())));
+        definition
+            .as_object_mut()
+            .expect("an object")
+            .extend(output.map(|it| ("outputSchema".to_owned(), it.clone())));
         let definition: ToolDefinition = serde_json::from_value(definition).expect("a definition");
-        Tool::adopt(&ClientName::parse("x").expect("a good name"), definition).expect("a usable tool")
+        Tool::adopt(&ClientName::parse("x").expect("a good name"), definition)
+            .expect("a usable tool")
     }
 
-    /// The schema that once cost hours: each of 100 properties leads to an object of 15,500 properties and 40,000 names.
+    /// The schema that once cost hours: each of 100 properties leads to an object of 15,500
+    /// properties and 40,000 names.
     fn vast() -> Value {
-        let properties: Value = (0..15_500).map(|n| (format!("{n:x}"), json!(0))).collect::<serde_json::Map<_, _>>().into();
+        let properties: Value = (0..15_500)
+            .map(|n| (format!("{n:x}"), json!(0)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
         let references = (0..100).map(|n| (format!("p{n}"), json!({"$ref": "#/d"})));
         json!({
             "properties": references.collect::<serde_json::Map<_, _>>(),
@@ -104,9 +120,14 @@ mod tests {
         let budget = Budget::whole();
         let stub = Stub::render(&tool(&vast(), None), &budget);
         assert!(budget.spent() < 1_000, "{} units", budget.spent());
-        assert!(stub.parameters.starts_with("p0: dict = None, p1: dict = None, "), "{}", stub.parameters);
         assert!(
-            stub.parameter_lines.starts_with("    p0 (dict): p0 parameter (optional)\n    p1 (dict)"),
+            stub.parameters.starts_with("p0: dict = None, p1: dict = None, "),
+            "{}",
+            stub.parameters
+        );
+        assert!(
+            stub.parameter_lines
+                .starts_with("    p0 (dict): p0 parameter (optional)\n    p1 (dict)"),
             "{}",
             stub.parameter_lines
         );
@@ -114,12 +135,17 @@ mod tests {
 
     #[test]
     fn an_object_beyond_the_budget_is_a_dict_and_never_a_tool_without_parameters() {
-        let properties = |n: usize| (0..n).map(|n| (format!("p{n}"), json!({}))).collect::<serde_json::Map<_, _>>();
+        let properties = |n: usize| {
+            (0..n).map(|n| (format!("p{n}"), json!({}))).collect::<serde_json::Map<_, _>>()
+        };
         let wide = |n: usize| tool(&json!({"properties": properties(n)}), None);
         let edge = Budget::whole();
         assert!(Stub::render(&wide(5_000), &edge).parameters.starts_with("p0: Any = None"));
         let beyond = Stub::render(&wide(20_000), &Budget::whole());
-        assert_eq!((beyond.parameters.as_str(), beyond.arguments.as_str()), ("arguments: dict", "{...}"));
+        assert_eq!(
+            (beyond.parameters.as_str(), beyond.arguments.as_str()),
+            ("arguments: dict", "{...}")
+        );
         assert_eq!(beyond.parameter_lines, docs::LEFT_OUT);
     }
 
@@ -143,7 +169,8 @@ mod tests {
         for n in 0..14_000 {
             let _ = write!(properties, "{}\"p{n}\":1", if n == 0 { "" } else { "," });
         }
-        let wide: Value = serde_json::from_str(&format!("{{\"properties\":{{{properties}}}}}")).expect("it is JSON");
+        let wide: Value = serde_json::from_str(&format!("{{\"properties\":{{{properties}}}}}"))
+            .expect("it is JSON");
         let wide = tool(&wide, None);
         let stubs = Stub::render_all(std::iter::repeat_n(&wide, 300));
         let shown = stubs.iter().filter(|stub| stub.parameters.starts_with("p0: Any")).count();

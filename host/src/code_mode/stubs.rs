@@ -34,8 +34,10 @@ pub(super) struct Range {
 /// The tree of all files.
 pub(super) fn list(namespaces: &[Namespace], level: BindingLevel) -> String {
     let mut lines = vec![
-        "# Workflow: listToolFiles -> readToolFile -> (optional) getToolDocs -> executeToolCode".to_owned(),
-        "# Read a file before you call what is in it: it has the exact names and parameters".to_owned(),
+        "# Workflow: listToolFiles -> readToolFile -> (optional) getToolDocs -> executeToolCode"
+            .to_owned(),
+        "# Read a file before you call what is in it: it has the exact names and parameters"
+            .to_owned(),
     ];
     if level == BindingLevel::Tool {
         lines.push(
@@ -49,7 +51,12 @@ pub(super) fn list(namespaces: &[Namespace], level: BindingLevel) -> String {
             BindingLevel::Server => lines.push(format!("  {}.pyi", namespace.client)),
             BindingLevel::Tool => {
                 lines.push(format!("  {}/", namespace.client));
-                lines.extend(namespace.functions.iter().map(|function| format!("    {}.pyi", function.identifier)));
+                lines.extend(
+                    namespace
+                        .functions
+                        .iter()
+                        .map(|function| format!("    {}.pyi", function.identifier)),
+                );
             }
         }
     }
@@ -67,13 +74,19 @@ pub(super) fn nothing_to_list(has_other_tools: bool) -> String {
 }
 
 /// Finds a file. The error is the text that tells a model which files there are instead.
-pub(super) fn find<'a>(namespaces: &'a [Namespace], level: BindingLevel, file_name: &str) -> Result<File<'a>, String> {
+pub(super) fn find<'a>(
+    namespaces: &'a [Namespace],
+    level: BindingLevel,
+    file_name: &str,
+) -> Result<File<'a>, String> {
     let nothing = || missing::no_file(namespaces, level, file_name);
     let path = file_name.trim();
     let path = path.strip_suffix(".pyi").unwrap_or(path);
     let path = path.strip_prefix("servers/").unwrap_or(path);
     let mut parts = path.split('/');
-    let (Some(server), tool, None) = (parts.next(), parts.next(), parts.next()) else { return Err(nothing()) };
+    let (Some(server), tool, None) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(nothing());
+    };
     if path.contains("..") {
         return Err(nothing());
     }
@@ -85,7 +98,8 @@ pub(super) fn find<'a>(namespaces: &'a [Namespace], level: BindingLevel, file_na
     let functions = match tool {
         None => namespace.functions.iter().collect(),
         Some(tool) => {
-            let missing = || missing::no_tool(namespace, tool, "Available tools in this server are:");
+            let missing =
+                || missing::no_tool(namespace, tool, "Available tools in this server are:");
             vec![namespace.find(tool).ok_or_else(missing)?]
         }
     };
@@ -98,7 +112,8 @@ impl File<'_> {
         self.functions.iter().map(|function| function.tool.clone()).collect()
     }
 
-    /// The lines of a range, as many as may be shown at once. The first line of the file counts all lines and itself.
+    /// The lines of a range, as many as may be shown at once. The first line of the file counts all
+    /// lines and itself.
     pub(super) fn show(&self, stubs: &[Arc<Stub>], range: Range) -> String {
         let head = self.head();
         let total = 1 + head.len() + self.functions.len();
@@ -106,22 +121,33 @@ impl File<'_> {
         let end = range.end.unwrap_or(total).clamp(1, total).max(start);
         let mut lines = Vec::new();
         let mut room = MAX_SHOWN;
-        // The first line of the file always fits, and is written last: it says whether the others did.
+        // The first line of the file always fits, and is written last: it says whether the others
+        // did.
         let mut last = start.max(2) - 1;
         for number in start.max(2)..=end {
             let line = head.get(number - 2).cloned();
-            let line = line.unwrap_or_else(|| stub(self.functions[number - 2 - head.len()], &stubs[number - 2 - head.len()]));
+            let line = line.unwrap_or_else(|| {
+                stub(self.functions[number - 2 - head.len()], &stubs[number - 2 - head.len()])
+            });
             let Some(left) = room.checked_sub(line.len() + 1) else { break };
             lines.push(line);
             (room, last) = (left, number);
         }
         if start == 1 {
-            let note = if last < end { "too long to be shown at once" } else { "this is the complete file, no need to paginate" };
+            let note = if last < end {
+                "too long to be shown at once"
+            } else {
+                "this is the complete file, no need to paginate"
+            };
             lines.insert(0, format!("# Total lines: {total} ({note})"));
         }
         let mut shown = lines.join("\n");
         if last < end {
-            let _ = write!(shown, "\n# Not shown: lines {next} to {end}; read on with startLine={next}", next = last + 1);
+            let _ = write!(
+                shown,
+                "\n# Not shown: lines {next} to {end}; read on with startLine={next}",
+                next = last + 1
+            );
         }
         shown
     }
@@ -151,9 +177,14 @@ impl File<'_> {
 fn stub(function: &Function, stub: &Stub) -> String {
     let signature = signature(function, stub);
     let description = text::summary(&function.tool.description);
-    // Where the identifier is not the one that the tool's name leads to, the name says which tool it is.
+    // Where the identifier is not the one that the tool's name leads to, the name says which tool
+    // it is.
     let renamed = names::canonical(&function.tool.original) != function.identifier;
-    let name = if renamed { format!("[{}] ", text::line(&function.tool.original, MAX_NAME)) } else { String::new() };
+    let name = if renamed {
+        format!("[{}] ", text::line(&function.tool.original, MAX_NAME))
+    } else {
+        String::new()
+    };
     match format!("{name}{description}").trim_end() {
         "" => signature,
         comment => format!("{signature}:  # {comment}"),

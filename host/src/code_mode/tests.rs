@@ -15,7 +15,8 @@ use crate::{
     tool::{ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, Whitelist},
 };
 
-const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+const BUDGET: Budget =
+    Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 
 /// Answers every call with the name it was called by.
 struct Echo;
@@ -59,7 +60,8 @@ impl Runner for Fake {
         *self.ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(script);
         Box::pin(async {
             for name in &self.calls {
-                let call = chain.admit(&Origin::Script, name, "{}").map_err(ScriptError::Stopped)?;
+                let call =
+                    chain.admit(&Origin::Script, name, "{}").map_err(ScriptError::Stopped)?;
                 call.run().await.map_err(ScriptError::Stopped)?;
             }
             for line in &self.prints {
@@ -75,11 +77,17 @@ fn client(name: &str) -> ClientName {
 }
 
 fn open_policy(code_mode: bool) -> Policy {
-    Policy { execute: Whitelist::All, auto_execute: Whitelist::All, code_mode, allow_on_all_keys: false }
+    Policy {
+        execute: Whitelist::All,
+        auto_execute: Whitelist::All,
+        code_mode,
+        allow_on_all_keys: false,
+    }
 }
 
 fn publish(catalog: &Catalog, name: &str, policy: Policy, tools: &Value) {
-    let definitions: Vec<ToolDefinition> = serde_json::from_value(tools.clone()).expect("definitions");
+    let definitions: Vec<ToolDefinition> =
+        serde_json::from_value(tools.clone()).expect("definitions");
     catalog.add_client(&client(name), "internal", policy);
     let dropped = catalog.blocking_publish(&client(name), definitions, Arc::new(Echo));
     assert!(dropped.is_empty(), "{dropped:?}");
@@ -111,12 +119,27 @@ fn github() -> Value {
 fn catalog() -> Arc<Catalog> {
     let catalog = Catalog::new();
     publish(&catalog, "github", open_policy(true), &github());
-    publish(&catalog, "clock", open_policy(true), &json!([{"name": "now", "description": "Tells the time", "inputSchema": {}}]));
-    publish(&catalog, "direct", open_policy(false), &json!([{"name": "secret", "inputSchema": {}}]));
+    publish(
+        &catalog,
+        "clock",
+        open_policy(true),
+        &json!([{"name": "now", "description": "Tells the time", "inputSchema": {}}]),
+    );
+    publish(
+        &catalog,
+        "direct",
+        open_policy(false),
+        &json!([{"name": "secret", "inputSchema": {}}]),
+    );
     catalog
 }
 
-fn caller(catalog: &Catalog, runner: Arc<dyn Runner>, binding_level: BindingLevel, filter: &Filter) -> Caller {
+fn caller(
+    catalog: &Catalog,
+    runner: Arc<dyn Runner>,
+    binding_level: BindingLevel,
+    filter: &Filter,
+) -> Caller {
     catalog.set_meta_tools(CodeMode::with_runner(runner, binding_level).own_tools());
     Caller::new(catalog.snapshot().view(filter, None), Origin::Model, BUDGET)
 }
@@ -128,7 +151,9 @@ async fn call(caller: &Caller, tool: &str, arguments: Value) -> Result<ToolOutpu
 /// What a model reads of a call that runs no script.
 async fn text(catalog: &Catalog, level: BindingLevel, tool: &str, arguments: Value) -> String {
     let caller = caller(catalog, Arc::new(Fake::default()), level, &Filter::none());
-    call(&caller, tool, arguments).await.map_or_else(|error| format!("error: {error}"), |output| output.to_text())
+    call(&caller, tool, arguments)
+        .await
+        .map_or_else(|error| format!("error: {error}"), |output| output.to_text())
 }
 
 async fn run(fake: Fake, code: &str) -> Result<ToolOutput, CallError> {
@@ -179,7 +204,13 @@ fn an_empty_list_says_why() {
 
 #[tokio::test]
 async fn a_file_has_a_line_for_each_tool() {
-    let file = text(&catalog(), BindingLevel::Server, "readToolFile", json!({"fileName": "servers/github.pyi"})).await;
+    let file = text(
+        &catalog(),
+        BindingLevel::Server,
+        "readToolFile",
+        json!({"fileName": "servers/github.pyi"}),
+    )
+    .await;
     insta::assert_snapshot!(file, @r#"
     # Total lines: 10 (this is the complete file, no need to paginate)
     # github server tools
@@ -192,7 +223,13 @@ async fn a_file_has_a_line_for_each_tool() {
     def getuser() -> Any
     def send(arguments: {"from": str, "reply-to": NotRequired[str | None]}) -> Any:  # Sends.
     "#);
-    let file = text(&catalog(), BindingLevel::Tool, "readToolFile", json!({"fileName": "servers/github/getuser.pyi"})).await;
+    let file = text(
+        &catalog(),
+        BindingLevel::Tool,
+        "readToolFile",
+        json!({"fileName": "servers/github/getuser.pyi"}),
+    )
+    .await;
     insta::assert_snapshot!(file, @r#"
     # Total lines: 8 (this is the complete file, no need to paginate)
     # github.getuser tool
@@ -208,20 +245,37 @@ async fn a_file_has_a_line_for_each_tool() {
 #[tokio::test]
 async fn a_file_is_found_under_any_spelling_at_either_level() {
     for level in [BindingLevel::Server, BindingLevel::Tool] {
-        let file = text(&catalog(), level, "readToolFile", json!({"fileName": "servers/github.pyi"})).await;
+        let file =
+            text(&catalog(), level, "readToolFile", json!({"fileName": "servers/github.pyi"}))
+                .await;
         for name in ["github", "GitHub.pyi", "servers/GITHUB"] {
-            assert_eq!(text(&catalog(), level, "readToolFile", json!({"fileName": name})).await, file);
+            assert_eq!(
+                text(&catalog(), level, "readToolFile", json!({"fileName": name})).await,
+                file
+            );
         }
-        let file = text(&catalog(), level, "readToolFile", json!({"fileName": "servers/github/create_issue.pyi"})).await;
-        for name in ["github/create-issue", "github/Create_Issue.pyi", "github/github-create-issue"] {
-            assert_eq!(text(&catalog(), level, "readToolFile", json!({"fileName": name})).await, file);
+        let file = text(
+            &catalog(),
+            level,
+            "readToolFile",
+            json!({"fileName": "servers/github/create_issue.pyi"}),
+        )
+        .await;
+        for name in ["github/create-issue", "github/Create_Issue.pyi", "github/github-create-issue"]
+        {
+            assert_eq!(
+                text(&catalog(), level, "readToolFile", json!({"fileName": name})).await,
+                file
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn what_is_not_there_or_not_for_scripts_is_answered_with_what_is() {
-    let read = async |level, name| text(&catalog(), level, "readToolFile", json!({"fileName": name})).await;
+    let read = async |level, name| {
+        text(&catalog(), level, "readToolFile", json!({"fileName": name})).await
+    };
     insta::assert_snapshot!(read(BindingLevel::Server, "servers/direct.pyi").await, @r#"
     No server found matching 'servers/direct.pyi'. Available virtual files are:
       servers/clock.pyi
@@ -242,7 +296,10 @@ async fn what_is_not_there_or_not_for_scripts_is_answered_with_what_is() {
     "#);
     for name in ["", "..", "servers/../github", "github/..", "servers/servers/github"] {
         let answer = read(BindingLevel::Server, name).await;
-        assert!(answer.contains("not found") || answer.starts_with("No server found"), "{name}: {answer}");
+        assert!(
+            answer.contains("not found") || answer.starts_with("No server found"),
+            "{name}: {answer}"
+        );
     }
 }
 
@@ -255,7 +312,8 @@ async fn two_servers_that_differ_in_case_must_be_spelled_out() {
       GitHub
       github
     "#);
-    let exact = text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "GitHub"})).await;
+    let exact =
+        text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "GitHub"})).await;
     assert!(exact.contains("# GitHub server tools"), "{exact}");
 }
 
@@ -288,12 +346,19 @@ async fn a_file_that_is_too_long_says_where_to_read_on() {
         (0..2_000).map(|n| json!({"name": format!("tool_{n:04}"), "description": "x".repeat(80), "inputSchema": {}})).collect();
     let catalog = Catalog::new();
     publish(&catalog, "many", open_policy(true), &json!(tools));
-    let first = text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "many"})).await;
+    let first =
+        text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "many"})).await;
     assert!(first.len() < 140 << 10);
     assert!(first.starts_with("# Total lines: 2007 (too long to be shown at once)\n"));
     let (first, note) = first.rsplit_once('\n').expect("it has lines");
     let shown = first.lines().count();
-    assert_eq!(note, format!("# Not shown: lines {next} to 2007; read on with startLine={next}", next = shown + 1));
+    assert_eq!(
+        note,
+        format!(
+            "# Not shown: lines {next} to 2007; read on with startLine={next}",
+            next = shown + 1
+        )
+    );
     let rest = json!({"fileName": "many", "startLine": shown + 1});
     let rest = text(&catalog, BindingLevel::Server, "readToolFile", rest).await;
     assert_eq!(shown + rest.lines().count(), 2_007);
@@ -301,8 +366,15 @@ async fn a_file_that_is_too_long_says_where_to_read_on() {
 
 #[tokio::test]
 async fn docs_explain_one_tool_in_full() {
-    let docs =
-        async |server, tool| text(&catalog(), BindingLevel::Server, "getToolDocs", json!({"server": server, "tool": tool})).await;
+    let docs = async |server, tool| {
+        text(
+            &catalog(),
+            BindingLevel::Server,
+            "getToolDocs",
+            json!({"server": server, "tool": tool}),
+        )
+        .await
+    };
     insta::assert_snapshot!(docs("github", "create_issue").await, @r#"
     # github.create_issue
     # The server's own name for it: create-issue
@@ -388,15 +460,28 @@ async fn docs_explain_one_tool_in_full() {
 
 #[tokio::test]
 async fn missing_arguments_are_errors_in_the_known_words() {
-    let given = async |tool, arguments| text(&catalog(), BindingLevel::Server, tool, arguments).await;
+    let given =
+        async |tool, arguments| text(&catalog(), BindingLevel::Server, tool, arguments).await;
     for (tool, arguments, expected) in [
         ("readToolFile", json!({}), "fileName parameter is required and must be a string"),
-        ("readToolFile", json!({"fileName": 1}), "fileName parameter is required and must be a string"),
+        (
+            "readToolFile",
+            json!({"fileName": 1}),
+            "fileName parameter is required and must be a string",
+        ),
         ("getToolDocs", json!({"tool": "a"}), "server parameter is required and must be a string"),
         ("getToolDocs", json!({"server": "a"}), "tool parameter is required and must be a string"),
         ("executeToolCode", json!({}), "code parameter is required and must be a non-empty string"),
-        ("executeToolCode", json!({"code": ""}), "code parameter is required and must be a non-empty string"),
-        ("executeToolCode", json!({"code": "x".repeat((256 << 10) + 1)}), "code parameter has 262145 bytes, the limit is 262144"),
+        (
+            "executeToolCode",
+            json!({"code": ""}),
+            "code parameter is required and must be a non-empty string",
+        ),
+        (
+            "executeToolCode",
+            json!({"code": "x".repeat((256 << 10) + 1)}),
+            "code parameter has 262145 bytes, the limit is 262144",
+        ),
     ] {
         assert_eq!(given(tool, arguments).await, format!("error: {expected}"));
     }
@@ -405,7 +490,8 @@ async fn missing_arguments_are_errors_in_the_known_words() {
 #[tokio::test]
 async fn hostile_names_descriptions_and_schemas_stay_in_their_place() {
     let catalog = Catalog::new();
-    let deep = (0..100).fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
+    let deep = (0..100)
+        .fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
     publish(
         &catalog,
         "evil",
@@ -419,7 +505,8 @@ async fn hostile_names_descriptions_and_schemas_stay_in_their_place() {
             }},
         }]),
     );
-    let file = text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "evil"})).await;
+    let file =
+        text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "evil"})).await;
     insta::assert_snapshot!(file, @r#"
     # Total lines: 8 (this is the complete file, no need to paginate)
     # evil server tools
@@ -464,9 +551,16 @@ async fn a_filtered_tool_is_nowhere() {
     let fake = Arc::new(Fake::ends(Ok(None)));
     let caller = caller(&catalog(), fake.clone(), BindingLevel::Tool, &filter);
     let list = call(&caller, meta::LIST, json!({})).await.expect("it answers").to_text();
-    let read = call(&caller, meta::READ, json!({"fileName": "github"})).await.expect("it answers").to_text();
-    let docs = call(&caller, meta::DOCS, json!({"server": "github", "tool": "send"})).await.expect("it answers").to_text();
-    let ran = call(&caller, meta::EXECUTE, json!({"code": "1"})).await.expect("it answers").to_text();
+    let read = call(&caller, meta::READ, json!({"fileName": "github"}))
+        .await
+        .expect("it answers")
+        .to_text();
+    let docs = call(&caller, meta::DOCS, json!({"server": "github", "tool": "send"}))
+        .await
+        .expect("it answers")
+        .to_text();
+    let ran =
+        call(&caller, meta::EXECUTE, json!({"code": "1"})).await.expect("it answers").to_text();
     for answer in [list, read, ran] {
         assert!(!answer.contains("send") && !answer.contains("clock"), "{answer}");
     }
@@ -484,7 +578,15 @@ async fn a_script_gets_every_tool_that_the_stubs_name() {
     call(&caller, meta::EXECUTE, json!({"code": "\n result = 1 \n"})).await.expect("it runs");
     let script = fake.script().expect("it ran");
     assert_eq!((script.name.as_str(), script.source.as_str()), ("code.star", "result = 1"));
-    let line = |it: &Binding| format!("{}.{} ({}) -> {}\n", it.namespace, it.name, it.alias.as_deref().unwrap_or("-"), it.tool);
+    let line = |it: &Binding| {
+        format!(
+            "{}.{} ({}) -> {}\n",
+            it.namespace,
+            it.name,
+            it.alias.as_deref().unwrap_or("-"),
+            it.tool
+        )
+    };
     insta::assert_snapshot!(script.bindings.iter().map(line).collect::<String>(), @r#"
     clock.now (-) -> clock-now
     github.create_issue (-) -> github-create-issue
@@ -495,7 +597,9 @@ async fn a_script_gets_every_tool_that_the_stubs_name() {
 
 #[tokio::test]
 async fn a_result_is_told_with_what_was_printed_and_not_with_what_tools_answered() {
-    let fake = Fake::ends(Ok(Some(json!({"z": 1, "a": [true, "x"]})))).calling(&["clock-now"]).printing(&["one", "two"]);
+    let fake = Fake::ends(Ok(Some(json!({"z": 1, "a": [true, "x"]}))))
+        .calling(&["clock-now"])
+        .printing(&["one", "two"]);
     let output = run(fake, "...").await.expect("it succeeds");
     insta::assert_snapshot!(output.to_text(), @r#"
     Print output:
@@ -534,7 +638,8 @@ async fn without_a_result_the_printed_lines_stand_alone() {
 
 #[tokio::test]
 async fn a_script_that_leaves_nothing_is_told_how_to_leave_something() {
-    let output = run(Fake::ends(Ok(None)).calling(&["clock-now"]), "...").await.expect("it succeeds");
+    let output =
+        run(Fake::ends(Ok(None)).calling(&["clock-now"]), "...").await.expect("it succeeds");
     insta::assert_snapshot!(output.to_text(), @r#"
     Execution completed but produced no data: nothing was printed, and `result` was not set or is None.
 
@@ -547,15 +652,23 @@ async fn a_script_that_leaves_nothing_is_told_how_to_leave_something() {
     Note: scripts are Starlark, a small Python without try, while, import and class; every run starts with a fresh scope.
     "#);
     assert_eq!(output.structured, Some(json!({"result": null})));
-    let blank = run(Fake::default(), " \n").await.expect("a blank script does not even run").to_text();
+    let blank =
+        run(Fake::default(), " \n").await.expect("a blank script does not even run").to_text();
     assert!(blank.starts_with("Execution completed but produced no data:"), "{blank}");
 }
 
 #[tokio::test]
 async fn what_is_printed_is_bounded() {
     let line = "x".repeat(1 << 10);
-    let output = run(Fake::ends(Ok(None)).printing(&[line.as_str(); 100]), "...").await.expect("it succeeds").to_text();
-    assert!(output.len() < 70 << 10 && output.contains("[37 more lines were printed and are left out]"), "{}", output.len());
+    let output = run(Fake::ends(Ok(None)).printing(&[line.as_str(); 100]), "...")
+        .await
+        .expect("it succeeds")
+        .to_text();
+    assert!(
+        output.len() < 70 << 10 && output.contains("[37 more lines were printed and are left out]"),
+        "{}",
+        output.len()
+    );
 }
 
 #[tokio::test]
@@ -591,8 +704,12 @@ async fn a_failure_tells_what_was_printed_and_what_was_already_done() {
     Environment:
       Available server keys: clock, github
     "#);
-    assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::InvalidInput, Some("script_runtime")));
-    let details = json!({"line": 2, "column": 5, "message": "Variable `x` not found", "kind": "runtime"});
+    assert_eq!(
+        (error.kind, error.code.as_deref()),
+        (ErrorKind::InvalidInput, Some("script_runtime"))
+    );
+    let details =
+        json!({"line": 2, "column": 5, "message": "Variable `x` not found", "kind": "runtime"});
     assert_eq!(error.details, Some(details));
 }
 
@@ -603,7 +720,9 @@ async fn each_kind_of_failure_has_a_code_and_a_heading() {
         (FailureKind::Runtime, "script_runtime", "Execution runtime error:\n\nerror: Variable"),
         (FailureKind::Tool, "script_tool", "Execution runtime error:\n\nerror: Variable"),
     ] {
-        let Err(CallError::Tool(error)) = run(Fake::ends(Err(failure(kind))), "...").await else { panic!("it fails") };
+        let Err(CallError::Tool(error)) = run(Fake::ends(Err(failure(kind))), "...").await else {
+            panic!("it fails")
+        };
         assert_eq!(error.code.as_deref(), Some(code));
         assert!(error.message.starts_with(heading), "{}", error.message);
     }
@@ -611,7 +730,11 @@ async fn each_kind_of_failure_has_a_code_and_a_heading() {
 
 #[tokio::test]
 async fn a_script_that_was_stopped_ends_with_the_reason_as_it_is() {
-    for stopped in [CallError::Cancelled, CallError::Busy, CallError::Tool(ToolError::new(ErrorKind::Timeout, "late"))] {
+    for stopped in [
+        CallError::Cancelled,
+        CallError::Busy,
+        CallError::Tool(ToolError::new(ErrorKind::Timeout, "late")),
+    ] {
         let code = stopped.code();
         let result = run(Fake::ends(Err(ScriptError::Stopped(stopped))), "...").await;
         assert_eq!(result.expect_err("it was stopped").code(), code);
@@ -626,14 +749,20 @@ async fn a_call_that_needs_approval_stops_the_script() {
     let fake = Fake::ends(Ok(None)).calling(&["github-send"]);
     let caller = caller(&catalog, Arc::new(fake), BindingLevel::Server, &Filter::none());
     let stopped = call(&caller, meta::EXECUTE, json!({"code": "github.send()"})).await;
-    assert!(matches!(stopped, Err(CallError::NeedsApproval { name, .. }) if name.as_str() == "github-send"));
+    assert!(
+        matches!(stopped, Err(CallError::NeedsApproval { name, .. }) if name.as_str() == "github-send")
+    );
 }
 
 #[test]
 fn the_meta_tools_say_how_files_are_laid_out() {
-    let described = |level| meta::tools(level).iter().map(|tool| tool.description.clone()).collect::<Vec<_>>();
+    let described =
+        |level| meta::tools(level).iter().map(|tool| tool.description.clone()).collect::<Vec<_>>();
     let (by_server, by_tool) = (described(BindingLevel::Server), described(BindingLevel::Tool));
-    assert!(by_server[0].contains("servers/<server>.pyi") && by_tool[0].contains("servers/<server>/<tool>.pyi"));
+    assert!(
+        by_server[0].contains("servers/<server>.pyi")
+            && by_tool[0].contains("servers/<server>/<tool>.pyi")
+    );
     insta::assert_snapshot!(by_tool[..3].join("\n\n"), @r#"
     Lists the tools that scripts can call, as a tree of virtual files: one file a tool, servers/<server>/<tool>.pyi. Call this first, then readToolFile for names and parameters, getToolDocs where those do not explain themselves, and executeToolCode to run a script.
 
@@ -644,7 +773,8 @@ fn the_meta_tools_say_how_files_are_laid_out() {
 }
 
 proptest! {
-    /// What a model can read about, what is explained to it, and what its script can call are one set.
+    /// What a model can read about, what is explained to it, and what its script can call are one
+    /// set.
     #[test]
     fn stubs_docs_and_bindings_name_the_same_tools(names in prop::collection::btree_set("[aAbB_.\\- 1\"]{1,4}|for|\\PC{1,6}", 1..20)) {
         let tools: Vec<_> = names.iter().map(|name| json!({"name": name, "inputSchema": {}})).collect();

@@ -1,7 +1,8 @@
 //! Untrusted text made safe to stand in a stub: on one line, in a docstring, or between quotes.
 //!
-//! Tool names, descriptions and schemas come from servers that may want to write more than their own line. What breaks a
-//! line, and what a model reads but a person does not see, is taken out here and nowhere else.
+//! Tool names, descriptions and schemas come from servers that may want to write more than their
+//! own line. What breaks a line, and what a model reads but a person does not see, is taken out
+//! here and nowhere else.
 
 use crate::text::is_invisible;
 use std::fmt::Write as _;
@@ -9,14 +10,19 @@ use std::fmt::Write as _;
 /// How many times the bytes that are shown of a text may be read to find them.
 const MAX_READ: usize = 16;
 
-/// Text on one line: every run of blanks, line breaks and control characters is one blank. Cut to `limit` bytes.
+/// Text on one line: every run of blanks, line breaks and control characters is one blank. Cut to
+/// `limit` bytes.
 ///
-/// At most [`MAX_READ`] times as many bytes are read, because blanks and hidden characters need not leave anything behind and a
-/// schema can repeat one text many times. What is behind them is cut too.
+/// At most [`MAX_READ`] times as many bytes are read, because blanks and hidden characters need not
+/// leave anything behind and a schema can repeat one text many times. What is behind them is cut
+/// too.
 pub(super) fn line(text: &str, limit: usize) -> String {
     let mut out = String::new();
     let read = &text[..text.floor_char_boundary(limit.saturating_mul(MAX_READ))];
-    let visible = read.chars().filter(|c| !is_hidden(*c)).map(|c| if c.is_control() || c.is_whitespace() { ' ' } else { c });
+    let visible = read
+        .chars()
+        .filter(|c| !is_hidden(*c))
+        .map(|c| if c.is_control() || c.is_whitespace() { ' ' } else { c });
     for c in visible {
         if c == ' ' && (out.is_empty() || out.ends_with(' ')) {
             continue;
@@ -35,7 +41,8 @@ pub(super) fn line(text: &str, limit: usize) -> String {
 pub(super) fn block(text: &str, limit: usize) -> Vec<String> {
     let text = crate::text::cut(text.trim().to_owned(), limit).replace("\r\n", "\n");
     let lines = text.split(is_line_break).map(|line| {
-        let visible = line.chars().filter(|c| !is_hidden(*c)).map(|c| if c.is_control() { ' ' } else { c });
+        let visible =
+            line.chars().filter(|c| !is_hidden(*c)).map(|c| if c.is_control() { ' ' } else { c });
         // After the rest: what is taken out may have stood between quotes.
         let visible = visible.collect::<String>().replace(r#"""""#, "'''");
         visible.trim_end().to_owned()
@@ -95,11 +102,14 @@ pub(super) fn bounded(lines: impl IntoIterator<Item = String>, limit: usize) -> 
 
 /// Whether Python, or a reader of text, takes `c` for the end of a line.
 fn is_line_break(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
+    matches!(
+        c,
+        '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
 }
 
-/// Characters that a model reads and a person does not see: direction overrides, zero-width marks, tags and variation
-/// selectors. The two joiners stay, since languages are written with them.
+/// Characters that a model reads and a person does not see: direction overrides, zero-width marks,
+/// tags and variation selectors. The two joiners stay, since languages are written with them.
 fn is_hidden(c: char) -> bool {
     is_invisible(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }

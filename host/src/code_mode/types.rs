@@ -1,8 +1,9 @@
 //! JSON Schema as Python types, for models to read.
 //!
-//! Schemas are untrusted and of any depth and width, with references that may lead in circles or to one large object again
-//! and again. Every type has a bound on the schemas that it reads and on its length, and all types of one tool share a
-//! [`Budget`] that pays for everything that is read. Beyond either bound a type says `Any` or `dict`.
+//! Schemas are untrusted and of any depth and width, with references that may lead in circles or to
+//! one large object again and again. Every type has a bound on the schemas that it reads and on its
+//! length, and all types of one tool share a [`Budget`] that pays for everything that is read.
+//! Beyond either bound a type says `Any` or `dict`.
 
 use std::collections::HashSet;
 
@@ -65,9 +66,12 @@ impl<'a> Types<'a> {
         Self { root, budget }
     }
 
-    /// The properties of an object: the required ones first, each group by name. `None` if the budget does not pay for them.
+    /// The properties of an object: the required ones first, each group by name. `None` if the
+    /// budget does not pay for them.
     pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
-        self.resolve(schema).as_object().map_or_else(|| Some(Vec::new()), |schema| self.fields_of(schema))
+        self.resolve(schema)
+            .as_object()
+            .map_or_else(|| Some(Vec::new()), |schema| self.fields_of(schema))
     }
 
     /// The fields that a value of this type has, or each of its items.
@@ -82,8 +86,12 @@ impl<'a> Types<'a> {
     /// A schema behind its references, as far as they lead into the same document.
     pub(super) fn resolve(self, mut schema: &'a Value) -> &'a Value {
         for _ in 0..MAX_REFERENCES {
-            let reference = schema.get("$ref").and_then(Value::as_str).filter(|it| it.len() <= MAX_REFERENCE);
-            match reference.and_then(|it| it.strip_prefix('#')).and_then(|pointer| self.root.pointer(pointer)) {
+            let reference =
+                schema.get("$ref").and_then(Value::as_str).filter(|it| it.len() <= MAX_REFERENCE);
+            match reference
+                .and_then(|it| it.strip_prefix('#'))
+                .and_then(|pointer| self.root.pointer(pointer))
+            {
                 Some(target) => schema = target,
                 None => break,
             }
@@ -94,7 +102,8 @@ impl<'a> Types<'a> {
     /// A value of this type, for an example.
     pub(super) fn placeholder(self, schema: &'a Value) -> String {
         let schema = self.resolve(schema);
-        let only = schema.get("enum").and_then(|options| options.get(0)).or_else(|| schema.get("const"));
+        let only =
+            schema.get("enum").and_then(|options| options.get(0)).or_else(|| schema.get("const"));
         if let Some(value) = only.and_then(scalar).filter(|value| value.len() <= MAX_PLACEHOLDER) {
             return value;
         }
@@ -111,13 +120,17 @@ impl<'a> Types<'a> {
 
     fn fields_of(self, schema: &'a Map<String, Value>) -> Option<Vec<Field<'a>>> {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let required =
+            schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if !self.budget.pay(properties.map_or(0, Map::len) + required.len()) {
             return None;
         }
         let required: HashSet<&str> = required.iter().filter_map(Value::as_str).collect();
-        let field =
-            |(name, schema): (&'a String, &'a Value)| Field { name, schema, is_required: required.contains(name.as_str()) };
+        let field = |(name, schema): (&'a String, &'a Value)| Field {
+            name,
+            schema,
+            is_required: required.contains(name.as_str()),
+        };
         let mut fields: Vec<_> = properties.into_iter().flatten().map(field).collect();
         fields.sort_by_key(|field| (!field.is_required, field.name));
         Some(fields)
@@ -149,7 +162,9 @@ impl<'a> Writer<'a> {
 
     fn resolved(&mut self, schema: &'a Value, levels: u32) -> String {
         let Some(schema) = self.types.resolve(schema).as_object() else { return anything() };
-        if let Some(options) = schema.get("enum").and_then(Value::as_array).filter(|options| !options.is_empty()) {
+        if let Some(options) =
+            schema.get("enum").and_then(Value::as_array).filter(|options| !options.is_empty())
+        {
             return literal(options);
         }
         if let Some(only) = schema.get("const") {
@@ -166,15 +181,21 @@ impl<'a> Writer<'a> {
         let listed = |keyword| schema.get(keyword).and_then(Value::as_array);
         match schema.get("type") {
             Some(Value::String(kind)) => vec![self.kind(kind, schema, levels)],
-            Some(Value::Array(kinds)) if kinds.len() <= MAX_ALTERNATIVES => {
-                kinds.iter().map(|kind| self.kind(kind.as_str().unwrap_or_default(), schema, levels)).collect()
-            }
-            _ => match (listed("anyOf").or_else(|| listed("oneOf")), listed("allOf").map(Vec::as_slice)) {
+            Some(Value::Array(kinds)) if kinds.len() <= MAX_ALTERNATIVES => kinds
+                .iter()
+                .map(|kind| self.kind(kind.as_str().unwrap_or_default(), schema, levels))
+                .collect(),
+            _ => match (
+                listed("anyOf").or_else(|| listed("oneOf")),
+                listed("allOf").map(Vec::as_slice),
+            ) {
                 (Some(schemas), _) if schemas.len() <= MAX_ALTERNATIVES => {
                     schemas.iter().map(|schema| self.schema(schema, levels)).collect()
                 }
                 (None, Some([only])) => vec![self.schema(only, levels)],
-                (None, None) if schema.contains_key("properties") => vec![self.object(schema, levels)],
+                (None, None) if schema.contains_key("properties") => {
+                    vec![self.object(schema, levels)]
+                }
                 _ => vec![anything()],
             },
         }
@@ -209,7 +230,11 @@ impl<'a> Writer<'a> {
                 },
                 _ => dict(),
             },
-            1..=MAX_FIELDS => self.types.fields_of(schema).and_then(|fields| self.fields(&fields, levels)).unwrap_or_else(dict),
+            1..=MAX_FIELDS => self
+                .types
+                .fields_of(schema)
+                .and_then(|fields| self.fields(&fields, levels))
+                .unwrap_or_else(dict),
             // Not even read: references can lead here once for each schema.
             _ => dict(),
         }
@@ -235,10 +260,15 @@ impl<'a> Writer<'a> {
 /// A field of a dict, as a type.
 pub(super) fn keyed(field: &Field<'_>, kind: &str) -> String {
     let name = text::quoted(field.name);
-    if field.is_required { format!("{name}: {kind}") } else { format!("{name}: NotRequired[{kind}]") }
+    if field.is_required {
+        format!("{name}: {kind}")
+    } else {
+        format!("{name}: NotRequired[{kind}]")
+    }
 }
 
-/// A value as Python writes it. `None` for a list, an object, and a string that is longer than [`MAX_TEXT`].
+/// A value as Python writes it. `None` for a list, an object, and a string that is longer than
+/// [`MAX_TEXT`].
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null => Some("None".to_owned()),
@@ -282,7 +312,11 @@ fn union(alternatives: Vec<String>) -> String {
     }
     distinct.sort_by_key(|it| it == "None");
     let text = distinct.join(" | ");
-    if distinct.is_empty() || distinct.iter().any(|it| it == "Any") || text.len() > 2 * MAX_TEXT { anything() } else { text }
+    if distinct.is_empty() || distinct.iter().any(|it| it == "Any") || text.len() > 2 * MAX_TEXT {
+        anything()
+    } else {
+        text
+    }
 }
 
 fn anything() -> String {
@@ -309,16 +343,28 @@ mod tests {
             (json!({"type": "boolean"}), "bool"),
             (json!({"type": "null"}), "None"),
             (json!({"type": "array"}), "list[Any]"),
-            (json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}), "list[list[int]]"),
+            (
+                json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
+                "list[list[int]]",
+            ),
             (json!({"type": "object"}), "dict"),
-            (json!({"type": "object", "additionalProperties": {"type": "integer"}}), "dict[str, int]"),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+                "dict[str, int]",
+            ),
             (json!({"enum": ["a", "b\"c"]}), r#"Literal["a", "b\"c"]"#),
-            (json!({"type": "integer", "enum": [1, 2.5, true, null]}), "Literal[1, 2.5, True, None]"),
+            (
+                json!({"type": "integer", "enum": [1, 2.5, true, null]}),
+                "Literal[1, 2.5, True, None]",
+            ),
             (json!({"const": false}), "Literal[False]"),
             (json!({"enum": [{"a": 1}]}), "Any"),
             (json!({"enum": [], "type": "string"}), "str"),
             (json!({"type": ["null", "string", "integer"]}), "str | int | None"),
-            (json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}), "str | list[str]"),
+            (
+                json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+                "str | list[str]",
+            ),
             (json!({"oneOf": [{"type": "string"}, {}]}), "Any"),
             (json!({"allOf": [{"type": "string"}]}), "str"),
             (json!({"type": "string", "nullable": true}), "str | None"),

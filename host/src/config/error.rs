@@ -4,7 +4,8 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
-/// Why there is no configuration. No value of the file or of the environment is quoted where it could be a secret.
+/// Why there is no configuration. No value of the file or of the environment is quoted where it
+/// could be a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -60,7 +61,11 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.key.0.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.key, self.message) }
+        if self.key.0.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.key, self.message)
+        }
     }
 }
 
@@ -72,7 +77,8 @@ pub struct KeyPath(String);
 impl KeyPath {
     /// The path of a member. A name that a dot would not set apart is quoted.
     pub(super) fn member(&self, name: &str) -> Self {
-        let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'));
+        let is_plain = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'));
         Self(match (is_plain, self.0.is_empty()) {
             (true, true) => name.to_owned(),
             (true, false) => format!("{}.{name}", self.0),

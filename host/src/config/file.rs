@@ -18,7 +18,8 @@ use crate::{
 
 /// Configuration of an Airlock gateway.
 ///
-/// Text that says so may be `env.NAME` and is then taken from the gateway's environment. Paths are relative to this file.
+/// Text that says so may be `env.NAME` and is then taken from the gateway's environment. Paths are
+/// relative to this file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Airlock configuration")]
@@ -35,7 +36,8 @@ pub(super) struct File {
     /// Sources of tools.
     #[serde(default)]
     pub(super) mcp: Mcp,
-    /// The database of what outlives a restart, such as plugins' stores. Default: `airlock.db` beside this file.
+    /// The database of what outlives a restart, such as plugins' stores. Default: `airlock.db`
+    /// beside this file.
     pub(super) store: Option<PathBuf>,
     /// Who may use what.
     #[serde(default)]
@@ -48,21 +50,23 @@ pub(super) struct File {
 pub(super) struct Server {
     /// IP address and port; port 0 takes a free one. Default: `127.0.0.1:8080`.
     pub(super) listen: Option<String>,
-    /// Whether every request needs a virtual key. Only a loopback address can be listened on without. Default: true where
-    /// `governance.virtual_keys` has an active key, else false.
+    /// Whether every request needs a virtual key. Only a loopback address can be listened on
+    /// without. Default: true where `governance.virtual_keys` has an active key, else false.
     pub(super) require_virtual_key: Option<bool>,
-    /// Host names that requests may carry in `Host`, on any port, besides loopback ones and `listen` itself.
+    /// Host names that requests may carry in `Host`, on any port, besides loopback ones and
+    /// `listen` itself.
     #[serde(default)]
     pub(super) allowed_hosts: Vec<String>,
-    /// Origins that requests may carry in `Origin`, besides `Host` with its port, as browsers write them:
-    /// `https://tools.example.com`. For a proxy that rewrites `Host`; the gateway sends no CORS headers, so pages of other sites can
-    /// neither send JSON nor read answers.
+    /// Origins that requests may carry in `Origin`, besides `Host` with its port, as browsers write
+    /// them: `https://tools.example.com`. For a proxy that rewrites `Host`; the gateway sends no
+    /// CORS headers, so pages of other sites can neither send JSON nor read answers.
     #[serde(default)]
     pub(super) allowed_origins: Vec<String>,
     /// Largest request body. Default: 16MiB. Parsed, a body may take four times as much memory.
     pub(super) max_body: Option<Size>,
-    /// Memory of all requests in flight: bodies, as text and parsed, and answers until they are sent. One virtual key gets
-    /// half of it at most, and so do all callers without a key together. Default: 256MiB, or what `max_body` needs if that is more.
+    /// Memory of all requests in flight: bodies, as text and parsed, and answers until they are
+    /// sent. One virtual key gets half of it at most, and so do all callers without a key together.
+    /// Default: 256MiB, or what `max_body` needs if that is more.
     pub(super) max_request_memory: Option<Size>,
     /// Largest request head. Default: 64KiB.
     pub(super) max_header: Option<Size>,
@@ -74,9 +78,11 @@ pub(super) struct Server {
     pub(super) idle_timeout: Option<Span>,
     /// Time for requests in flight to end after the gateway was told to stop. Default: 30s.
     pub(super) drain_timeout: Option<Span>,
-    /// Connections at the same time; beyond it those that are idle for longest are closed. Default: 1024.
+    /// Connections at the same time; beyond it those that are idle for longest are closed. Default:
+    /// 1024.
     pub(super) max_connections: Option<u64>,
-    /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a quarter of `max_connections`.
+    /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a
+    /// quarter of `max_connections`.
     pub(super) max_connections_per_peer: Option<u64>,
 }
 
@@ -86,7 +92,8 @@ pub(super) struct Server {
 pub(super) struct Provider {
     /// What it is.
     pub(super) kind: ProviderKind,
-    /// For `openai`: where the API is, up to and including `/v1`; may be `env.NAME`. Default: `https://api.openai.com/v1`.
+    /// For `openai`: where the API is, up to and including `/v1`; may be `env.NAME`. Default:
+    /// `https://api.openai.com/v1`.
     pub(super) base_url: Option<EnvText>,
     /// For `openai`: the bearer token; may be `env.NAME`.
     pub(super) api_key: Option<EnvText>,
@@ -124,7 +131,8 @@ pub(super) struct Client {
     /// An identifier of the operator's own; nothing depends on it.
     #[serde(rename = "client_id")]
     _client_id: Option<String>,
-    /// Its name, the prefix of its tools: a letter or `_`, then letters, digits or `_`, at most 32 characters.
+    /// Its name, the prefix of its tools: a letter or `_`, then letters, digits or `_`, at most 32
+    /// characters.
     pub(super) name: String,
     /// What it is.
     pub(super) connection_type: ConnectionType,
@@ -141,19 +149,22 @@ pub(super) struct Client {
     pub(super) connect_timeout: Option<Span>,
     /// For `wasm`: the plugin.
     pub(super) wasm_config: Option<Wasm>,
-    /// Tools that may be called at all, by the source's own names; `["*"]` is every one. Case does not count. Default: none.
+    /// Tools that may be called at all, by the source's own names; `["*"]` is every one. Case does
+    /// not count. Default: none.
     #[serde(default)]
     pub(super) tools_to_execute: Vec<String>,
     /// Tools that may be called without asking; within `tools_to_execute`. Default: none.
     #[serde(default)]
     pub(super) tools_to_auto_execute: Vec<String>,
-    /// Whether the tools are offered to scripts, behind the meta-tools, and not to the model directly. Default: false.
+    /// Whether the tools are offered to scripts, behind the meta-tools, and not to the model
+    /// directly. Default: false.
     #[serde(default, rename = "is_code_mode_client")]
     pub(super) code_mode: bool,
     /// Whether a virtual key without a row for this client may use all its tools. Default: false.
     #[serde(default)]
     pub(super) allow_on_all_virtual_keys: bool,
-    /// Whether the gateway does as if this client were not there. Its environment variables need not exist. Default: false.
+    /// Whether the gateway does as if this client were not there. Its environment variables need
+    /// not exist. Default: false.
     #[serde(default)]
     pub(super) disabled: bool,
 }
@@ -186,13 +197,15 @@ pub(super) enum AuthType {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stdio {
-    /// What to run. Without a `/` it is looked up in the `PATH` of `envs`, or else in the gateway's; otherwise it is a path.
+    /// What to run. Without a `/` it is looked up in the `PATH` of `envs`, or else in the
+    /// gateway's; otherwise it is a path.
     pub(super) command: String,
     /// Its arguments, passed as they are.
     #[serde(default)]
     pub(super) args: Vec<String>,
-    /// Its whole environment: `NAME` takes a variable of the gateway's, `NAME=value` and `NAME=env.OTHER` set one. Nothing
-    /// else is inherited; a command that looks for others, as `npx` does for `node`, needs `PATH` here.
+    /// Its whole environment: `NAME` takes a variable of the gateway's, `NAME=value` and
+    /// `NAME=env.OTHER` set one. Nothing else is inherited; a command that looks for others, as
+    /// `npx` does for `node`, needs `PATH` here.
     #[serde(default)]
     pub(super) envs: Vec<String>,
 }
@@ -203,14 +216,15 @@ pub(super) struct Stdio {
 pub(super) struct Wasm {
     /// The component's file.
     pub(super) component: PathBuf,
-    /// The ceiling: what may be lent at most, whatever is asked for and granted. Default: `untrusted`.
+    /// The ceiling: what may be lent at most, whatever is asked for and granted. Default:
+    /// `untrusted`.
     #[serde(default)]
     pub(super) profile: Profile,
     /// The plugin's own configuration, checked against the schema that it embeds.
     #[serde(default)]
     pub(super) config: Map<String, Value>,
-    /// Descriptions of tools, by the plugin's own names, in the place of what the plugin says. A component that is no Airlock
-    /// plugin and has no documentation needs them.
+    /// Descriptions of tools, by the plugin's own names, in the place of what the plugin says. A
+    /// component that is no Airlock plugin and has no documentation needs them.
     #[serde(default)]
     pub(super) descriptions: BTreeMap<String, String>,
     /// What it is lent, of what it asks for. What is not listed is denied.
@@ -254,12 +268,14 @@ pub(super) struct Grants {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HttpRule {
-    /// Scheme, host and port: `https://api.example.com`, or `https://*.example.com` for the names below it. May end in a path.
+    /// Scheme, host and port: `https://api.example.com`, or `https://*.example.com` for the names
+    /// below it. May end in a path.
     pub(super) url: String,
     /// Methods. Default: GET and HEAD.
     #[serde(default)]
     pub(super) methods: Vec<String>,
-    /// Patterns of paths; `*` is any text within a segment, `**` any number of segments. Default: all below `url`.
+    /// Patterns of paths; `*` is any text within a segment, `**` any number of segments. Default:
+    /// all below `url`.
     #[serde(default)]
     pub(super) paths: Vec<String>,
     /// Whether it may be in a private network. Needs the profile `trusted`. Default: false.
@@ -273,7 +289,8 @@ pub(super) struct HttpRule {
 pub(super) struct SecretGrant {
     /// Where its value is: `env:NAME` or `file:PATH`.
     pub(super) from: String,
-    /// Where it may go, of where the plugin asks to send it. Default: everywhere the plugin asks for.
+    /// Where it may go, of where the plugin asks to send it. Default: everywhere the plugin asks
+    /// for.
     pub(super) audience: Option<Vec<NameOr<HttpRule>>>,
     /// How it is attached to requests, for a plugin that embeds no manifest.
     pub(super) inject: Option<Inject>,
@@ -325,7 +342,8 @@ pub(super) struct Directory {
     pub(super) path: PathBuf,
     /// Whether the plugin may change what is in it.
     pub(super) access: Access,
-    /// What may be in it with all below it, before the plugin may add no more. Default: what the plugin asks for, at most 1GiB.
+    /// What may be in it with all below it, before the plugin may add no more. Default: what the
+    /// plugin asks for, at most 1GiB.
     pub(super) max_bytes: Option<Size>,
     /// Files and directories in it. Default: what the plugin asks for, at most 10000.
     pub(super) max_files: Option<u64>,
@@ -341,8 +359,8 @@ pub(super) enum Access {
     ReadWrite,
 }
 
-/// What one call of a plugin may spend: as much as its profile allows, and where nothing is said, what the plugin asks for or the
-/// default.
+/// What one call of a plugin may spend: as much as its profile allows, and where nothing is said,
+/// what the plugin asks for or the default.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
@@ -350,7 +368,8 @@ pub(super) struct Limits {
     pub(super) fuel: Option<u64>,
     /// CPU time; waiting is free. Default: 2s.
     pub(super) cpu_time: Option<Span>,
-    /// Wall-clock time, waiting included. Default: what `tool_execution_timeout` gives the call, 30s.
+    /// Wall-clock time, waiting included. Default: what `tool_execution_timeout` gives the call,
+    /// 30s.
     pub(super) deadline: Option<Span>,
     /// Linear memory. Default: 64MiB.
     pub(super) memory: Option<Size>,
@@ -388,16 +407,20 @@ pub(super) struct ToolManager {
     pub(super) tool_execution_timeout: Option<SecondsOrSpan>,
     /// Rounds of tool calls before the model's last answer is returned as it is. Default: 10.
     pub(super) max_agent_depth: Option<u64>,
-    /// Tool calls that one answer of the model may have; it is told to ask again for those beyond. Default: 128.
+    /// Tool calls that one answer of the model may have; it is told to ask again for those beyond.
+    /// Default: 128.
     pub(super) max_tool_calls_per_answer: Option<u64>,
-    /// Bytes that tool calls and their results may add to the conversation of one request, all rounds together. A result that does
-    /// not fit is left out, and the model is told so. Default: 8MiB.
+    /// Bytes that tool calls and their results may add to the conversation of one request, all
+    /// rounds together. A result that does not fit is left out, and the model is told so. Default:
+    /// 8MiB.
     pub(super) max_tool_results: Option<Size>,
-    /// Time for one chat completion: all answers of the model and all tool calls together. Default: 30m.
+    /// Time for one chat completion: all answers of the model and all tool calls together. Default:
+    /// 30m.
     pub(super) agent_timeout: Option<Span>,
     /// How the virtual files of code mode are laid out. Default: `server`.
     pub(super) code_mode_binding_level: Option<BindingLevel>,
-    /// Whether tools are offered to a model only where the request names them in an include header. Default: false.
+    /// Whether tools are offered to a model only where the request names them in an include header.
+    /// Default: false.
     #[serde(default)]
     pub(super) disable_auto_tool_inject: bool,
     /// Calls at the same time, of one round of the model or one script. Default: 8.
@@ -427,7 +450,8 @@ pub(super) struct Governance {
     pub(super) virtual_keys: Vec<VirtualKey>,
 }
 
-/// A credential of callers. It opens the tools of its rows and those of clients with `allow_on_all_virtual_keys`.
+/// A credential of callers. It opens the tools of its rows and those of clients with
+/// `allow_on_all_virtual_keys`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VirtualKey {
@@ -448,7 +472,8 @@ pub(super) struct VirtualKey {
     pub(super) mcp_configs: Vec<KeyRow>,
 }
 
-/// What a virtual key opens of one client. It replaces `allow_on_all_virtual_keys`, even if it lists nothing.
+/// What a virtual key opens of one client. It replaces `allow_on_all_virtual_keys`, even if it
+/// lists nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeyRow {

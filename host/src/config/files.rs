@@ -9,13 +9,15 @@ use crate::{
 };
 
 impl Config {
-    /// Looks for every component, script and directory. `origin` names the configuration's file in the error. A gateway
-    /// starts without one of them, and says of that source alone that it failed.
+    /// Looks for every component, script and directory. `origin` names the configuration's file in
+    /// the error. A gateway starts without one of them, and says of that source alone that it
+    /// failed.
     pub fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         for provider in &self.providers {
             if let model::Kind::Scripted { script } = &provider.kind {
-                let key = KeyPath::default().member("providers").member(&provider.name).member("script");
+                let key =
+                    KeyPath::default().member("providers").member(&provider.name).member("script");
                 problems.extend(missing(key.clone(), script, Path::is_file, "file"));
                 if script.is_file()
                     && let Err(error) = Models::new(std::slice::from_ref(provider))
@@ -26,17 +28,35 @@ impl Config {
         }
         for client in &self.clients {
             let Source::Wasm(wasm) = &client.source else { continue };
-            let key = KeyPath::default().member("mcp").member("client_configs").named(client.name.as_str()).member("wasm_config");
-            problems.extend(missing(key.member("component"), &wasm.component, Path::is_file, "file"));
+            let key = KeyPath::default()
+                .member("mcp")
+                .member("client_configs")
+                .named(client.name.as_str())
+                .member("wasm_config");
+            problems.extend(missing(
+                key.member("component"),
+                &wasm.component,
+                Path::is_file,
+                "file",
+            ));
             for directory in &wasm.answer.directories {
-                let key = key.member("grants").member("directories").named(&directory.name).member("path");
+                let key = key
+                    .member("grants")
+                    .member("directories")
+                    .named(&directory.name)
+                    .member("path");
                 problems.extend(missing(key, &directory.path, Path::is_dir, "directory"));
             }
         }
-        if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: origin.to_owned(), problems }) }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Invalid { file: origin.to_owned(), problems })
+        }
     }
 }
 
 fn missing(key: KeyPath, path: &Path, is_there: fn(&Path) -> bool, what: &str) -> Option<Problem> {
-    (!is_there(path)).then(|| Problem { key, message: format!("there is no {what} {}", path.display()) })
+    (!is_there(path))
+        .then(|| Problem { key, message: format!("there is no {what} {}", path.display()) })
 }

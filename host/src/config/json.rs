@@ -1,4 +1,5 @@
-//! Text → JSON, more strictly than usual: a key written twice is an error, since one of the two would be lost in silence.
+//! Text → JSON, more strictly than usual: a key written twice is an error, since one of the two
+//! would be lost in silence.
 
 use std::fmt;
 
@@ -82,7 +83,9 @@ impl<'de> Visitor<'de> for StrictVisitor {
         let mut object = Map::new();
         while let Some(key) = members.next_key::<String>()? {
             if object.contains_key(&key) {
-                return Err(de::Error::custom(format_args!("the key {key:?} is written twice in one object")));
+                return Err(de::Error::custom(format_args!(
+                    "the key {key:?} is written twice in one object"
+                )));
             }
             let Strict(value) = members.next_value()?;
             object.insert(key, value);

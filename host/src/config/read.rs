@@ -1,13 +1,17 @@
 //! JSON → the file's types, with errors for the person who wrote the file.
 //!
-//! `serde_json`'s own deserializer would quote a value of the wrong type, which may be a secret in the wrong place, and
-//! would stop at the first unknown key. This one knows where it is, collects unknown keys, and quotes nothing but names.
+//! `serde_json`'s own deserializer would quote a value of the wrong type, which may be a secret in
+//! the wrong place, and would stop at the first unknown key. This one knows where it is, collects
+//! unknown keys, and quotes nothing but names.
 
 use std::{cell::RefCell, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{self, DeserializeSeed, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor, value::StrDeserializer},
+    de::{
+        self, DeserializeSeed, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+        Visitor, value::StrDeserializer,
+    },
     forward_to_deserialize_any,
 };
 use serde_json::{Map, Value};
@@ -15,7 +19,8 @@ use serde_json::{Map, Value};
 use super::{KeyPath, Problem, unsupported};
 use crate::text::nearest;
 
-/// Reads a value. With problems there may still be a value: one unknown key does not hide what else is wrong.
+/// Reads a value. With problems there may still be a value: one unknown key does not hide what else
+/// is wrong.
 pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> (Option<T>, Vec<Problem>) {
     let unknown = RefCell::default();
     let read = T::deserialize(Reader { value, key: KeyPath::default(), unknown: &unknown });
@@ -38,7 +43,9 @@ impl<'de> Reader<'de, '_> {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
             Value::String(text) => visitor.visit_borrowed_str(text),
-            Value::Array(elements) => visitor.visit_seq(Elements { reader: self, elements: elements.iter().enumerate() }),
+            Value::Array(elements) => {
+                visitor.visit_seq(Elements { reader: self, elements: elements.iter().enumerate() })
+            }
             Value::Object(members) => visitor.visit_map(Members::new(self, members)),
             Value::Number(number) => match (number.as_u64(), number.as_i64()) {
                 (Some(value), _) => visitor.visit_u64(value),
@@ -74,7 +81,11 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -105,10 +116,13 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
                 let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
                 return visitor.visit_enum(text);
             }
-            Value::String(text) => {
-                unsupported::value(name, text).map_or_else(|| de::Error::unknown_variant(text, variants), Wrong::new)
-            }
-            other => Wrong::new(format!("expected {}, found {}", any_of(variants), found(&unexpected(other)))),
+            Value::String(text) => unsupported::value(name, text)
+                .map_or_else(|| de::Error::unknown_variant(text, variants), Wrong::new),
+            other => Wrong::new(format!(
+                "expected {}, found {}",
+                any_of(variants),
+                found(&unexpected(other))
+            )),
         };
         Err(wrong.at(&self.key))
     }
@@ -127,10 +141,15 @@ struct Elements<'de, 'p> {
 impl<'de> SeqAccess<'de> for Elements<'de, '_> {
     type Error = Wrong;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Wrong> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Wrong> {
         let Some((index, element)) = self.elements.next() else { return Ok(None) };
         let key = self.reader.key.element(index);
-        seed.deserialize(self.reader.child(element, key.clone())).map(Some).map_err(|wrong| wrong.at(&key))
+        seed.deserialize(self.reader.child(element, key.clone()))
+            .map(Some)
+            .map_err(|wrong| wrong.at(&key))
     }
 }
 
@@ -155,10 +174,17 @@ impl<'de, 'p> Members<'de, 'p> {
 impl<'de> MapAccess<'de> for Members<'de, '_> {
     type Error = Wrong;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Wrong> {
         let only = self.only;
-        let is_wanted = |name: &str, value: &Value| !value.is_null() && only.is_none_or(|only| only.contains(&name));
-        let Some((name, value)) = self.rest.find(|(name, value)| is_wanted(name, value)) else { return Ok(None) };
+        let is_wanted = |name: &str, value: &Value| {
+            !value.is_null() && only.is_none_or(|only| only.contains(&name))
+        };
+        let Some((name, value)) = self.rest.find(|(name, value)| is_wanted(name, value)) else {
+            return Ok(None);
+        };
         self.next = Some((name, value));
         seed.deserialize(name.as_str().into_deserializer()).map(Some)
     }
@@ -187,7 +213,8 @@ impl Wrong {
     /// Says where, unless someone closer did.
     fn at(mut self, key: &KeyPath) -> Self {
         let member = self.member;
-        self.key.get_or_insert_with(|| member.map_or_else(|| key.clone(), |member| key.member(member)));
+        self.key
+            .get_or_insert_with(|| member.map_or_else(|| key.clone(), |member| key.member(member)));
         self
     }
 }
@@ -222,7 +249,9 @@ impl de::Error for Wrong {
     fn unknown_variant(variant: &str, variants: &'static [&'static str]) -> Self {
         let variant = crate::text::cut(variant.to_owned(), 64);
         Self::new(match nearest(&variant, variants.iter().copied()) {
-            Some(near) => format!("found {variant:?}, did you mean {near:?}? Valid is {}", any_of(variants)),
+            Some(near) => {
+                format!("found {variant:?}, did you mean {near:?}? Valid is {}", any_of(variants))
+            }
             None => format!("found {variant:?}, expected {}", any_of(variants)),
         })
     }

@@ -1,5 +1,5 @@
-//! The file's types → each module's settings: defaults, bounds, the environment, and what must fit together. Every
-//! problem is noted and the work goes on, so that one look at the errors is enough.
+//! The file's types → each module's settings: defaults, bounds, the environment, and what must fit
+//! together. Every problem is noted and the work goes on, so that one look at the errors is enough.
 
 mod client;
 mod key;
@@ -45,7 +45,8 @@ fn config(root: &Place<'_>, file: file::File) -> Config {
     let mcp = root.member("mcp");
     let names = client::names(&mcp.member("client_configs"), &file.mcp.client_configs);
     let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
-    let (agent, budget, binding_level) = tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let (agent, budget, binding_level) =
+        tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     Config {
         server: server::resolve(&root.member("server"), file.server, has_active_key),
         providers: provider::resolve(&root.member("providers"), file.providers),
@@ -53,29 +54,51 @@ fn config(root: &Place<'_>, file: file::File) -> Config {
         agent,
         budget,
         binding_level,
-        keys: key::resolve(&root.member("governance").member("virtual_keys"), file.governance.virtual_keys, &names),
+        keys: key::resolve(
+            &root.member("governance").member("virtual_keys"),
+            file.governance.virtual_keys,
+            &names,
+        ),
         store: match file.store {
             Some(path) => root.member("store").path(&path),
             None => root.base.join("airlock.db"),
         },
         lock: None,
-        sandbox: sandbox::Settings { depths: budget.depth, ..sandbox::Settings::new(code_cache(root.env)) },
+        sandbox: sandbox::Settings {
+            depths: budget.depth,
+            ..sandbox::Settings::new(code_cache(root.env))
+        },
     }
 }
 
-/// Where compiled code is kept: what `AIRLOCK_CACHE_DIR` says, else the user's cache directory, else nowhere.
+/// Where compiled code is kept: what `AIRLOCK_CACHE_DIR` says, else the user's cache directory,
+/// else nowhere.
 fn code_cache(env: Env<'_>) -> Option<PathBuf> {
     let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    set("AIRLOCK_CACHE_DIR").or_else(|| cache.map(|cache| cache.join("airlock"))).map(|directory| directory.join("code"))
+    set("AIRLOCK_CACHE_DIR")
+        .or_else(|| cache.map(|cache| cache.join("airlock")))
+        .map(|directory| directory.join("code"))
 }
 
-fn tool_manager(place: &Place<'_>, file: &file::ToolManager) -> (agent::Settings, Budget, BindingLevel) {
+fn tool_manager(
+    place: &Place<'_>,
+    file: &file::ToolManager,
+) -> (agent::Settings, Budget, BindingLevel) {
     // Zero stands for the default, as it always did.
-    let timeout = file.tool_execution_timeout.map(|timeout| timeout.0).filter(|timeout| *timeout != Span::secs(0));
-    let parallel_calls = place.member("max_parallel_tool_calls").count(file.max_parallel_tool_calls, 8, 1..=64) as usize;
+    let timeout = file
+        .tool_execution_timeout
+        .map(|timeout| timeout.0)
+        .filter(|timeout| *timeout != Span::secs(0));
+    let parallel_calls =
+        place.member("max_parallel_tool_calls").count(file.max_parallel_tool_calls, 8, 1..=64)
+            as usize;
     let agent = agent::Settings {
-        max_depth: place.member("max_agent_depth").count(file.max_agent_depth.filter(|depth| *depth != 0), 10, 1..=100),
+        max_depth: place.member("max_agent_depth").count(
+            file.max_agent_depth.filter(|depth| *depth != 0),
+            10,
+            1..=100,
+        ),
         parallel_calls,
         calls_per_answer: place.member("max_tool_calls_per_answer").count(
             file.max_tool_calls_per_answer,
@@ -88,13 +111,20 @@ fn tool_manager(place: &Place<'_>, file: &file::ToolManager) -> (agent::Settings
             .bytes(),
         timeout: place
             .member("agent_timeout")
-            .within(file.agent_timeout, Span::secs(30 * 60), Span::millis(1)..=Span::secs(24 * 60 * 60))
+            .within(
+                file.agent_timeout,
+                Span::secs(30 * 60),
+                Span::millis(1)..=Span::secs(24 * 60 * 60),
+            )
             .0,
         disable_auto_tool_inject: file.disable_auto_tool_inject,
     };
     let longest = Span::secs(60 * 60);
     let budget = Budget {
-        deadline: place.member("tool_execution_timeout").within(timeout, Span::secs(30), Span::millis(1)..=longest).0,
+        deadline: place
+            .member("tool_execution_timeout")
+            .within(timeout, Span::secs(30), Span::millis(1)..=longest)
+            .0,
         nested_calls: place.member("max_nested_calls").count(file.max_nested_calls, 64, 0..=10_000),
         depth: place.member("max_call_depth").count(file.max_call_depth, 4, 1..=16),
         in_flight: parallel_calls,
@@ -125,7 +155,9 @@ impl<'a> Place<'a> {
 
     /// Notes a problem.
     fn refuse(&self, message: impl fmt::Display) {
-        self.problems.borrow_mut().push(Problem { key: self.key.clone(), message: message.to_string() });
+        self.problems
+            .borrow_mut()
+            .push(Problem { key: self.key.clone(), message: message.to_string() });
     }
 
     /// Notes the error, if it is one.
@@ -175,17 +207,27 @@ impl<'a> Place<'a> {
     }
 
     /// A value within its bounds.
-    fn within<T: Copy + PartialOrd + fmt::Display>(&self, value: Option<T>, default: T, range: RangeInclusive<T>) -> T {
+    fn within<T: Copy + PartialOrd + fmt::Display>(
+        &self,
+        value: Option<T>,
+        default: T,
+        range: RangeInclusive<T>,
+    ) -> T {
         let value = value.unwrap_or(default);
         if !range.contains(&value) {
-            self.refuse(format_args!("must be from {} to {}, found {value}", range.start(), range.end()));
+            self.refuse(format_args!(
+                "must be from {} to {}, found {value}",
+                range.start(),
+                range.end()
+            ));
         }
         value
     }
 
     /// A number within its bounds.
     fn count(&self, value: Option<u64>, default: u32, range: RangeInclusive<u32>) -> u32 {
-        let value = self.within(value, default.into(), (*range.start()).into()..=(*range.end()).into());
+        let value =
+            self.within(value, default.into(), (*range.start()).into()..=(*range.end()).into());
         u32::try_from(value).unwrap_or(default)
     }
 }

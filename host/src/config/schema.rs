@@ -19,6 +19,10 @@ mod tests {
             std::fs::write(&path, &current).expect("the schema can be written");
         }
         let published = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(published == current, "{} is out of date: run `airlock schema > {0}`", path.display());
+        assert!(
+            published == current,
+            "{} is out of date: run `airlock schema > {0}`",
+            path.display()
+        );
     }
 }

@@ -63,9 +63,15 @@ fn an_empty_file_listens_on_loopback_and_lends_nothing() {
     let config = good(&json!({}));
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
     assert!(config.providers.is_empty() && config.clients.is_empty() && config.keys.is_empty());
-    assert_eq!((config.agent.max_depth, config.agent.parallel_calls, config.agent.calls_per_answer), (10, 8, 128));
+    assert_eq!(
+        (config.agent.max_depth, config.agent.parallel_calls, config.agent.calls_per_answer),
+        (10, 8, 128)
+    );
     assert_eq!((config.agent.max_tool_bytes, config.agent.timeout.as_secs()), (8 << 20, 30 * 60));
-    assert_eq!((config.budget.deadline.as_secs(), config.budget.nested_calls, config.budget.depth), (30, 64, 4));
+    assert_eq!(
+        (config.budget.deadline.as_secs(), config.budget.nested_calls, config.budget.depth),
+        (30, 64, 4)
+    );
     let client = &good(&clients(json!([stdio("fs")]))).clients[0];
     assert_eq!(client.policy, Policy::default());
 }
@@ -77,11 +83,25 @@ fn a_child_gets_what_is_listed_and_nothing_else() {
         "connection_type": "stdio",
         "stdio_config": {"command": "bin/server", "args": ["env.GOOD"], "envs": ["GOOD", "A=1", "B=env.GOOD_B", "C="]},
     }]));
-    let Source::Upstream(settings) = &good(&file).clients[0].source else { panic!("an upstream server") };
+    let Source::Upstream(settings) = &good(&file).clients[0].source else {
+        panic!("an upstream server")
+    };
     let Transport::Stdio { command, args, env } = &settings.transport else { panic!("a child") };
-    assert_eq!((command.as_str(), args.as_slice()), ("/etc/airlock/bin/server", ["env.GOOD".to_owned()].as_slice()));
-    let env: Vec<_> = env.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
-    assert_eq!(env, ["A=1".to_owned(), format!("B={SECRET}-GOOD_B"), "C=".into(), format!("GOOD={SECRET}-GOOD")]);
+    assert_eq!(
+        (command.as_str(), args.as_slice()),
+        ("/etc/airlock/bin/server", ["env.GOOD".to_owned()].as_slice())
+    );
+    let env: Vec<_> =
+        env.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
+    assert_eq!(
+        env,
+        [
+            "A=1".to_owned(),
+            format!("B={SECRET}-GOOD_B"),
+            "C=".into(),
+            format!("GOOD={SECRET}-GOOD")
+        ]
+    );
 }
 
 #[test]
@@ -151,7 +171,10 @@ fn providers_keep_their_order() {
     let names: Vec<_> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
     assert_eq!(names, ["z", "a"]);
     let api_key = Some(crate::secret::Secret::new(format!("{SECRET}-GOOD")));
-    assert_eq!(config.providers[1].kind, model::Kind::OpenAi { base_url: "http://localhost:9/v1".into(), api_key });
+    assert_eq!(
+        config.providers[1].kind,
+        model::Kind::OpenAi { base_url: "http://localhost:9/v1".into(), api_key }
+    );
 }
 
 #[test]
@@ -166,8 +189,14 @@ fn a_bare_timeout_is_seconds_where_it_always_was_and_refused_elsewhere() {
         error(&json!({"server": {"max_body": "1024"}})),
         @r#"server.max_body: found "1024", expected a size with its unit, such as "64MiB" or "512KiB""#
     );
-    let zero = good(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "0s", "max_agent_depth": 0}}}));
-    assert_eq!((zero.budget.deadline.as_secs(), zero.agent.max_depth), (30, 10), "zero stands for the default");
+    let zero = good(
+        &json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": "0s", "max_agent_depth": 0}}}),
+    );
+    assert_eq!(
+        (zero.budget.deadline.as_secs(), zero.agent.max_depth),
+        (30, 10),
+        "zero stands for the default"
+    );
     assert_snapshot!(
         error(&json!({"mcp": {"tool_manager_config": {"max_tool_calls_per_answer": 0}}})),
         @"mcp.tool_manager_config.max_tool_calls_per_answer: must be from 1 to 1024, found 0"
@@ -201,7 +230,8 @@ fn a_disabled_client_or_key_needs_no_environment_but_keeps_its_name() {
 
 #[test]
 fn syntax_errors_have_line_and_column() {
-    let error = |text: &str| Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string();
+    let error =
+        |text: &str| Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string();
     assert_snapshot!(error("{\n  \"server\": {,}\n}"), @"gateway.json: line 2, column 14: key must be a string");
     assert_snapshot!(
         error("{\"server\": {},\n \"server\": {}}"),
@@ -279,7 +309,8 @@ fn a_missing_or_empty_variable_is_named_with_its_key() {
     mcp.client_configs[1].connection_string: the environment variable UNSET is not set
     governance.virtual_keys[0].value: the environment variable EMPTY is empty
     ");
-    let provider = |api_key: Value| json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}});
+    let provider =
+        |api_key: Value| json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}});
     assert_snapshot!(
         error(&provider(json!({"env_var": "GOOD"}))),
         @r#"providers.o.api_key: `env_var` must have the form "env.NAME""#
@@ -317,7 +348,11 @@ fn names_are_checked_and_unique() {
 #[test]
 fn whitelists_are_checked() {
     let file = clients(json!([
-        with(with(stdio("a"), "tools_to_execute", json!(["read"])), "tools_to_auto_execute", json!(["READ", "write"])),
+        with(
+            with(stdio("a"), "tools_to_execute", json!(["read"])),
+            "tools_to_auto_execute",
+            json!(["READ", "write"])
+        ),
         with(stdio("b"), "tools_to_execute", json!(["*", "read"])),
         with(stdio("c"), "tools_to_execute", json!(["read", "Read"])),
     ]));
@@ -367,7 +402,9 @@ fn what_the_build_does_not_act_on_is_refused_and_not_ignored() {
 #[test]
 fn an_endpoint_is_a_plain_url_and_its_headers_can_be_sent() {
     let http = |url: &str, headers: Value| {
-        clients(json!([{"name": "web", "connection_type": "http", "connection_string": url, "headers": headers}]))
+        clients(
+            json!([{"name": "web", "connection_type": "http", "connection_string": url, "headers": headers}]),
+        )
     };
     for bad in ["example.com", "ftp://example.com", "https://", "/mcp"] {
         assert!(error(&http(bad, json!({}))).contains("expected a URL"), "{bad}");
@@ -387,7 +424,9 @@ fn an_endpoint_is_a_plain_url_and_its_headers_can_be_sent() {
 
 #[test]
 fn grants_and_limits_are_checked() {
-    let plugin = |wasm: Value| clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]));
+    let plugin = |wasm: Value| {
+        clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
+    };
     let directory = |name: &str| json!({"name": name, "path": "x", "access": "read_write"});
     let directories = json!([directory("a/b"), directory("ok"), directory("ok")]);
     let tools = json!(["read", "q-read", "p-*"]);
@@ -444,13 +483,28 @@ fn what_can_be_reached_from_outside_needs_keys() {
     server.listen: found "localhost:80", expected an IP address and a port, such as "127.0.0.1:8080" or "[::1]:8080"
     server.allowed_hosts[0]: found "https://a.example", expected a host name without scheme or port, such as "tools.example.com"
     "#);
-    let origins = ["http://a.example/", "https://a.example/x", "a.example", "https://u@a.example", "ftp://a.example", "null"];
+    let origins = [
+        "http://a.example/",
+        "https://a.example/x",
+        "a.example",
+        "https://u@a.example",
+        "ftp://a.example",
+        "null",
+    ];
     let errors = error(&json!({"server": {"allowed_origins": origins}}));
-    assert_eq!(errors.matches("expected an origin: scheme, host name and port").count(), origins.len(), "{errors}");
-    let config = good(&json!({"server": {"allowed_origins": ["HTTPS://A.example:443", "http://localhost:3000"]}}));
+    assert_eq!(
+        errors.matches("expected an origin: scheme, host name and port").count(),
+        origins.len(),
+        "{errors}"
+    );
+    let config = good(
+        &json!({"server": {"allowed_origins": ["HTTPS://A.example:443", "http://localhost:3000"]}}),
+    );
     assert_eq!(config.server.allowed_origins, ["https://a.example", "http://localhost:3000"]);
     let keys = json!({"virtual_keys": [{"name": "a", "value": "env.GOOD"}]});
-    let config = good(&json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}));
+    let config = good(
+        &json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}),
+    );
     assert!(config.keys.find(&format!("{SECRET}-GOOD")).is_some());
 }
 
@@ -458,7 +512,10 @@ fn what_can_be_reached_from_outside_needs_keys() {
 fn memory_for_requests_holds_a_body_of_the_largest_size() {
     assert_eq!(good(&json!({})).server.max_request_memory_bytes, 256 << 20);
     let server = good(&json!({"server": {"max_body": "256MiB"}})).server;
-    assert_eq!((server.max_request_memory_bytes, server.check()), (server.least_request_memory(), Ok(())));
+    assert_eq!(
+        (server.max_request_memory_bytes, server.check()),
+        (server.least_request_memory(), Ok(()))
+    );
     assert_snapshot!(
         error(&json!({"server": {"max_body": "16MiB", "max_request_memory": "160MiB"}})),
         @"server.max_request_memory: must be at least 164000KiB where `server.max_body` is 16MiB, found 160MiB"

@@ -1,32 +1,47 @@
-//! What Bifrost's configuration has and this build does not act on. Each is refused with the reason: a field that is
-//! accepted and ignored would let an operator believe in a protection that is not there.
+//! What Bifrost's configuration has and this build does not act on. Each is refused with the
+//! reason: a field that is accepted and ignored would let an operator believe in a protection that
+//! is not there.
 
-/// Why a known key of a known object is refused, if it is. `owner` is the type's name in [`file`](super::file).
+/// Why a known key of a known object is refused, if it is. `owner` is the type's name in
+/// [`file`](super::file).
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
     let reason = match (owner, key) {
-        ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => "it is only ever reported; leave it out",
-        ("Client", "oauth_config" | "oauth_config_id" | "token_exchange" | "per_user_header_keys") => {
-            "signing in to servers is not built yet; use `headers`"
+        ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => {
+            "it is only ever reported; leave it out"
         }
+        (
+            "Client",
+            "oauth_config" | "oauth_config_id" | "token_exchange" | "per_user_header_keys",
+        ) => "signing in to servers is not built yet; use `headers`",
         ("Client", "allowed_extra_headers") => "headers of callers are never forwarded",
         ("Client", "tool_pricing") => "calls are not priced",
         ("Client", "is_ping_available") | ("Mcp", "health_monitor_config") => {
             "how a server's health is watched is not configurable"
         }
-        ("Client" | "Mcp", "tool_sync_interval") => "servers are asked again when they say that their tools changed",
+        ("Client" | "Mcp", "tool_sync_interval") => {
+            "servers are asked again when they say that their tools changed"
+        }
         ("Client", "tls_config") => "the system's certificates are used",
         ("Client", "endpoint_slug") => "every tool is served at /mcp; narrow it with a virtual key",
         ("Client", "tool_mode") => "use `is_code_mode_client`",
         ("Client", "allow_by_default") => "use `allow_on_all_virtual_keys`",
         ("Client", "needs_session_stickiness") => "one session is kept for each server",
-        ("Client", "tool_execution_timeout") => "set it for all clients in `mcp.tool_manager_config`, or a plugin's `deadline`",
+        ("Client", "tool_execution_timeout") => {
+            "set it for all clients in `mcp.tool_manager_config`, or a plugin's `deadline`"
+        }
         ("Client", "openapi_config") => "OpenAPI documents as tools are not built yet",
         ("Client", "http_config" | "websocket_config") => "use `connection_string`",
-        ("Mcp", "tool_groups" | "virtual_mcps") => "groups of tools are not built yet; list tools in a virtual key",
-        ("Provider", "keys") => "a provider has one `api_key`",
-        ("Provider", "network_config" | "concurrency_and_buffer_size" | "proxy_config" | "custom_provider_config") => {
-            "use `base_url`; connections are not configurable"
+        ("Mcp", "tool_groups" | "virtual_mcps") => {
+            "groups of tools are not built yet; list tools in a virtual key"
         }
+        ("Provider", "keys") => "a provider has one `api_key`",
+        (
+            "Provider",
+            "network_config"
+            | "concurrency_and_buffer_size"
+            | "proxy_config"
+            | "custom_provider_config",
+        ) => "use `base_url`; connections are not configurable",
         ("VirtualKey", "provider_configs") => "every key may use every provider",
         ("VirtualKey", "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id") => {
             "budgets and rates are not built yet"
@@ -34,11 +49,16 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
         ("VirtualKey", "team_id" | "customer_id") => "teams and customers are not built yet",
         ("KeyRow", "id" | "virtual_key_id") => "rows have no numbers; leave it out",
         ("KeyRow", "mcp_client_id") => "use `mcp_client_name`",
-        ("Governance", "budgets" | "rate_limits" | "teams" | "customers" | "routing_rules" | "auth_config") => {
-            "only `virtual_keys` is built"
+        (
+            "Governance",
+            "budgets" | "rate_limits" | "teams" | "customers" | "routing_rules" | "auth_config",
+        ) => "only `virtual_keys` is built",
+        ("File", "client") => {
+            "its `mcp_…` settings are in `mcp.tool_manager_config`, the rest in `server`"
         }
-        ("File", "client") => "its `mcp_…` settings are in `mcp.tool_manager_config`, the rest in `server`",
-        ("File", "config_store" | "logs_store" | "vector_store" | "encryption_key") => "the configuration is this file alone",
+        ("File", "config_store" | "logs_store" | "vector_store" | "encryption_key") => {
+            "the configuration is this file alone"
+        }
         ("File", "plugins") => "a plugin is a client with `connection_type` \"wasm\"",
         ("File", "framework" | "version" | "auth_config") => "leave it out",
         _ => return None,

@@ -60,15 +60,22 @@ impl<'de> Visitor<'de> for EnvTextVisitor {
         // An empty one of the two is how programs write that it is not there.
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         match (given(object.value), given(object.env_var)) {
-            (Some(value), None) if from_env != Some(true) => Ok(EnvText::Written(Secret::new(value))),
-            // Bifrost writes the value that it found beside the variable; the variable is what was meant.
-            (value, Some(variable)) if from_env == Some(true) || (value.is_none() && from_env.is_none()) => {
+            (Some(value), None) if from_env != Some(true) => {
+                Ok(EnvText::Written(Secret::new(value)))
+            }
+            // Bifrost writes the value that it found beside the variable; the variable is what was
+            // meant.
+            (value, Some(variable))
+                if from_env == Some(true) || (value.is_none() && from_env.is_none()) =>
+            {
                 match variable.strip_prefix("env.") {
                     Some(name) => Ok(EnvText::Variable(name.to_owned())),
                     None => Err(de::Error::custom("`env_var` must have the form \"env.NAME\"")),
                 }
             }
-            _ => Err(de::Error::custom("expected either `env_var` (from the environment) or `value` (as it is), and not both")),
+            _ => Err(de::Error::custom(
+                "expected either `env_var` (from the environment) or `value` (as it is), and not both",
+            )),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A small MCP server over stdio: what the demonstration connects to as any other server.
 //!
-//! It keeps counters and reports in memory, bounded, and forgets them when it ends. It knows nothing of the gateway.
+//! It keeps counters and reports in memory, bounded, and forgets them when it ends. It knows
+//! nothing of the gateway.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +11,9 @@ use std::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        ToolAnnotations,
     },
     service::RequestContext,
 };
@@ -64,7 +66,9 @@ impl ServerHandler for Server {
             "tally" => parse(arguments).and_then(|tally| self.office().tally(tally)),
             "totals" => Ok(self.office().totals()),
             "send_report" => parse(arguments).and_then(|report| self.office().send_report(report)),
-            other => return Err(ErrorData::invalid_params(format!("unknown tool {other:?}"), None)),
+            other => {
+                return Err(ErrorData::invalid_params(format!("unknown tool {other:?}"), None));
+            }
         };
         let result = match answer {
             Ok(data) => CallToolResult::structured(data),
@@ -86,7 +90,8 @@ impl Server {
 
 /// Reads arguments; what is wrong with them is for the model to read.
 fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, String> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| format!("the arguments do not fit: {error}"))
+    serde_json::from_value(Value::Object(arguments))
+        .map_err(|error| format!("the arguments do not fit: {error}"))
 }
 
 /// Counters and reports.
@@ -124,7 +129,13 @@ impl Office {
         if self.counters.len() >= MAX_COUNTERS && !self.counters.contains_key(&name) {
             return Err(format!("there are {MAX_COUNTERS} counters already"));
         }
-        let total = self.counters.get(&name).copied().unwrap_or(0).checked_add(n).ok_or("the total would be too large")?;
+        let total = self
+            .counters
+            .get(&name)
+            .copied()
+            .unwrap_or(0)
+            .checked_add(n)
+            .ok_or("the total would be too large")?;
         self.counters.insert(name.clone(), total);
         Ok(json!({"name": name, "total": total}))
     }
@@ -138,7 +149,10 @@ impl Office {
             return Err(format!("a title has 1 to {MAX_TITLE_CHARS} characters"));
         }
         if report.body.len() > MAX_BODY_BYTES {
-            return Err(format!("a report has at most {MAX_BODY_BYTES} bytes, found {}", report.body.len()));
+            return Err(format!(
+                "a report has at most {MAX_BODY_BYTES} bytes, found {}",
+                report.body.len()
+            ));
         }
         self.reports_sent += 1;
         let id = self.reports_sent;
@@ -170,7 +184,11 @@ fn tools() -> Vec<Tool> {
             "properties": {"name": {"type": "string"}, "total": {"type": "integer"}},
             "required": ["name", "total"],
         }),
-        ToolAnnotations::with_title("Count").read_only(false).destructive(false).idempotent(false).open_world(false),
+        ToolAnnotations::with_title("Count")
+            .read_only(false)
+            .destructive(false)
+            .idempotent(false)
+            .open_world(false),
     );
     let totals = tool(
         "totals",
@@ -200,13 +218,25 @@ fn tools() -> Vec<Tool> {
             "properties": {"id": {"type": "integer"}, "bytes": {"type": "integer"}},
             "required": ["id", "bytes"],
         }),
-        ToolAnnotations::with_title("Send a report").read_only(false).destructive(false).idempotent(false).open_world(true),
+        ToolAnnotations::with_title("Send a report")
+            .read_only(false)
+            .destructive(false)
+            .idempotent(false)
+            .open_world(true),
     );
     vec![tally, totals, send_report]
 }
 
-fn tool(name: &'static str, description: &'static str, input: Value, output: Value, hints: ToolAnnotations) -> Tool {
-    Tool::new(name, description, schema(input)).with_raw_output_schema(schema(output)).with_annotations(hints)
+fn tool(
+    name: &'static str,
+    description: &'static str,
+    input: Value,
+    output: Value,
+    hints: ToolAnnotations,
+) -> Tool {
+    Tool::new(name, description, schema(input))
+        .with_raw_output_schema(schema(output))
+        .with_annotations(hints)
 }
 
 fn schema(schema: Value) -> Arc<Map<String, Value>> {

@@ -1,4 +1,5 @@
-//! The four scenes. Each plays over HTTP as a client of the gateway would, and checks what came of it.
+//! The four scenes. Each plays over HTTP as a client of the gateway would, and checks what came of
+//! it.
 
 mod approval;
 mod hostile;
@@ -53,7 +54,10 @@ impl Scene {
         object.insert("title".to_owned(), self.title.into());
         object.insert("ok".to_owned(), self.ok.into());
         object.extend(self.facts.clone());
-        object.insert("story".to_owned(), self.story.iter().map(|(who, what)| json!({"who": who, "what": what})).collect());
+        object.insert(
+            "story".to_owned(),
+            self.story.iter().map(|(who, what)| json!({"who": who, "what": what})).collect(),
+        );
         object.into()
     }
 }

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 /// Scene 1.
-pub(super) const COUNT_QUESTION: &str = "How many words are in \"the quick brown fox jumps over the lazy dog\"?";
+pub(super) const COUNT_QUESTION: &str =
+    "How many words are in \"the quick brown fox jumps over the lazy dog\"?";
 /// Scene 2.
-pub(super) const NOTES_QUESTION: &str = "How many words are in all my notes together? Put the total on the desk's counter.";
+pub(super) const NOTES_QUESTION: &str =
+    "How many words are in all my notes together? Put the total on the desk's counter.";
 /// Scene 4.
 pub(super) const WRITE_QUESTION: &str = "Write \"see you at eight\" to outbox/note.txt, please.";
 /// The tool of scene 4, which nobody allowed to run by itself.
@@ -48,7 +50,8 @@ pub(super) struct Hostile {
     pub(super) tool: &'static str,
     /// With which arguments.
     pub(super) arguments: Value,
-    /// The codes of the errors that may end it; one that has none ends with an answer that says it failed.
+    /// The codes of the errors that may end it; one that has none ends with an answer that says it
+    /// failed.
     pub(super) ends_with: &'static [&'static str],
 }
 
@@ -81,7 +84,12 @@ pub(super) fn hostile() -> Vec<Hostile> {
             arguments: code(&format!("result = {}1{}", "(".repeat(50_000), ")".repeat(50_000))),
             ends_with: &["stack_overflow"],
         },
-        Hostile { does: "a plugin that crashes", tool: "unruly-crash", arguments: json!({"index": 7}), ends_with: &["trap"] },
+        Hostile {
+            does: "a plugin that crashes",
+            tool: "unruly-crash",
+            arguments: json!({"index": 7}),
+            ends_with: &["trap"],
+        },
         Hostile {
             does: "a plugin that computes for ever",
             tool: "unruly-spin",

@@ -1,5 +1,5 @@
-//! What the demonstration plays on: a real gateway on a real port, made from a configuration file as any other, in a
-//! directory that is gone afterwards.
+//! What the demonstration plays on: a real gateway on a real port, made from a configuration file
+//! as any other, in a directory that is gone afterwards.
 
 use std::{
     fs,
@@ -38,7 +38,10 @@ pub(super) struct Reply {
 impl Stage {
     /// Writes the files, starts the gateway and waits until every source of tools is there.
     pub(super) async fn set() -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("airlock-demo-").tempdir().context("cannot make a directory")?;
+        let directory = tempfile::Builder::new()
+            .prefix("airlock-demo-")
+            .tempdir()
+            .context("cannot make a directory")?;
         write_files(directory.path()).context("cannot write the demo's files")?;
         let config = Config::load(&directory.path().join("gateway.json"))?;
         let listener = TcpListener::bind(config.server.listen).await?;
@@ -52,7 +55,11 @@ impl Stage {
         gateway.settled(SETTLE, |_| true).await;
         for client in gateway.catalog().snapshot().clients() {
             let reason = client.state.reason().unwrap_or("it did not connect in time");
-            ensure!(client.state == State::Connected, "the source {} is not there: {reason}", client.name);
+            ensure!(
+                client.state == State::Connected,
+                "the source {} is not there: {reason}",
+                client.name
+            );
         }
         let client = tls::client().no_proxy().timeout(Duration::from_mins(1)).build()?;
         Ok(Self { url, directory, client, stop, running: tokio::spawn(gateway.run()) })
@@ -60,7 +67,8 @@ impl Stage {
 
     /// Asks the model, as any OpenAI client would.
     pub(super) async fn chat(&self, messages: &[Value]) -> anyhow::Result<Reply> {
-        self.post("/v1/chat/completions", &json!({"model": "demo/scripted", "messages": messages})).await
+        self.post("/v1/chat/completions", &json!({"model": "demo/scripted", "messages": messages}))
+            .await
     }
 
     /// Runs one tool, as whoever approves a pending call does.
@@ -98,7 +106,9 @@ pub(super) fn note(number: usize) -> String {
 }
 
 fn write_files(directory: &Path) -> anyhow::Result<()> {
-    for (name, component) in [("text", guests::TEXT), ("files", guests::FILES), ("unruly", guests::UNRULY)] {
+    for (name, component) in
+        [("text", guests::TEXT), ("files", guests::FILES), ("unruly", guests::UNRULY)]
+    {
         fs::write(directory.join(name).with_extension("wasm"), component)?;
     }
     fs::create_dir(directory.join("outbox"))?;

@@ -1,6 +1,8 @@
-//! Plugins: read, settled, compiled aside, and put in place of what was there, at the start and whenever one has changed.
+//! Plugins: read, settled, compiled aside, and put in place of what was there, at the start and
+//! whenever one has changed.
 //!
-//! A call in flight keeps the plugin that it began with. One that cannot be loaded is refused and the old one stays.
+//! A call in flight keeps the plugin that it began with. One that cannot be loaded is refused and
+//! the old one stays.
 
 mod load;
 mod operate;
@@ -114,7 +116,12 @@ struct Seen {
 }
 
 impl Plugins {
-    pub(super) fn new(catalog: Arc<Catalog>, sandbox: Sandbox, config: &Config, progress: MultiProgress) -> Self {
+    pub(super) fn new(
+        catalog: Arc<Catalog>,
+        sandbox: Sandbox,
+        config: &Config,
+        progress: MultiProgress,
+    ) -> Self {
         let entries = config.clients.iter().filter_map(|client| match &client.source {
             Source::Wasm(wasm) => {
                 let entry = Entry {
@@ -155,8 +162,9 @@ impl Plugins {
         join_all(self.0.entries.keys().map(load)).await;
     }
 
-    /// Loads one plugin again, if its component has changed or was not accepted before. What was in place stays where the new
-    /// one cannot be loaded. Dropping the future leaves the old one in place too, unless the new one was already complete.
+    /// Loads one plugin again, if its component has changed or was not accepted before. What was in
+    /// place stays where the new one cannot be loaded. Dropping the future leaves the old one in
+    /// place too, unless the new one was already complete.
     pub async fn reload(&self, client: &str) -> Result<Reloaded, PluginError> {
         let name = self.0.entries.keys().find(|name| name.as_str() == client);
         let name = name.ok_or_else(|| PluginError::Unknown(client.to_owned()))?;
@@ -174,7 +182,9 @@ impl Plugins {
     }
 
     async fn load(&self, client: &ClientName) -> Result<Reloaded, PluginError> {
-        let Some(entry) = self.0.entries.get(client) else { return Err(PluginError::Unknown(client.to_string())) };
+        let Some(entry) = self.0.entries.get(client) else {
+            return Err(PluginError::Unknown(client.to_string()));
+        };
         let _turn = entry.turn.lock().await;
         let mark = self.mark(entry).await;
         let before = {
@@ -182,7 +192,9 @@ impl Plugins {
             seen.mark = mark;
             seen.loaded.clone()
         };
-        let Some(Loaded { plugin, definitions, digest }) = self.read(client, &entry.wasm, before.as_deref()).await? else {
+        let Some(Loaded { plugin, definitions, digest }) =
+            self.read(client, &entry.wasm, before.as_deref()).await?
+        else {
             return Ok(Reloaded::Unchanged);
         };
         let dropped = self.0.catalog.publish(client, definitions, Arc::new(plugin)).await;

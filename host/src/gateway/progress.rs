@@ -7,15 +7,23 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 /// A component that loads in less was in the cache, and no line is shown.
 const SOON: Duration = Duration::from_millis(200);
 
-/// Awaits `load`, which compiles `wasm`, and says so once it takes a while. Nothing is shown where there is no terminal.
-pub(crate) async fn compiling<T>(progress: &MultiProgress, what: &str, wasm: &[u8], load: impl Future<Output = T>) -> T {
+/// Awaits `load`, which compiles `wasm`, and says so once it takes a while. Nothing is shown where
+/// there is no terminal.
+pub(crate) async fn compiling<T>(
+    progress: &MultiProgress,
+    what: &str,
+    wasm: &[u8],
+    load: impl Future<Output = T>,
+) -> T {
     let mut load = pin!(load);
     if let Ok(loaded) = tokio::time::timeout(SOON, load.as_mut()).await {
         return loaded;
     }
-    let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("a template that parses");
+    let style =
+        ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("a template that parses");
     let spinner = progress.add(ProgressBar::new_spinner().with_style(style));
-    spinner.set_message(format!("compiling {what} ({} KiB) to native code, once", wasm.len() / 1024));
+    spinner
+        .set_message(format!("compiling {what} ({} KiB) to native code, once", wasm.len() / 1024));
     spinner.enable_steady_tick(Duration::from_millis(120));
     let loaded = load.await;
     spinner.finish_and_clear();

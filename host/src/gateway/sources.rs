@@ -1,4 +1,5 @@
-//! Where tools come from besides plugins: the embedding program, MCP servers, and code mode on top of them all.
+//! Where tools come from besides plugins: the embedding program, MCP servers, and code mode on top
+//! of them all.
 
 use std::sync::Arc;
 
@@ -24,13 +25,22 @@ impl Gateway {
         report_dropped(&client, &self.catalog.blocking_publish(&client, definitions, provider));
     }
 
-    /// Starts one task a server, apart from what serves HTTP: a slow, dead or flooding one delays nobody.
+    /// Starts one task a server, apart from what serves HTTP: a slow, dead or flooding one delays
+    /// nobody.
     pub(super) fn connect_upstreams(&self) {
         let Some(runtime) = &self.upstreams.runtime else { return };
         for client in &self.config.clients {
             let Source::Upstream(settings) = &client.source else { continue };
-            self.catalog.add_client(&client.name, settings.transport.connection_type(), client.policy.clone());
-            let task = upstream::supervise(settings.clone(), self.catalog.clone(), self.upstreams.stop.clone());
+            self.catalog.add_client(
+                &client.name,
+                settings.transport.connection_type(),
+                client.policy.clone(),
+            );
+            let task = upstream::supervise(
+                settings.clone(),
+                self.catalog.clone(),
+                self.upstreams.stop.clone(),
+            );
             self.upstreams.tasks.spawn_on(task, runtime.handle());
         }
     }
@@ -44,12 +54,20 @@ impl Gateway {
         let budget = &self.config.budget;
         let host_calls = Limits::SCRIPT.host_calls.saturating_add(budget.nested_calls);
         let limits = Limits { deadline: budget.deadline, host_calls, ..Limits::SCRIPT };
-        let executor =
-            self.plugins.with_progress("the script executor", &bytes, self.sandbox.executor(bytes.clone(), limits)).await?;
+        let executor = self
+            .plugins
+            .with_progress(
+                "the script executor",
+                &bytes,
+                self.sandbox.executor(bytes.clone(), limits),
+            )
+            .await?;
         let code_mode = CodeMode::new(Arc::new(executor), self.config.binding_level);
         self.catalog.set_meta_tools(code_mode.own_tools());
         let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());
-        self.upstreams.tasks.spawn(async move { stop.run_until_cancelled(code_mode.follow(&catalog)).await });
+        self.upstreams
+            .tasks
+            .spawn(async move { stop.run_until_cancelled(code_mode.follow(&catalog)).await });
         Ok(())
     }
 }

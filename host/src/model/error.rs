@@ -18,7 +18,9 @@ pub enum BadProvider {
         provider: String,
     },
     /// No usable address.
-    #[error("base_url {base_url:?} of provider {provider:?} must be an http:// or https:// address without user or query")]
+    #[error(
+        "base_url {base_url:?} of provider {provider:?} must be an http:// or https:// address without user or query"
+    )]
     BaseUrl {
         /// The provider.
         provider: String,
@@ -51,7 +53,8 @@ pub enum BadProvider {
     },
 }
 
-/// Why there is no completion. `Display` is safe to show to clients: it holds no credentials and no addresses.
+/// Why there is no completion. `Display` is safe to show to clients: it holds no credentials and no
+/// addresses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -72,7 +75,8 @@ pub enum ModelError {
         /// What it said.
         refusal: Box<Refusal>,
     },
-    /// The provider does not accept the gateway's credential. What it says about that is not the caller's business.
+    /// The provider does not accept the gateway's credential. What it says about that is not the
+    /// caller's business.
     #[error("provider '{provider}' does not accept the gateway's credential")]
     Credential {
         /// The provider.
@@ -141,7 +145,9 @@ impl ModelError {
             Self::NoModel | Self::NoTurn { .. } => StatusCode::BAD_REQUEST,
             Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Self::Refused { refusal, .. } => refusal.status,
-            Self::Credential { .. } | Self::BadAnswer { .. } | Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
+            Self::Credential { .. } | Self::BadAnswer { .. } | Self::Unreachable { .. } => {
+                StatusCode::BAD_GATEWAY
+            }
             Self::NoMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -161,7 +167,9 @@ impl ModelError {
         let (kind, param, code) = match self {
             Self::Refused { refusal, .. } => return refusal.error.clone(),
             Self::NoModel => ("invalid_request_error", Some("model"), "missing_model"),
-            Self::UnknownModel { .. } => ("invalid_request_error", Some("model"), "model_not_found"),
+            Self::UnknownModel { .. } => {
+                ("invalid_request_error", Some("model"), "model_not_found")
+            }
             Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
             Self::Credential { .. } => ("server_error", None, "provider_credential"),
             Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),

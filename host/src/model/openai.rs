@@ -85,7 +85,11 @@ struct Listed {
 }
 
 impl Client {
-    pub(super) fn new(provider: &str, base_url: &str, api_key: Option<&Secret>) -> Result<Self, BadProvider> {
+    pub(super) fn new(
+        provider: &str,
+        base_url: &str,
+        api_key: Option<&Secret>,
+    ) -> Result<Self, BadProvider> {
         Self::with_bounds(provider, base_url, api_key, BOUNDS)
     }
 
@@ -95,17 +99,20 @@ impl Client {
         api_key: Option<&Secret>,
         bounds: Bounds,
     ) -> Result<Self, BadProvider> {
-        let base = parse_base(base_url)
-            .ok_or_else(|| BadProvider::BaseUrl { provider: provider.to_owned(), base_url: base_url.to_owned() })?;
+        let base = parse_base(base_url).ok_or_else(|| BadProvider::BaseUrl {
+            provider: provider.to_owned(),
+            base_url: base_url.to_owned(),
+        })?;
         let mut headers = http::HeaderMap::new();
         if let Some(key) = api_key {
             let bearer = HeaderValue::try_from(format!("Bearer {}", key.expose()));
-            let mut bearer = bearer.map_err(|_| BadProvider::Key { provider: provider.to_owned() })?;
+            let mut bearer =
+                bearer.map_err(|_| BadProvider::Key { provider: provider.to_owned() })?;
             bearer.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, bearer);
         }
-        // A redirect would carry the conversation to an address that no operator wrote down, and so would a proxy taken
-        // from the environment.
+        // A redirect would carry the conversation to an address that no operator wrote down, and so
+        // would a proxy taken from the environment.
         let http = tls::client()
             .default_headers(headers)
             .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
@@ -122,19 +129,28 @@ impl Client {
             api_key: api_key.cloned(),
             bounds,
             listed: ArcSwapOption::empty(),
-            parsers: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
+            parsers: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(1, usize::from),
+            )),
         })
     }
 
-    /// Answers a chat completion. The text of the request and of the answer is held of the same room as `held` while this runs,
-    /// and `held` grows by the answer's tree.
-    pub(super) async fn complete(&self, prompt: &Prompt, held: &Held) -> Result<Object, ModelError> {
+    /// Answers a chat completion. The text of the request and of the answer is held of the same
+    /// room as `held` while this runs, and `held` grows by the answer's tree.
+    pub(super) async fn complete(
+        &self,
+        prompt: &Prompt,
+        held: &Held,
+    ) -> Result<Object, ModelError> {
         let text = prompt.to_json();
         let sent = held.beside();
         if !sent.grow(text.len()) {
             return Err(self.no_memory());
         }
-        let request = self.http.post(self.completions.clone()).header(header::CONTENT_TYPE, "application/json");
+        let request = self
+            .http
+            .post(self.completions.clone())
+            .header(header::CONTENT_TYPE, "application/json");
         let answer = self.exchange(request.body(text).timeout(self.bounds.answer), held).await?;
         match answer.get("choices") {
             Some(Value::Array(_)) => Ok(answer),
@@ -152,7 +168,11 @@ impl Client {
         let request = self.http.get(self.models.clone()).timeout(self.bounds.list);
         // The list is every caller's, so that none is charged for it.
         let held = Room::unlimited().hold();
-        let models = match self.exchange(request, &held).await.map(|mut answer| answer.remove("data")) {
+        let models = match self
+            .exchange(request, &held)
+            .await
+            .map(|mut answer| answer.remove("data"))
+        {
             Ok(Some(Value::Array(models))) => models.into_iter().filter_map(into_model).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
@@ -165,17 +185,27 @@ impl Client {
     }
 
     /// Sends a request and takes in the answer, an object if all is well.
-    async fn exchange(&self, request: reqwest::RequestBuilder, held: &Held) -> Result<Object, ModelError> {
+    async fn exchange(
+        &self,
+        request: reqwest::RequestBuilder,
+        held: &Held,
+    ) -> Result<Object, ModelError> {
         let response = request.send().await.map_err(|error| self.trouble(error))?;
         let status = response.status();
         let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
         let body = self.read(response, held.beside()).await?;
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
+        if matches!(
+            status,
+            StatusCode::UNAUTHORIZED
+                | StatusCode::FORBIDDEN
+                | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        ) {
             return Err(ModelError::Credential { provider: self.provider.clone() });
         }
         let object = self.parse(self.without_key(body), held).await?;
         if status.is_success() {
-            let object = object.ok_or_else(|| self.bad_answer("something that is no JSON object"))?;
+            let object =
+                object.ok_or_else(|| self.bad_answer("something that is no JSON object"))?;
             // Some services answer 200 and mean an error.
             return match error_object(&object) {
                 Some(error) => Err(self.refused(StatusCode::BAD_GATEWAY, error, retry_after)),
@@ -185,7 +215,8 @@ impl Client {
         if !status.is_client_error() && !status.is_server_error() {
             return Err(self.bad_answer("a redirect"));
         }
-        let error = object.as_ref().and_then(error_object).unwrap_or_else(|| self.plain_error(status));
+        let error =
+            object.as_ref().and_then(error_object).unwrap_or_else(|| self.plain_error(status));
         Err(self.refused(status, error, retry_after))
     }
 
@@ -204,7 +235,8 @@ impl Client {
         Ok(Body { text, _held: held })
     }
 
-    /// Parses an answer; `None` if it is no JSON object. Fails if that would take too much memory. `held` grows by the tree.
+    /// Parses an answer; `None` if it is no JSON object. Fails if that would take too much memory.
+    /// `held` grows by the tree.
     async fn parse(&self, body: Body, held: &Held) -> Result<Option<Object>, ModelError> {
         let caps = Caps::memory(self.bounds.answer_tree_bytes);
         // Its own: the thread goes on where the request is dropped.
@@ -212,7 +244,8 @@ impl Client {
         let (parsed, tree) = if body.text.len() <= INLINE_BYTES {
             (parse(&body.text, &caps, &tree), tree)
         } else {
-            let permit = self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let permit =
+                self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
             let parsing = spawn_blocking(move || {
                 let _permit = permit;
                 let parsed = parse(&body.text, &caps, &tree);
@@ -237,7 +270,10 @@ impl Client {
 
     /// Blots out the key where a service sends it back.
     fn without_key(&self, mut body: Body) -> Body {
-        let Some(key) = self.api_key.as_ref().map(Secret::expose).filter(|key| !key.is_empty()) else { return body };
+        let Some(key) = self.api_key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
+        else {
+            return body;
+        };
         if let Ok(text) = std::str::from_utf8(&body.text)
             && text.contains(key)
         {
@@ -246,14 +282,24 @@ impl Client {
         body
     }
 
-    /// What went wrong on the way. The address may hold more than a client should know, so it is taken off.
+    /// What went wrong on the way. The address may hold more than a client should know, so it is
+    /// taken off.
     fn trouble(&self, error: reqwest::Error) -> ModelError {
         let provider = self.provider.clone();
         let cause = error.without_url();
-        if cause.is_timeout() { ModelError::Timeout { provider, cause } } else { ModelError::Unreachable { provider, cause } }
+        if cause.is_timeout() {
+            ModelError::Timeout { provider, cause }
+        } else {
+            ModelError::Unreachable { provider, cause }
+        }
     }
 
-    fn refused(&self, status: StatusCode, error: Object, retry_after: Option<HeaderValue>) -> ModelError {
+    fn refused(
+        &self,
+        status: StatusCode,
+        error: Object,
+        retry_after: Option<HeaderValue>,
+    ) -> ModelError {
         let refusal = Box::new(Refusal { status, error, retry_after });
         ModelError::Refused { provider: self.provider.clone(), refusal }
     }
@@ -269,13 +315,15 @@ impl Client {
 
     /// The error of a service that gave only a status.
     fn plain_error(&self, status: StatusCode) -> Object {
-        let message = format!("provider '{}' answered with status {}", self.provider, status.as_u16());
+        let message =
+            format!("provider '{}' answered with status {}", self.provider, status.as_u16());
         let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
         object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
     }
 }
 
-/// Lets `text` grow to `len` bytes, by doubling up to `most`. Returns false if there is no room. Holds what is allocated.
+/// Lets `text` grow to `len` bytes, by doubling up to `most`. Returns false if there is no room.
+/// Holds what is allocated.
 fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     let capacity = text.capacity();
     if len > capacity {
@@ -303,7 +351,10 @@ fn parse(text: &[u8], caps: &Caps, held: &Held) -> Result<Object, Unparsed> {
 
 fn parse_base(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
-    let is_plain = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    let is_plain = url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
     (matches!(url.scheme(), "http" | "https") && is_plain).then_some(url)
 }
 

@@ -10,8 +10,9 @@ use crate::tool::Tool;
 /// The member that holds definitions of tools.
 const TOOLS: &str = "tools";
 
-/// A chat completion as a provider is asked for it: what the caller sent, and the gateway's tools. The tools are shared with
-/// the catalog, and their schemas are written into the request as the text that they are.
+/// A chat completion as a provider is asked for it: what the caller sent, and the gateway's tools.
+/// The tools are shared with the catalog, and their schemas are written into the request as the
+/// text that they are.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
     /// The caller's members. Its `tools`, where it has some, are offered before the gateway's.
@@ -23,7 +24,10 @@ pub struct Prompt {
 impl Prompt {
     /// Names of all tools that are offered.
     pub(crate) fn offered(&self) -> impl Iterator<Item = &str> {
-        self.own_tools().iter().filter_map(name_of).chain(self.tools.iter().map(|tool| tool.name.as_str()))
+        self.own_tools()
+            .iter()
+            .filter_map(name_of)
+            .chain(self.tools.iter().map(|tool| tool.name.as_str()))
     }
 
     /// The caller's own definitions of tools.
@@ -31,12 +35,14 @@ impl Prompt {
         self.body.get(TOOLS).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether definitions can be added to the caller's. Where `tools` is not a list, the provider is left to say so.
+    /// Whether definitions can be added to the caller's. Where `tools` is not a list, the provider
+    /// is left to say so.
     pub(crate) fn takes_tools(&self) -> bool {
         matches!(self.body.get(TOOLS), None | Some(Value::Null | Value::Array(_)))
     }
 
-    /// The request as JSON text: the caller's members in their order, and `tools` last where the gateway adds some.
+    /// The request as JSON text: the caller's members in their order, and `tools` last where the
+    /// gateway adds some.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         let mut out = vec![b'{'];
         for (name, value) in &self.body {
@@ -107,8 +113,13 @@ mod tests {
     use crate::model::object;
 
     fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
-        let tool =
-            |name: &&'static str| Arc::new(Tool::own(name, "Says \"hi\".\n", json!({"type": "object", "z": [{}], "a": 1})));
+        let tool = |name: &&'static str| {
+            Arc::new(Tool::own(
+                name,
+                "Says \"hi\".\n",
+                json!({"type": "object", "z": [{}], "a": 1}),
+            ))
+        };
         Prompt { body: object(body), tools: tools.iter().map(tool).collect() }
     }
 
@@ -117,7 +128,10 @@ mod tests {
         let own = json!({"type": "function", "function": {"name": "own"}});
         let text = |prompt: Prompt| String::from_utf8(prompt.to_json()).expect("it is text");
         assert_eq!(text(prompt(json!({}), &[])), "{}");
-        assert_eq!(text(prompt(json!({"b": 1, "tools": "odd", "a": [null]}), &[])), r#"{"b":1,"tools":"odd","a":[null]}"#);
+        assert_eq!(
+            text(prompt(json!({"b": 1, "tools": "odd", "a": [null]}), &[])),
+            r#"{"b":1,"tools":"odd","a":[null]}"#
+        );
         let both = prompt(json!({"b\"": 1, "tools": [own], "a": {}}), &["x", "y"]);
         assert_eq!(both.offered().collect::<Vec<_>>(), ["own", "x", "y"]);
         let text = text(both);
@@ -126,16 +140,27 @@ mod tests {
             let schema = json!({"type": "object", "z": [{}], "a": 1});
             json!({"type": "function", "function": {"name": name, "description": "Says \"hi\".\n", "parameters": schema}})
         };
-        assert_eq!(read, json!({"b\"": 1, "a": {}, "tools": [own, definition("x"), definition("y")]}));
-        assert!(text.contains(r#""parameters":{"type":"object","z":[{}],"a":1}"#), "the schema's text is not changed: {text}");
+        assert_eq!(
+            read,
+            json!({"b\"": 1, "a": {}, "tools": [own, definition("x"), definition("y")]})
+        );
+        assert!(
+            text.contains(r#""parameters":{"type":"object","z":[{}],"a":1}"#),
+            "the schema's text is not changed: {text}"
+        );
     }
 
     #[test]
     fn tools_that_are_not_a_list_are_left_to_the_provider() {
-        for (tools, takes) in [(json!([]), true), (Value::Null, true), (json!({}), false), (json!("auto"), false)] {
+        for (tools, takes) in
+            [(json!([]), true), (Value::Null, true), (json!({}), false), (json!("auto"), false)]
+        {
             assert_eq!(prompt(json!({"tools": tools}), &[]).takes_tools(), takes, "{tools}");
         }
-        assert_eq!(prompt(json!({"tools": null}), &["x"]).to_json().first_chunk(), Some(br#"{"tools":[{"type":"#));
+        assert_eq!(
+            prompt(json!({"tools": null}), &["x"]).to_json().first_chunk(),
+            Some(br#"{"tools":[{"type":"#)
+        );
     }
 
     #[test]

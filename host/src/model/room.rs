@@ -1,7 +1,7 @@
 //! Memory of one request, as its owner accounts for it: a hook, and what is held through it.
 //!
-//! Neither the loop nor a client of a provider knows who else needs memory. Both ask before they keep anything that a model or
-//! a tool sent, and the server charges it to the request.
+//! Neither the loop nor a client of a provider knows who else needs memory. Both ask before they
+//! keep anything that a model or a tool sent, and the server charges it to the request.
 
 use std::{
     fmt,
@@ -57,7 +57,8 @@ impl fmt::Debug for Room {
 }
 
 impl Held {
-    /// Holds so many bytes more. Returns false if there is no room for them, and then holds what it held before.
+    /// Holds so many bytes more. Returns false if there is no room for them, and then holds what it
+    /// held before.
     #[must_use]
     pub(crate) fn grow(&self, bytes: usize) -> bool {
         let has_room = self.room.0.take(bytes);
@@ -141,7 +142,10 @@ pub(crate) mod tests {
 
         fn give_back(&self, bytes: usize) {
             let taken = self.taken();
-            self.taken.store(taken.checked_sub(bytes).expect("no more is given back than was taken"), Ordering::SeqCst);
+            self.taken.store(
+                taken.checked_sub(bytes).expect("no more is given back than was taken"),
+                Ordering::SeqCst,
+            );
         }
     }
 

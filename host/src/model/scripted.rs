@@ -1,4 +1,5 @@
-//! A model that is a file of turns, for demonstrations and tests. It answers at once, offline, and always the same.
+//! A model that is a file of turns, for demonstrations and tests. It answers at once, offline, and
+//! always the same.
 //!
 //! ```json
 //! {"turns": [
@@ -10,7 +11,8 @@
 //! ]}
 //! ```
 //!
-//! The first turn whose `when` holds answers. Each condition that is written must hold, and none is needed:
+//! The first turn whose `when` holds answers. Each condition that is written must hold, and none is
+//! needed:
 //!
 //! | condition | holds if |
 //! |---|---|
@@ -19,10 +21,11 @@
 //! | `offered` | the request offers all these tools |
 //! | `tool_results` | so many tool messages stand after the last user message |
 //!
-//! An answer is `content`, `tool_calls` or both, or an `error`. A call's `arguments` are any JSON, or a string that is sent
-//! as it is; its `id` is made up unless given. In `content` and in every string of `arguments`, `{{last_tool_result}}` and
-//! `{{last_user_message}}` stand for those texts. Nothing is remembered between requests, the conversation says it all, so
-//! any number of conversations can be held at once.
+//! An answer is `content`, `tool_calls` or both, or an `error`. A call's `arguments` are any JSON,
+//! or a string that is sent as it is; its `id` is made up unless given. In `content` and in every
+//! string of `arguments`, `{{last_tool_result}}` and `{{last_user_message}}` stand for those texts.
+//! Nothing is remembered between requests, the conversation says it all, so any number of
+//! conversations can be held at once.
 
 use std::{
     fs, io,
@@ -148,14 +151,18 @@ pub(super) fn listing() -> Object {
 
 impl Script {
     pub(super) fn load(provider: &str, path: &Path) -> Result<Self, BadProvider> {
-        let turns = load(path).map_err(|cause| BadProvider::Script { provider: provider.to_owned(), cause })?;
+        let turns = load(path)
+            .map_err(|cause| BadProvider::Script { provider: provider.to_owned(), cause })?;
         Ok(Self { provider: provider.to_owned(), turns })
     }
 
     pub(super) fn complete(&self, prompt: &Prompt) -> Result<Object, ModelError> {
         let seen = Seen::of(prompt);
         let turn = self.turns.iter().find(|turn| turn.when.holds(&seen));
-        let turn = turn.ok_or_else(|| ModelError::NoTurn { provider: self.provider.clone(), conversation: seen.describe() })?;
+        let turn = turn.ok_or_else(|| ModelError::NoTurn {
+            provider: self.provider.clone(),
+            conversation: seen.describe(),
+        })?;
         match &turn.answer.error {
             Some(failure) => Err(failure.to_error(&self.provider)),
             None => Ok(turn.answer.to_completion(&prompt.body, &seen)),
@@ -164,21 +171,30 @@ impl Script {
 }
 
 fn load(path: &Path) -> Result<Vec<Turn>, BadScript> {
-    let text = fs::read_to_string(path).map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
-    let file: File = serde_json::from_str(&text).map_err(|cause| BadScript::Shape { path: path.to_owned(), cause })?;
+    let text = fs::read_to_string(path)
+        .map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
+    let file: File = serde_json::from_str(&text)
+        .map_err(|cause| BadScript::Shape { path: path.to_owned(), cause })?;
     let parsed = file.turns.into_iter().enumerate().map(|(index, turn)| {
-        Turn::parse(turn).map_err(|problem| BadScript::Turn { path: path.to_owned(), turn: index + 1, problem })
+        Turn::parse(turn).map_err(|problem| BadScript::Turn {
+            path: path.to_owned(),
+            turn: index + 1,
+            problem,
+        })
     });
     parsed.collect()
 }
 
 impl Turn {
     fn parse(value: Value) -> Result<Self, String> {
-        let turn: Self = serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
+        let turn: Self =
+            serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
         let answer = &turn.answer;
         match (&answer.error, answer.content.is_some() || answer.tool_calls.is_some()) {
             (None, false) => Err("answer: needs `content`, `tool_calls` or `error`".to_owned()),
-            (Some(_), true) => Err("answer: `error` stands alone, without `content` and `tool_calls`".to_owned()),
+            (Some(_), true) => {
+                Err("answer: `error` stands alone, without `content` and `tool_calls`".to_owned())
+            }
             (Some(Failure { status, .. }), _) if !(400..600).contains(status) => {
                 Err(format!("answer.error.status: found {status}, expected 400 to 599"))
             }
@@ -208,7 +224,8 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn of(prompt: &'a Prompt) -> Self {
-        let messages = prompt.body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let messages =
+            prompt.body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut seen = Self {
             role: messages.last().and_then(role_of),
             last_text: messages.last().map(text_of).unwrap_or_default(),
@@ -219,7 +236,9 @@ impl<'a> Seen<'a> {
         };
         for message in messages {
             match role_of(message) {
-                Some(Role::User) => (seen.last_user_message, seen.tool_results) = (text_of(message), 0),
+                Some(Role::User) => {
+                    (seen.last_user_message, seen.tool_results) = (text_of(message), 0)
+                }
                 Some(Role::Tool) => {
                     seen.last_tool_result = text_of(message);
                     seen.tool_results += 1;
@@ -254,7 +273,9 @@ impl<'a> Seen<'a> {
         match value {
             Value::String(text) => self.fill_in(text).into(),
             Value::Array(items) => items.iter().map(|item| self.fill_in_all(item)).collect(),
-            Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), self.fill_in_all(value))).collect(),
+            Value::Object(members) => {
+                members.iter().map(|(key, value)| (key.clone(), self.fill_in_all(value))).collect()
+            }
             other => other.clone(),
         }
     }
@@ -277,7 +298,9 @@ fn role_of(message: &Value) -> Option<Role> {
 fn text_of(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         _ => String::new(),
     }
 }
@@ -286,7 +309,8 @@ impl Answer {
     fn to_completion(&self, request: &Object, seen: &Seen) -> Object {
         let content = self.content.as_ref().map(|text| seen.fill_in(text));
         let mut message = json!({"role": "assistant", "content": content, "refusal": null});
-        let calls: Vec<Value> = self.tool_calls.iter().flatten().map(|call| call.to_json(seen)).collect();
+        let calls: Vec<Value> =
+            self.tool_calls.iter().flatten().map(|call| call.to_json(seen)).collect();
         let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
         if !calls.is_empty() {
             message["tool_calls"] = calls.into();
@@ -317,11 +341,14 @@ impl Call {
 
 impl Failure {
     fn to_error(&self, provider: &str) -> ModelError {
-        let status = StatusCode::from_u16(self.status).expect("Turn::parse() let only 400 to 599 through");
+        let status =
+            StatusCode::from_u16(self.status).expect("Turn::parse() let only 400 to 599 through");
         let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
         let refusal = Refusal {
             status,
-            error: object(json!({"message": self.message, "type": kind, "param": null, "code": "scripted"})),
+            error: object(
+                json!({"message": self.message, "type": kind, "param": null, "code": "scripted"}),
+            ),
             retry_after: self.retry_after.map(HeaderValue::from),
         };
         ModelError::Refused { provider: provider.to_owned(), refusal: Box::new(refusal) }

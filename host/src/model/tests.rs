@@ -8,8 +8,10 @@ fn models() -> Models {
     let dir = tempfile::TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");
     fs::write(&script, r#"{"turns": []}"#).expect("a file");
-    let settings =
-        ["first", "second"].map(|name| Settings { name: name.into(), kind: Kind::Scripted { script: script.clone() } });
+    let settings = ["first", "second"].map(|name| Settings {
+        name: name.into(),
+        kind: Kind::Scripted { script: script.clone() },
+    });
     Models::new(&settings).expect("good settings")
 }
 
@@ -26,11 +28,18 @@ fn a_provider_is_named_before_the_slash_or_is_the_first() {
     ] {
         let mut request = object(json!({"a": 1, "model": asked, "z": 2}));
         assert_eq!(models.route(&mut request).expect("a provider").name, provider, "{asked}");
-        assert_eq!(Value::from(request).to_string(), json!({"a": 1, "model": model, "z": 2}).to_string(), "{asked}");
+        assert_eq!(
+            Value::from(request).to_string(),
+            json!({"a": 1, "model": model, "z": 2}).to_string(),
+            "{asked}"
+        );
     }
     assert!(matches!(models.route(&mut object(json!({"model": 1}))), Err(ModelError::NoModel)));
     let nobody = Models::default();
-    assert!(matches!(nobody.route(&mut object(json!({"model": "m"}))), Err(ModelError::UnknownModel { .. })));
+    assert!(matches!(
+        nobody.route(&mut object(json!({"model": "m"}))),
+        Err(ModelError::UnknownModel { .. })
+    ));
 }
 
 #[tokio::test]
@@ -41,7 +50,9 @@ async fn listed_ids_can_be_asked_for() {
 
 #[test]
 fn two_providers_of_one_name_are_refused() {
-    let twice = ["a", "a"]
-        .map(|name| Settings { name: name.into(), kind: Kind::OpenAi { base_url: "http://localhost/v1".into(), api_key: None } });
+    let twice = ["a", "a"].map(|name| Settings {
+        name: name.into(),
+        kind: Kind::OpenAi { base_url: "http://localhost/v1".into(), api_key: None },
+    });
     assert!(matches!(Models::new(&twice), Err(BadProvider::Duplicate { .. })));
 }

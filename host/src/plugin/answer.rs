@@ -18,7 +18,8 @@ pub struct Answer {
     pub profile: Profile,
     /// The plugin's configuration.
     pub config: Arc<Map<String, Value>>,
-    /// Descriptions of tools that have none, or that the operator words better. By the tool's own name.
+    /// Descriptions of tools that have none, or that the operator words better. By the tool's own
+    /// name.
     pub descriptions: BTreeMap<String, String>,
     /// Places on the network.
     pub http: Vec<HttpAnswer>,
@@ -54,7 +55,8 @@ pub enum HttpAnswer {
 pub struct SecretAnswer {
     /// Where its value is.
     pub source: Source,
-    /// Where it may go, where the operator says less than the plugin asks for; it goes only where both say so.
+    /// Where it may go, where the operator says less than the plugin asks for; it goes only where
+    /// both say so.
     pub audience: Option<Vec<HttpAnswer>>,
     /// How it is attached, for a plugin that embeds no manifest.
     pub inject: Option<Injection>,

@@ -95,27 +95,45 @@ fn changes(pin: &Pin, facts: &Facts) -> Vec<Change> {
     if pin.version != found {
         changes.push(Change::Version { was: version(pin.version.clone()), is: version(found) });
     }
-    let (was, is): (BTreeSet<_>, BTreeSet<_>) = (pin.requests.iter().cloned().collect(), facts.requests().into_iter().collect());
-    changes.extend(is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) }));
-    changes.extend(was.difference(&is).map(|request| Change::RequestRemoved { request: visible_line(request) }));
-    // A component that embeds none was not asked for them; its code tells them, and that is compared above.
+    let (was, is): (BTreeSet<_>, BTreeSet<_>) =
+        (pin.requests.iter().cloned().collect(), facts.requests().into_iter().collect());
+    changes.extend(
+        is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) }),
+    );
+    changes.extend(
+        was.difference(&is)
+            .map(|request| Change::RequestRemoved { request: visible_line(request) }),
+    );
+    // A component that embeds none was not asked for them; its code tells them, and that is
+    // compared above.
     if facts.tools.is_empty() {
         return changes;
     }
     for tool in &facts.tools {
         match pin.tools.iter().find(|pinned| pinned.name == tool.name) {
-            None => changes.push(Change::ToolAdded { tool: visible_line(&tool.name), description: visible(&tool.description) }),
-            Some(pinned) => changes.extend(tool_changes(&tool.name, &pinned.value(), &facts::canonical_tool(tool))),
+            None => changes.push(Change::ToolAdded {
+                tool: visible_line(&tool.name),
+                description: visible(&tool.description),
+            }),
+            Some(pinned) => changes.extend(tool_changes(
+                &tool.name,
+                &pinned.value(),
+                &facts::canonical_tool(tool),
+            )),
         }
     }
-    let gone = pin.tools.iter().filter(|pinned| facts.tools.iter().all(|tool| tool.name != pinned.name));
+    let gone =
+        pin.tools.iter().filter(|pinned| facts.tools.iter().all(|tool| tool.name != pinned.name));
     changes.extend(gone.map(|pinned| Change::ToolRemoved { tool: visible_line(&pinned.name) }));
     changes
 }
 
 fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
-    let fields: BTreeSet<&String> =
-        [was, is].into_iter().filter_map(Value::as_object).flat_map(|members| members.keys()).collect();
+    let fields: BTreeSet<&String> = [was, is]
+        .into_iter()
+        .filter_map(Value::as_object)
+        .flat_map(|members| members.keys())
+        .collect();
     let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
     let change = |field: &String| Change::ToolChanged {
         tool: visible_line(tool),
@@ -170,7 +188,9 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAccepted => f.write_str("not accepted yet"),
-            Self::Component { was, is } => write!(f, "its code ({} is now {})", short(was), short(is)),
+            Self::Component { was, is } => {
+                write!(f, "its code ({} is now {})", short(was), short(is))
+            }
             Self::Version { was, is } => write!(f, "its version ({was} is now {is})"),
             Self::RequestAdded { request } => write!(f, "it asks for {request}"),
             Self::RequestRemoved { request } => write!(f, "it no longer asks for {request}"),
@@ -196,7 +216,12 @@ mod tests {
     fn facts(wasm: &[u8], tools: Value, request: &Value) -> Facts {
         let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-        Facts::new(wasm, serde_json::from_value(tools).expect("tools"), Some(manifest), vec!["airlock:host/log@0.1.0".into()])
+        Facts::new(
+            wasm,
+            serde_json::from_value(tools).expect("tools"),
+            Some(manifest),
+            vec!["airlock:host/log@0.1.0".into()],
+        )
     }
 
     fn client() -> ClientName {
@@ -205,10 +230,16 @@ mod tests {
 
     #[test]
     fn what_was_accepted_is_no_drift_also_after_a_restart() {
-        let facts =
-            facts(b"one", json!([{"name": "b", "inputSchema": {"y": 1, "x": 2}}, {"name": "a", "inputSchema": {}}]), &json!({}));
+        let facts = facts(
+            b"one",
+            json!([{"name": "b", "inputSchema": {"y": 1, "x": 2}}, {"name": "a", "inputSchema": {}}]),
+            &json!({}),
+        );
         let mut lock = Lock::default();
-        assert_eq!(Drift::between(&lock, &client(), &facts).expect("drift").changes, [Change::NotAccepted]);
+        assert_eq!(
+            Drift::between(&lock, &client(), &facts).expect("drift").changes,
+            [Change::NotAccepted]
+        );
         lock.accept(&client(), &facts);
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(super::super::LOCK_FILE);
@@ -218,7 +249,12 @@ mod tests {
         assert_eq!(read, lock);
         assert_eq!(Drift::between(&read, &client(), &facts), None);
         std::fs::write(&path, "version = 2").expect("written");
-        assert!(Lock::load(&path).expect_err("refused").to_string().ends_with("found version 2, this build reads 1"));
+        assert!(
+            Lock::load(&path)
+                .expect_err("refused")
+                .to_string()
+                .ends_with("found version 2, this build reads 1")
+        );
     }
 
     #[test]
@@ -228,7 +264,12 @@ mod tests {
         let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("tools");
         let now = Facts::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
-        let told: Vec<_> = Drift::between(&lock, &client(), &now).expect("drift").changes.iter().map(Change::to_string).collect();
+        let told: Vec<_> = Drift::between(&lock, &client(), &now)
+            .expect("drift")
+            .changes
+            .iter()
+            .map(Change::to_string)
+            .collect();
         assert!(told.len() == 3 && told.iter().all(|line| !line.contains('\n')), "{told:?}");
         assert!(told[1].contains("⟨U+000A⟩") && told[2].contains("⟨U+000A⟩"), "{told:?}");
     }
@@ -236,8 +277,16 @@ mod tests {
     #[test]
     fn every_change_is_told_with_what_is_invisible_made_visible() {
         let mut lock = Lock::default();
-        let tool = |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});
-        lock.accept(&client(), &facts(b"one", json!([tool("Reads.\nFast."), {"name": "gone", "inputSchema": {}}]), &json!({})));
+        let tool =
+            |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});
+        lock.accept(
+            &client(),
+            &facts(
+                b"one",
+                json!([tool("Reads.\nFast."), {"name": "gone", "inputSchema": {}}]),
+                &json!({}),
+            ),
+        );
         let now = facts(
             b"two",
             json!([tool("Reads.\u{200b}\nFast."), {"name": "new", "description": "\u{202e}x", "inputSchema": {}}]),

@@ -1,4 +1,5 @@
-//! What a component is, as far as it can be told without running it: what gets accepted, and compared later.
+//! What a component is, as far as it can be told without running it: what gets accepted, and
+//! compared later.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -22,7 +23,8 @@ pub enum FactsError {
     /// What it embeds as its manifest is none.
     #[error("the plugin's manifest (plugin.toml): {0}")]
     Manifest(#[from] BadManifest),
-    /// It tells tools that nobody would ever be offered: those of a component without the contract are its functions.
+    /// It tells tools that nobody would ever be offered: those of a component without the contract
+    /// are its functions.
     #[error(
         "the component embeds descriptors of tools (the section airlock:tools) but does not export airlock:plugin/tools, so they \
          are not what it does; take the section out"
@@ -55,13 +57,19 @@ impl Facts {
     }
 
     /// Gathers what there is to say of a component's bytes.
-    pub fn new(wasm: &[u8], mut tools: Vec<ToolDefinition>, manifest: Option<Manifest>, mut imports: Vec<String>) -> Self {
+    pub fn new(
+        wasm: &[u8],
+        mut tools: Vec<ToolDefinition>,
+        manifest: Option<Manifest>,
+        mut imports: Vec<String>,
+    ) -> Self {
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         imports.sort();
         Self { component: digest(wasm), tools, manifest, imports }
     }
 
-    /// `sha256:` and the digest of the tools' canonical form: sorted by name, members of objects too.
+    /// `sha256:` and the digest of the tools' canonical form: sorted by name, members of objects
+    /// too.
     pub fn descriptors(&self) -> String {
         let tools: Vec<_> = self.tools.iter().map(canonical_tool).collect();
         digest(Value::from(tools).to_string().as_bytes())
@@ -69,7 +77,8 @@ impl Facts {
 
     /// What it asks for, one line each, in a form that stays the same as long as the wish does.
     pub fn requests(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.imports.iter().map(|import| format!("import {import}")).collect();
+        let mut lines: Vec<String> =
+            self.imports.iter().map(|import| format!("import {import}")).collect();
         if let Some(manifest) = &self.manifest {
             lines.extend(requests(manifest));
         }
@@ -91,7 +100,8 @@ pub(super) fn canonical_tool(tool: &ToolDefinition) -> Value {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            let mut members: Vec<_> =
+                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
             members.sort_by(|one, other| one.0.cmp(&other.0));
             members.into_iter().collect::<serde_json::Map<_, _>>().into()
         }
@@ -105,23 +115,37 @@ fn requests(manifest: &Manifest) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, http) in &request.http {
         // The manifest was checked when it was read, so there is a rule.
-        let rule = http.rule().ok().flatten().map_or_else(|| ANY.to_owned(), |rule| rule.to_string());
+        let rule =
+            http.rule().ok().flatten().map_or_else(|| ANY.to_owned(), |rule| rule.to_string());
         lines.push(format!("http.{name} {rule}"));
     }
     lines.extend(request.secret.iter().map(|(name, secret)| secret_line(name, secret)));
     lines.extend(request.kv.iter().map(|(name, store)| format!("kv.{name} {}", store.max_bytes)));
     for (name, files) in &request.files {
-        let access = if files.access == FilesAccess::ReadWrite { "read-write" } else { "read-only" };
+        let access =
+            if files.access == FilesAccess::ReadWrite { "read-write" } else { "read-only" };
         let bytes = files.max_bytes.map(|size| format!(" {size}")).unwrap_or_default();
         let count = files.max_files.map(|count| format!(" {count} files")).unwrap_or_default();
         lines.push(format!("files.{name} {access}{bytes}{count}"));
     }
-    lines.extend(request.scratch.iter().map(|scratch| format!("scratch {} {} files", scratch.max_bytes, scratch.max_files)));
-    lines.extend(request.tools.iter().flat_map(|tools| tools.call.iter().map(|tool| format!("tools {tool}"))));
+    lines.extend(
+        request
+            .scratch
+            .iter()
+            .map(|scratch| format!("scratch {} {} files", scratch.max_bytes, scratch.max_files)),
+    );
+    lines.extend(
+        request
+            .tools
+            .iter()
+            .flat_map(|tools| tools.call.iter().map(|tool| format!("tools {tool}"))),
+    );
     lines.extend(request.clocks.iter().map(|_| "clocks".to_owned()));
     lines.extend(request.random.iter().map(|_| "random".to_owned()));
     let limits = &request.limits;
-    let mut limit = |name: &str, value: Option<String>| lines.extend(value.map(|value| format!("limits.{name} {value}")));
+    let mut limit = |name: &str, value: Option<String>| {
+        lines.extend(value.map(|value| format!("limits.{name} {value}")))
+    };
     limit("fuel", limits.fuel.map(|it| it.to_string()));
     limit("cpu_time", limits.cpu_time.map(|it| it.to_string()));
     limit("deadline", limits.deadline.map(|it| it.to_string()));
@@ -140,7 +164,11 @@ fn secret_line(name: &str, secret: &SecretRequest) -> String {
         (_, Some(query)) => format!(" in query {query}"),
         _ => String::new(),
     });
-    let audience = if secret.audience.is_empty() { String::new() } else { format!(" to {}", secret.audience.join(", ")) };
+    let audience = if secret.audience.is_empty() {
+        String::new()
+    } else {
+        format!(" to {}", secret.audience.join(", "))
+    };
     let reveal = if secret.reveal { " and shown to the plugin" } else { "" };
     format!("secret.{name}{}{audience}{reveal}", inject.unwrap_or_default())
 }
@@ -156,7 +184,9 @@ mod tests {
         let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"a","inputSchema":{}}]}"#;
         let tools = format!("(@custom \"airlock:tools\" {section:?})");
         let contract = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i))"#;
-        let facts = |content: &str| Facts::of(&wat::parse_str(format!("(component {content})")).expect("a component"));
+        let facts = |content: &str| {
+            Facts::of(&wat::parse_str(format!("(component {content})")).expect("a component"))
+        };
         assert!(matches!(facts(&tools), Err(FactsError::Descriptors)));
         assert!(facts("").expect("a plain component").tools.is_empty());
         assert!(facts(contract).expect("a plugin").tools.is_empty());
@@ -170,11 +200,12 @@ mod tests {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
                 "secret": {"t": {"inject": inject, "audience": ["api"], "reason": "r"}},
             });
-            let manifest =
-                json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
+            let manifest = json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
             Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
         };
-        let line = |inject: Value| Facts::new(b"", Vec::new(), Some(manifest(inject)), Vec::new()).requests()[1].clone();
+        let line = |inject: Value| {
+            Facts::new(b"", Vec::new(), Some(manifest(inject)), Vec::new()).requests()[1].clone()
+        };
         assert_eq!(
             line(json!({"header": "authorization", "prefix": "Bearer "})),
             r#"secret.t in header authorization behind "Bearer " to api"#

@@ -1,5 +1,6 @@
-//! `airlock.lock`: what was accepted of each plugin. Beside the configuration, and the operator's to keep under version
-//! control. Where it is, a plugin that differs from it, or is not in it, is not loaded.
+//! `airlock.lock`: what was accepted of each plugin. Beside the configuration, and the operator's
+//! to keep under version control. Where it is, a plugin that differs from it, or is not in it, is
+//! not loaded.
 
 use std::{
     fs,
@@ -94,7 +95,9 @@ pub enum LockError {
         reason: String,
     },
     /// It was there before.
-    #[error("{path} was there and is gone, so that nothing tells what was accepted; put it back, or restart to go on without")]
+    #[error(
+        "{path} was there and is gone, so that nothing tells what was accepted; put it back, or restart to go on without"
+    )]
     Gone {
         /// The file.
         path: PathBuf,
@@ -102,20 +105,26 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Reads the file, if there is one. One that cannot be read is an error: without it nobody knows what was accepted.
+    /// Reads the file, if there is one. One that cannot be read is an error: without it nobody
+    /// knows what was accepted.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), what: "read", source };
         let malformed = |reason: String| LockError::Malformed { path: path.to_owned(), reason };
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
-            Ok(metadata) if metadata.len() > MAX_BYTES => return Err(malformed(format!("more than {MAX_BYTES} bytes"))),
+            Ok(metadata) if metadata.len() > MAX_BYTES => {
+                return Err(malformed(format!("more than {MAX_BYTES} bytes")));
+            }
             Ok(_) => {}
         }
         let text = fs::read_to_string(path).map_err(failed)?;
         let file: File = toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
         if file.version != VERSION {
-            return Err(malformed(format!("found version {}, this build reads {VERSION}", file.version)));
+            return Err(malformed(format!(
+                "found version {}, this build reads {VERSION}",
+                file.version
+            )));
         }
         Ok(Some(Self { pins: file.plugins }))
     }
@@ -125,9 +134,11 @@ impl Lock {
         let failed = |source| LockError::Io { path: path.to_owned(), what: "written", source };
         let text = toml::to_string(&File { version: VERSION, plugins: self.pins.clone() })
             .map_err(|error| failed(io::Error::other(error)))?;
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-        let written = file.write_all(HEAD.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
+        let written =
+            file.write_all(HEAD.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
         written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
         // Like any file of the operator's, and unlike a temporary one, for others to read.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);

@@ -1,5 +1,5 @@
-//! `plugin.toml`: what a plugin says of itself and asks for. Its author's document, embedded in the component as JSON; as
-//! untrusted as the code beside it.
+//! `plugin.toml`: what a plugin says of itself and asks for. Its author's document, embedded in the
+//! component as JSON; as untrusted as the code beside it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -126,7 +126,8 @@ pub struct Request {
 pub struct Asked {
     /// Why, for the person who decides.
     pub reason: String,
-    /// Whether the plugin works without. What is not optional must be granted, or the plugin is not loaded.
+    /// Whether the plugin works without. What is not optional must be granted, or the plugin is not
+    /// loaded.
     #[serde(default)]
     pub optional: bool,
 }
@@ -150,7 +151,8 @@ macro_rules! asked {
 asked! {
     /// One place on the network.
     HttpRequest {
-        /// Scheme, host and port: `https://api.example.com`; see [`Rule::new`]. `*` leaves the choice to the operator.
+        /// Scheme, host and port: `https://api.example.com`; see [`Rule::new`]. `*` leaves the
+        /// choice to the operator.
         url: String,
         /// Methods; GET and HEAD where absent.
         #[serde(default)]
@@ -158,8 +160,8 @@ asked! {
         /// Patterns of paths; all below `url` where absent.
         #[serde(default)]
         paths: Vec<String>,
-        /// Whether it may be in a private network. With `*` this says nothing: like the hosts, private networks are the
-        /// operator's to grant then.
+        /// Whether it may be in a private network. With `*` this says nothing: like the hosts,
+        /// private networks are the operator's to grant then.
         #[serde(default)]
         private: bool,
     }
@@ -231,7 +233,10 @@ pub struct InjectRequest {
 /// What one call needs to spend. What is absent is as the profile has it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are those of `wasm_config.limits`, which the configuration's schema describes")]
+#[allow(
+    missing_docs,
+    reason = "the names are those of `wasm_config.limits`, which the configuration's schema describes"
+)]
 pub struct LimitsRequest {
     pub fuel: Option<u64>,
     pub cpu_time: Option<Span>,
@@ -272,7 +277,8 @@ fn bad(key: impl Into<String>, problem: impl Into<String>) -> BadManifest {
 }
 
 impl Manifest {
-    /// Reads the embedded form: JSON of `plugin.toml`, with `config.schema_file` replaced by the schema itself.
+    /// Reads the embedded form: JSON of `plugin.toml`, with `config.schema_file` replaced by the
+    /// schema itself.
     pub fn parse(json: &[u8]) -> Result<Self, BadManifest> {
         if json.len() > MAX_BYTES {
             return Err(bad("", format!("{} bytes, the limit is {MAX_BYTES}", json.len())));
@@ -293,11 +299,17 @@ impl Manifest {
 
     fn check(&self) -> Result<(), BadManifest> {
         if self.schema != SCHEMA {
-            return Err(bad("schema", format!("found {:?}, this build reads {SCHEMA:?}", self.schema)));
+            return Err(bad(
+                "schema",
+                format!("found {:?}, this build reads {SCHEMA:?}", self.schema),
+            ));
         }
         let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if self.id.is_empty() || self.id.len() > 32 || !self.id.chars().all(is_fit) {
-            return Err(bad("id", format!("found {:?}, expected 1 to 32 of the characters a-z, 0-9 and `-`", self.id)));
+            return Err(bad(
+                "id",
+                format!("found {:?}, expected 1 to 32 of the characters a-z, 0-9 and `-`", self.id),
+            ));
         }
         self.request.check()?;
         for (index, tool) in self.tools.iter().enumerate() {
@@ -317,21 +329,36 @@ impl Request {
     /// Every reason, by the place where it is asked for.
     pub fn asked(&self) -> impl Iterator<Item = (String, &str, bool)> {
         let named = |kind: &'static str| move |name: &String| format!("{kind}.{name}");
-        let (http, secret, kv, files) = (named("http"), named("secret"), named("kv"), named("files"));
+        let (http, secret, kv, files) =
+            (named("http"), named("secret"), named("kv"), named("files"));
         let https = self.http.iter().map(move |(name, it)| (http(name), &*it.reason, it.optional));
-        let secrets = self.secret.iter().map(move |(name, it)| (secret(name), &*it.reason, it.optional));
+        let secrets =
+            self.secret.iter().map(move |(name, it)| (secret(name), &*it.reason, it.optional));
         let stores = self.kv.iter().map(move |(name, it)| (kv(name), &*it.reason, it.optional));
-        let files = self.files.iter().map(move |(name, it)| (files(name), &*it.reason, it.optional));
-        let scratch = self.scratch.iter().map(|it| ("scratch".to_owned(), &*it.reason, it.optional));
+        let files =
+            self.files.iter().map(move |(name, it)| (files(name), &*it.reason, it.optional));
+        let scratch =
+            self.scratch.iter().map(|it| ("scratch".to_owned(), &*it.reason, it.optional));
         let tools = self.tools.iter().map(|it| ("tools".to_owned(), &*it.reason, it.optional));
         let clocks = self.clocks.iter().map(|it| ("clocks".to_owned(), &*it.reason, it.optional));
         let random = self.random.iter().map(|it| ("random".to_owned(), &*it.reason, it.optional));
-        https.chain(secrets).chain(stores).chain(files).chain(scratch).chain(tools).chain(clocks).chain(random)
+        https
+            .chain(secrets)
+            .chain(stores)
+            .chain(files)
+            .chain(scratch)
+            .chain(tools)
+            .chain(clocks)
+            .chain(random)
     }
 
     fn check(&self) -> Result<(), BadManifest> {
-        let kinds =
-            [("http", self.http.len()), ("secret", self.secret.len()), ("kv", self.kv.len()), ("files", self.files.len())];
+        let kinds = [
+            ("http", self.http.len()),
+            ("secret", self.secret.len()),
+            ("kv", self.kv.len()),
+            ("files", self.files.len()),
+        ];
         for (kind, found) in kinds {
             if found > MAX_REQUESTS {
                 return Err(bad(
@@ -344,14 +371,22 @@ impl Request {
         let names = self.http.keys().chain(self.secret.keys()).chain(self.kv.keys()).chain(files);
         for name in names {
             if !is_name(name) {
-                return Err(bad("request", format!("found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`")));
+                return Err(bad(
+                    "request",
+                    format!(
+                        "found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`"
+                    ),
+                ));
             }
         }
         for (place, reason, _) in self.asked() {
             if reason.trim().is_empty() || reason.len() > MAX_REASON {
                 return Err(bad(
                     format!("request.{place}.reason"),
-                    format!("expected 1 to {MAX_REASON} bytes for the person who decides, found {}", reason.len()),
+                    format!(
+                        "expected 1 to {MAX_REASON} bytes for the person who decides, found {}",
+                        reason.len()
+                    ),
                 ));
             }
         }
@@ -370,13 +405,24 @@ impl Request {
                 inject.injection().map_err(|problem| bad(format!("{key}.inject"), problem))?;
             }
             if secret.inject.is_none() && !secret.reveal {
-                return Err(bad(key, "it is neither attached to requests (`inject`) nor shown to the plugin (`reveal`)"));
+                return Err(bad(
+                    key,
+                    "it is neither attached to requests (`inject`) nor shown to the plugin (`reveal`)",
+                ));
             }
-            if let Some(unknown) = secret.audience.iter().find(|name| !self.http.contains_key(*name)) {
-                return Err(bad(format!("{key}.audience"), format!("found {unknown:?}, expected a name of [request.http]")));
+            if let Some(unknown) =
+                secret.audience.iter().find(|name| !self.http.contains_key(*name))
+            {
+                return Err(bad(
+                    format!("{key}.audience"),
+                    format!("found {unknown:?}, expected a name of [request.http]"),
+                ));
             }
             if secret.inject.is_some() && secret.audience.is_empty() {
-                return Err(bad(format!("{key}.audience"), "is empty, so that the secret could be sent nowhere"));
+                return Err(bad(
+                    format!("{key}.audience"),
+                    "is empty, so that the secret could be sent nowhere",
+                ));
             }
         }
         self.check_tools()
@@ -385,12 +431,15 @@ impl Request {
     /// These names stand in lines that people decide on, which they must not be able to break.
     fn check_tools(&self) -> Result<(), BadManifest> {
         let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let fits = |name: &&String| (1..=MAX_TOOL_NAME).contains(&name.len()) && name.chars().all(is_fit);
+        let fits =
+            |name: &&String| (1..=MAX_TOOL_NAME).contains(&name.len()) && name.chars().all(is_fit);
         match self.tools.iter().flat_map(|tools| &tools.call).find(|name| !fits(name)) {
             None => Ok(()),
             Some(name) => Err(bad(
                 "request.tools.call",
-                format!("found {name:?}, expected the full name of a tool: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"),
+                format!(
+                    "found {name:?}, expected the full name of a tool: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"
+                ),
             )),
         }
     }
@@ -400,7 +449,9 @@ impl Request {
         let writes = |files: &FilesRequest| files.access == FilesAccess::ReadWrite;
         let (has, needs) = match effect {
             Effect::ReadFiles => (!self.files.is_empty(), "a [request.files.NAME]"),
-            Effect::WriteFiles => (self.files.values().any(writes), "a [request.files.NAME] with read-write access"),
+            Effect::WriteFiles => {
+                (self.files.values().any(writes), "a [request.files.NAME] with read-write access")
+            }
             Effect::Network => (!self.http.is_empty(), "a [request.http.NAME]"),
             Effect::Credential => (!self.secret.is_empty(), "a [request.secret.NAME]"),
             Effect::Store => (!self.kv.is_empty(), "a [request.kv.NAME]"),
@@ -413,7 +464,11 @@ impl Request {
 impl HttpRequest {
     /// The rule that is asked for; none where the choice is the operator's.
     pub fn rule(&self) -> Result<Option<Rule>, BadRule> {
-        if self.url == ANY { Ok(None) } else { Rule::new(&self.url, &self.methods, &self.paths, self.private).map(Some) }
+        if self.url == ANY {
+            Ok(None)
+        } else {
+            Rule::new(&self.url, &self.methods, &self.paths, self.private).map(Some)
+        }
     }
 }
 
@@ -421,12 +476,20 @@ impl InjectRequest {
     /// How it is attached; the error says what would be valid.
     pub fn injection(&self) -> Result<Injection, String> {
         match (&self.header, &self.query) {
-            (Some(header), None) => Injection::header(header, &self.prefix).map_err(|error| error.to_string()),
-            // It stands in a line that people decide on.
-            (None, Some(query)) if query.contains(|c: char| c.is_control() || c.is_whitespace()) => {
-                Err(format!("found the query parameter {query:?}, expected a name without spaces and control characters"))
+            (Some(header), None) => {
+                Injection::header(header, &self.prefix).map_err(|error| error.to_string())
             }
-            (None, Some(query)) if self.prefix.is_empty() => Injection::query(query).map_err(|error| error.to_string()),
+            // It stands in a line that people decide on.
+            (None, Some(query))
+                if query.contains(|c: char| c.is_control() || c.is_whitespace()) =>
+            {
+                Err(format!(
+                    "found the query parameter {query:?}, expected a name without spaces and control characters"
+                ))
+            }
+            (None, Some(query)) if self.prefix.is_empty() => {
+                Injection::query(query).map_err(|error| error.to_string())
+            }
             (None, Some(_)) => Err("a `prefix` goes with a `header` alone".to_owned()),
             _ => Err("expected either `header` or `query`".to_owned()),
         }
@@ -446,7 +509,8 @@ mod tests {
     use super::*;
 
     fn parse(more: &Value) -> Result<Manifest, BadManifest> {
-        let mut manifest = json!({"schema": SCHEMA, "id": "weather", "version": "1.2.0", "contract": "0.1"});
+        let mut manifest =
+            json!({"schema": SCHEMA, "id": "weather", "version": "1.2.0", "contract": "0.1"});
         let members = more.as_object().expect("an object").clone();
         manifest.as_object_mut().expect("an object").extend(members);
         Manifest::parse(manifest.to_string().as_bytes())
@@ -475,8 +539,11 @@ mod tests {
             "config": {"schema": {"type": "object"}}
         }))
         .expect("a good manifest");
-        let asked: Vec<_> =
-            manifest.request.asked().map(|(place, reason, optional)| format!("{place} {reason} {optional}")).collect();
+        let asked: Vec<_> = manifest
+            .request
+            .asked()
+            .map(|(place, reason, optional)| format!("{place} {reason} {optional}"))
+            .collect();
         insta::assert_snapshot!(asked.join("\n"), @r"
         http.api forecasts false
         secret.token signs in false
@@ -521,16 +588,26 @@ mod tests {
         let injected = |inject: Value| {
             let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
             let secret = json!({"t": {"reason": "r", "inject": inject, "audience": ["api"]}});
-            parse(&json!({"request": {"http": http, "secret": secret}})).map_err(|error| error.to_string())
+            parse(&json!({"request": {"http": http, "secret": secret}}))
+                .map_err(|error| error.to_string())
         };
         insta::assert_snapshot!(
             injected(json!({"query": "key\nrandom"})).expect_err("refused"),
             @r#"request.secret.t.inject: found the query parameter "key\nrandom", expected a name without spaces and control characters"#
         );
-        assert!(injected(json!({"query": "a key"})).is_err() && injected(json!({"header": "x-key\nrandom"})).is_err());
-        assert!(injected(json!({"query": "api_key"})).is_ok() && injected(json!({"header": "X-Key"})).is_ok());
-        let longest = |length| json!({"request": {"tools": {"call": ["a".repeat(length)], "reason": "r"}}});
-        assert!(parse(&longest(MAX_TOOL_NAME)).is_ok() && parse(&longest(MAX_TOOL_NAME + 1)).is_err());
+        assert!(
+            injected(json!({"query": "a key"})).is_err()
+                && injected(json!({"header": "x-key\nrandom"})).is_err()
+        );
+        assert!(
+            injected(json!({"query": "api_key"})).is_ok()
+                && injected(json!({"header": "X-Key"})).is_ok()
+        );
+        let longest =
+            |length| json!({"request": {"tools": {"call": ["a".repeat(length)], "reason": "r"}}});
+        assert!(
+            parse(&longest(MAX_TOOL_NAME)).is_ok() && parse(&longest(MAX_TOOL_NAME + 1)).is_err()
+        );
         assert!(
             refusal(&json!({"request": {"http": {"api": {"url": "https://*", "reason": "all"}}}}))
                 .starts_with("request.http.api: ")

@@ -12,10 +12,12 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// For code that nobody has read: the default limits and no more, HTTPS to public addresses alone, no secret's value.
+    /// For code that nobody has read: the default limits and no more, HTTPS to public addresses
+    /// alone, no secret's value.
     #[default]
     Untrusted,
-    /// For code that the operator has read: what the engine can do, private networks and plain HTTP where granted.
+    /// For code that the operator has read: what the engine can do, private networks and plain HTTP
+    /// where granted.
     Trusted,
 }
 

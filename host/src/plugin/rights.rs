@@ -21,7 +21,8 @@ use crate::{
     units::Size,
 };
 
-/// What a directory or a store may hold where its operator says nothing, whatever the plugin asks for.
+/// What a directory or a store may hold where its operator says nothing, whatever the plugin asks
+/// for.
 const DEFAULT_DIRECTORY: Quota = Quota { bytes: 1 << 30, files: 10_000 };
 const DEFAULT_SCRATCH: Quota = Quota { bytes: 64 << 20, files: 1_000 };
 const DEFAULT_STORE_BYTES: u64 = 4 << 20;
@@ -54,8 +55,17 @@ impl fmt::Display for Refusal {
 pub type ReadSecret<'a> = &'a dyn Fn(&Source) -> Result<Secret, SourceError>;
 
 /// Decides what a plugin is lent. One without a manifest asks for whatever its operator grants.
-pub fn settle(manifest: Option<&Manifest>, answer: &Answer, read: ReadSecret<'_>) -> Result<Settled, Refusal> {
-    let mut desk = Desk { request: manifest.map(|manifest| &manifest.request), answer, refusals: Vec::new(), notes: Vec::new() };
+pub fn settle(
+    manifest: Option<&Manifest>,
+    answer: &Answer,
+    read: ReadSecret<'_>,
+) -> Result<Settled, Refusal> {
+    let mut desk = Desk {
+        request: manifest.map(|manifest| &manifest.request),
+        answer,
+        refusals: Vec::new(),
+        notes: Vec::new(),
+    };
     desk.config(manifest);
     let limits = desk.limits();
     let http = desk.http();
@@ -66,8 +76,12 @@ pub fn settle(manifest: Option<&Manifest>, answer: &Answer, read: ReadSecret<'_>
         scratch: desk.scratch(),
         stores: desk.stores(),
         tools: desk.tools(),
-        clocks: desk.switch("clocks", answer.clocks, |request| request.clocks.as_ref().map(|asked| asked.optional)),
-        random: desk.switch("random", answer.random, |request| request.random.as_ref().map(|asked| asked.optional)),
+        clocks: desk.switch("clocks", answer.clocks, |request| {
+            request.clocks.as_ref().map(|asked| asked.optional)
+        }),
+        random: desk.switch("random", answer.random, |request| {
+            request.random.as_ref().map(|asked| asked.optional)
+        }),
         http: http.map(Arc::new),
         denied: Arc::new(desk.denied()),
         credentials: Arc::new(secrets.credentials),
@@ -107,9 +121,11 @@ impl Desk<'_> {
     /// Refuses a plugin that cannot do without something.
     fn missing(&mut self, place: &str, reason: &str, optional: bool, how: &str) {
         if optional {
-            self.notes.push(format!("{place} is not granted, and the plugin can do without: {reason}"));
+            self.notes
+                .push(format!("{place} is not granted, and the plugin can do without: {reason}"));
         } else {
-            self.refusals.push(format!("the plugin needs {place} ({reason}), which is not granted; {how}"));
+            self.refusals
+                .push(format!("the plugin needs {place} ({reason}), which is not granted; {how}"));
         }
     }
 
@@ -124,7 +140,12 @@ impl Desk<'_> {
         let granted = |name: &String| self.answer.stores.iter().any(|store| store.name == *name);
         Denied {
             stores: request.kv.keys().filter(|name| !granted(name)).cloned().collect(),
-            secrets: request.secret.keys().filter(|name| !self.answer.secrets.contains_key(*name)).cloned().collect(),
+            secrets: request
+                .secret
+                .keys()
+                .filter(|name| !self.answer.secrets.contains_key(*name))
+                .cloned()
+                .collect(),
         }
     }
 
@@ -134,7 +155,9 @@ impl Desk<'_> {
             // Without a manifest nobody knows what it takes.
             None => {}
             Some(None) if given.is_empty() => {}
-            Some(None) => self.refusals.push("config: the plugin takes no configuration".to_owned()),
+            Some(None) => {
+                self.refusals.push("config: the plugin takes no configuration".to_owned())
+            }
             Some(Some(schema)) => {
                 let value = serde_json::Value::Object((**given).clone());
                 let checked = crate::schema::CompiledSchema::compile("config.schema", schema);
@@ -174,7 +197,8 @@ impl Desk<'_> {
                         self.missing(&what, &asked.reason, asked.optional, &how);
                     }
                 }
-                // One that leaves the choice to the operator asks for whatever is granted, private networks among it.
+                // One that leaves the choice to the operator asks for whatever is granted, private
+                // networks among it.
                 let rules = request.http.values().map(|asked| asked.rule().ok().flatten());
                 rules.collect::<Option<Vec<_>>>()
             }
@@ -183,17 +207,28 @@ impl Desk<'_> {
             return None;
         }
         let bounds = self.bounds();
-        Policy::new(requested, granted, bounds).map_err(|error| self.refusals.push(format!("grants.http: {error}"))).ok()
+        Policy::new(requested, granted, bounds)
+            .map_err(|error| self.refusals.push(format!("grants.http: {error}")))
+            .ok()
     }
 
     fn granted_rule(&mut self, key: &str, grant: &HttpAnswer) -> Option<Rule> {
         let rule = match grant {
             HttpAnswer::Rule(rule) => rule.clone(),
             HttpAnswer::Requested(name) => {
-                let asked = self.request.and_then(|request| request.http.get(name)).and_then(|asked| asked.rule().ok().flatten());
+                let asked = self
+                    .request
+                    .and_then(|request| request.http.get(name))
+                    .and_then(|asked| asked.rule().ok().flatten());
                 let Some(rule) = asked else {
-                    let names: Vec<_> = self.request.map(|request| request.http.keys().cloned().collect()).unwrap_or_default();
-                    self.refusals.push(format!("{key}: found {name:?}, the plugin asks for {}", list(&names)));
+                    let names: Vec<_> = self
+                        .request
+                        .map(|request| request.http.keys().cloned().collect())
+                        .unwrap_or_default();
+                    self.refusals.push(format!(
+                        "{key}: found {name:?}, the plugin asks for {}",
+                        list(&names)
+                    ));
                     return None;
                 };
                 rule
@@ -203,7 +238,9 @@ impl Desk<'_> {
         if is_open && !self.profile().opens_private_network() {
             let what = if rule.is_private() { "private networks" } else { "HTTP without TLS" };
             let profile = self.profile().name();
-            self.refusals.push(format!("{key}: the profile {profile:?} does not open {what}; \"profile\": \"trusted\" does"));
+            self.refusals.push(format!(
+                "{key}: the profile {profile:?} does not open {what}; \"profile\": \"trusted\" does"
+            ));
             return None;
         }
         Some(rule)
@@ -233,9 +270,11 @@ impl Desk<'_> {
             values.insert(name.clone(), value);
         }
         self.note_missing_secrets();
-        let credentials = Credentials::new(credentials).map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
+        let credentials = Credentials::new(credentials)
+            .map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
         let scrubber = Scrubber::new(values.iter().map(|(name, value)| (name.as_str(), value)));
-        let scrubber = scrubber.map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
+        let scrubber =
+            scrubber.map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
         Secrets {
             credentials: credentials.unwrap_or_default(),
             names: values.into_keys().collect(),
@@ -246,14 +285,17 @@ impl Desk<'_> {
 
     fn note_missing_secrets(&mut self) {
         let Some(request) = self.request else { return };
-        for (name, asked) in request.secret.iter().filter(|(name, _)| !self.answer.secrets.contains_key(*name)) {
-            let how = format!("grant it with \"secrets\": {{{name:?}: {{\"from\": \"env:NAME\"}}}}");
+        for (name, asked) in
+            request.secret.iter().filter(|(name, _)| !self.answer.secrets.contains_key(*name))
+        {
+            let how =
+                format!("grant it with \"secrets\": {{{name:?}: {{\"from\": \"env:NAME\"}}}}");
             self.missing(&format!("secret.{name}"), &asked.reason, asked.optional, &how);
         }
     }
 
-    /// How the secret is attached to requests, where it is: to the audience that is asked for and, where the operator names
-    /// one, granted too.
+    /// How the secret is attached to requests, where it is: to the audience that is asked for and,
+    /// where the operator names one, granted too.
     fn credential(
         &mut self,
         name: &str,
@@ -262,17 +304,24 @@ impl Desk<'_> {
         value: &Secret,
     ) -> Option<Credential> {
         let key = format!("grants.secrets.{name}");
-        let asked_injection = asked.and_then(|asked| asked.inject.as_ref()).and_then(|inject| inject.injection().ok());
-        let injection: Injection = asked_injection.or_else(|| grant.inject.clone().filter(|_| asked.is_none()))?;
+        let asked_injection = asked
+            .and_then(|asked| asked.inject.as_ref())
+            .and_then(|inject| inject.injection().ok());
+        let injection: Injection =
+            asked_injection.or_else(|| grant.inject.clone().filter(|_| asked.is_none()))?;
         let places = asked.map(|asked| self.requested_audience(asked)).unwrap_or_default();
         // A place that leaves the choice of hosts to the operator leaves this one too.
         let is_open = asked.is_none() || places.iter().any(Option::is_none);
         let requested: Vec<Rule> = places.into_iter().flatten().collect();
         let audience = match &grant.audience {
-            Some(granted) => self.granted_audience(&key, granted, (!is_open).then_some(requested.as_slice())),
+            Some(granted) => {
+                self.granted_audience(&key, granted, (!is_open).then_some(requested.as_slice()))
+            }
             None if asked.is_some() => requested,
             None => {
-                self.refusals.push(format!("{key}.audience: is required for a plugin that embeds no manifest"));
+                self.refusals.push(format!(
+                    "{key}.audience: is required for a plugin that embeds no manifest"
+                ));
                 return None;
             }
         };
@@ -280,14 +329,21 @@ impl Desk<'_> {
         made.map_err(|error| self.refusals.push(format!("{key}: {error}"))).ok()
     }
 
-    /// Where a plugin asks to send a secret; nothing for a place whose hosts are the operator's choice.
+    /// Where a plugin asks to send a secret; nothing for a place whose hosts are the operator's
+    /// choice.
     fn requested_audience(&self, asked: &SecretRequest) -> Vec<Option<Rule>> {
         let places = asked.audience.iter().filter_map(|name| self.request?.http.get(name));
         places.map(|place| place.rule().ok().flatten()).collect()
     }
 
-    /// Of what the operator says, as much as the plugin asks for too: a secret goes nowhere that only one of them named.
-    fn granted_audience(&mut self, key: &str, granted: &[HttpAnswer], requested: Option<&[Rule]>) -> Vec<Rule> {
+    /// Of what the operator says, as much as the plugin asks for too: a secret goes nowhere that
+    /// only one of them named.
+    fn granted_audience(
+        &mut self,
+        key: &str,
+        granted: &[HttpAnswer],
+        requested: Option<&[Rule]>,
+    ) -> Vec<Rule> {
         let mut audience = Vec::new();
         for (index, grant) in granted.iter().enumerate() {
             let key = format!("{key}.audience[{index}]");
@@ -299,14 +355,22 @@ impl Desk<'_> {
             let both: Vec<_> = requested.iter().filter_map(|asked| overlap(&rule, asked)).collect();
             if both.is_empty() {
                 let asked: Vec<_> = requested.iter().map(Rule::to_string).collect();
-                self.refusals.push(format!("{key}: found {rule}, the plugin asks to send it to {}", list(&asked)));
+                self.refusals.push(format!(
+                    "{key}: found {rule}, the plugin asks to send it to {}",
+                    list(&asked)
+                ));
             }
             audience.extend(both);
         }
         audience
     }
 
-    fn is_revealed(&mut self, name: &str, grant: &SecretAnswer, asked: Option<&SecretRequest>) -> bool {
+    fn is_revealed(
+        &mut self,
+        name: &str,
+        grant: &SecretAnswer,
+        asked: Option<&SecretRequest>,
+    ) -> bool {
         let key = format!("grants.secrets.{name}.reveal");
         let wants = asked.is_none_or(|asked| asked.reveal);
         match (grant.reveal, wants) {
@@ -319,7 +383,9 @@ impl Desk<'_> {
             }
             (true, true) => return true,
             (false, true) if asked.is_some() => {
-                self.notes.push(format!("{key} is not granted; the plugin asks for the value of the secret"));
+                self.notes.push(format!(
+                    "{key} is not granted; the plugin asks for the value of the secret"
+                ));
             }
             (false, _) => {}
         }
@@ -329,7 +395,9 @@ impl Desk<'_> {
     fn stores(&mut self) -> Vec<KvStore> {
         let mut stores = Vec::new();
         for (index, grant) in self.answer.stores.iter().enumerate() {
-            let asked = self.request.map(|request| request.kv.get(&grant.name).map(|asked| asked.max_bytes.0));
+            let asked = self
+                .request
+                .map(|request| request.kv.get(&grant.name).map(|asked| asked.max_bytes.0));
             if asked == Some(None) {
                 self.unasked(&format!("grants.kv[{index}]"));
                 continue;
@@ -341,7 +409,12 @@ impl Desk<'_> {
         let wanted: Vec<_> = self.request.into_iter().flat_map(|request| &request.kv).collect();
         for (name, asked) in wanted {
             if !stores.iter().any(|store| store.name == *name) {
-                self.missing(&format!("kv.{name}"), &asked.reason, asked.optional, &format!("grant it with \"kv\": [{name:?}]"));
+                self.missing(
+                    &format!("kv.{name}"),
+                    &asked.reason,
+                    asked.optional,
+                    &format!("grant it with \"kv\": [{name:?}]"),
+                );
             }
         }
         stores
@@ -350,7 +423,9 @@ impl Desk<'_> {
     fn directories(&mut self) -> Vec<Directory> {
         let mut directories = Vec::new();
         for (index, grant) in self.answer.directories.iter().enumerate() {
-            let asked = self.request.map(|request| request.files.get(&grant.name).or_else(|| request.files.get(ANY)));
+            let asked = self
+                .request
+                .map(|request| request.files.get(&grant.name).or_else(|| request.files.get(ANY)));
             if asked == Some(None) {
                 self.unasked(&format!("grants.directories[{index}]"));
                 continue;
@@ -367,15 +442,25 @@ impl Desk<'_> {
             if access == Access::ReadWrite {
                 self.note_quota(&format!("files.{}", grant.name), wanted, quota);
             }
-            directories.push(Directory { name: grant.name.clone(), path: grant.path.clone(), access, quota });
+            directories.push(Directory {
+                name: grant.name.clone(),
+                path: grant.path.clone(),
+                access,
+                quota,
+            });
         }
         let wanted: Vec<_> = self.request.into_iter().flat_map(|request| &request.files).collect();
         for (name, asked) in wanted {
             let how = "grant a directory with \"directories\"";
             match directories.iter().find(|directory| directory.name == *name || name == ANY) {
                 None => self.missing(&format!("files.{name}"), &asked.reason, asked.optional, how),
-                Some(given) if asked.access == FilesAccess::ReadWrite && given.access == Access::ReadOnly => {
-                    self.notes.push(format!("files.{name} is granted for reading alone; the plugin asks to write too"));
+                Some(given)
+                    if asked.access == FilesAccess::ReadWrite
+                        && given.access == Access::ReadOnly =>
+                {
+                    self.notes.push(format!(
+                        "files.{name} is granted for reading alone; the plugin asks to write too"
+                    ));
                 }
                 Some(_) => {}
             }
@@ -391,13 +476,20 @@ impl Desk<'_> {
                 None
             }
             (Some(Some(asked)), None) => {
-                self.missing("scratch", &asked.reason, asked.optional, "grant it with \"scratch\": {}");
+                self.missing(
+                    "scratch",
+                    &asked.reason,
+                    asked.optional,
+                    "grant it with \"scratch\": {}",
+                );
                 None
             }
             (_, None) => None,
             (asked, Some(granted)) => {
-                let asked =
-                    asked.flatten().map(|asked| QuotaAnswer { bytes: Some(asked.max_bytes.0), files: Some(asked.max_files) });
+                let asked = asked.flatten().map(|asked| QuotaAnswer {
+                    bytes: Some(asked.max_bytes.0),
+                    files: Some(asked.max_files),
+                });
                 let asked = asked.unwrap_or_default();
                 let quota = quota(asked, granted, DEFAULT_SCRATCH);
                 self.note_quota("scratch", asked, quota);
@@ -414,7 +506,11 @@ impl Desk<'_> {
     /// Notes that a place holds less than is asked for.
     fn note_less(&mut self, place: &str, asked: Option<u64>, given: u64, show: fn(u64) -> String) {
         if let Some(asked) = asked.filter(|asked| *asked > given) {
-            self.notes.push(format!("{place} holds {}, the plugin asks for {}", show(given), show(asked)));
+            self.notes.push(format!(
+                "{place} holds {}, the plugin asks for {}",
+                show(given),
+                show(asked)
+            ));
         }
     }
 
@@ -442,14 +538,21 @@ impl Desk<'_> {
         tools
     }
 
-    fn switch(&mut self, name: &'static str, granted: bool, optional: impl Fn(&Request) -> Option<bool>) -> bool {
+    fn switch(
+        &mut self,
+        name: &'static str,
+        granted: bool,
+        optional: impl Fn(&Request) -> Option<bool>,
+    ) -> bool {
         match (self.request.map(optional), granted) {
             (Some(None), true) => {
                 self.unasked(&format!("grants.{name}"));
                 false
             }
             (Some(Some(optional)), false) => {
-                let reason = self.request.and_then(|request| request.asked().find(|(place, ..)| place == name));
+                let reason = self
+                    .request
+                    .and_then(|request| request.asked().find(|(place, ..)| place == name));
                 let reason = reason.map(|(_, reason, _)| reason.to_owned()).unwrap_or_default();
                 self.missing(name, &reason, optional, &format!("grant it with \"{name}\": true"));
                 false
@@ -461,10 +564,14 @@ impl Desk<'_> {
 
 /// Both sides together.
 fn quota(asked: QuotaAnswer, granted: QuotaAnswer, default: Quota) -> Quota {
-    Quota { bytes: lesser(asked.bytes, granted.bytes, default.bytes), files: lesser(asked.files, granted.files, default.files) }
+    Quota {
+        bytes: lesser(asked.bytes, granted.bytes, default.bytes),
+        files: lesser(asked.files, granted.files, default.files),
+    }
 }
 
-/// As granted or else as usual, and never more than is asked for. An author's number alone opens nothing: it would fill a disk.
+/// As granted or else as usual, and never more than is asked for. An author's number alone opens
+/// nothing: it would fill a disk.
 fn lesser(asked: Option<u64>, granted: Option<u64>, default: u64) -> u64 {
     let granted = granted.unwrap_or(default);
     asked.map_or(granted, |asked| asked.min(granted))

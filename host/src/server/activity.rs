@@ -1,7 +1,8 @@
 //! Tracks what one connection is doing, and ends it when that has gone on for too long.
 //!
-//! hyper times the head of a request over HTTP/1 and nothing else. A connection of HTTP/2 may send pings for ever, never take
-//! its answers, or begin requests to break them off at once; none of that counts as use here.
+//! hyper times the head of a request over HTTP/1 and nothing else. A connection of HTTP/2 may send
+//! pings for ever, never take its answers, or begin requests to break them off at once; none of
+//! that counts as use here.
 
 use std::{
     collections::BTreeMap,
@@ -14,8 +15,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Requests that a connection may have broken off beyond those that were answered. Resetting streams as fast as they are
-/// opened costs a client nothing and the gateway a call each (CVE-2023-44487).
+/// Requests that a connection may have broken off beyond those that were answered. Resetting
+/// streams as fast as they are opened costs a client nothing and the gateway a call each
+/// (CVE-2023-44487).
 const MAX_BROKEN_OFF: usize = 128;
 
 /// How long a connection may go on in each state.
@@ -96,7 +98,8 @@ impl Activity {
         Running { activity: self.clone(), is_answered: false }
     }
 
-    /// The connection's rank among those that may be evicted; `None` while a request is running or once it is evicted.
+    /// The connection's rank among those that may be evicted; `None` while a request is running or
+    /// once it is evicted.
     pub(super) fn rank(&self) -> Option<Rank> {
         let state = self.state();
         if state.is_evicted { None } else { state.rank() }
@@ -165,10 +168,12 @@ impl State {
         self.unsent.values().next().copied()
     }
 
-    /// `None` while a request is running. An unsent answer alone does not protect a connection: a client that never reads
-    /// its answers, not even a refusal for want of a key, would keep its place until `write` is over.
+    /// `None` while a request is running. An unsent answer alone does not protect a connection: a
+    /// client that never reads its answers, not even a refusal for want of a key, would keep its
+    /// place until `write` is over.
     fn rank(&self) -> Option<Rank> {
-        (self.running == 0).then(|| self.oldest_unsent().map_or(Rank::Idle(self.idle_since), Rank::Unsent))
+        (self.running == 0)
+            .then(|| self.oldest_unsent().map_or(Rank::Idle(self.idle_since), Rank::Unsent))
     }
 
     /// When the connection has to be closed as things are, and why.
@@ -240,8 +245,11 @@ mod tests {
 
     use super::*;
 
-    const WAITS: Waits =
-        Waits { first_head: Duration::from_secs(1), idle: Duration::from_secs(10), write: Duration::from_secs(100) };
+    const WAITS: Waits = Waits {
+        first_head: Duration::from_secs(1),
+        idle: Duration::from_secs(10),
+        write: Duration::from_secs(100),
+    };
 
     /// After how many seconds the connection is closed, and why.
     async fn end(activity: &Activity) -> (u64, Reason) {
@@ -311,7 +319,8 @@ mod tests {
         assert_eq!(activity.rank(), Some(Rank::Unsent(later)));
         drop(new);
         assert_eq!(activity.rank(), Some(Rank::Idle(later)));
-        let order = [Rank::Idle(started), Rank::Idle(later), Rank::Unsent(started), Rank::Unsent(later)];
+        let order =
+            [Rank::Idle(started), Rank::Idle(later), Rank::Unsent(started), Rank::Unsent(later)];
         assert!(order.is_sorted());
     }
 

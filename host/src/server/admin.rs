@@ -12,20 +12,25 @@ use crate::{
     tool::{Tool, Whitelist},
 };
 
-/// Lists every client with all its tools, callable or not; what could be a secret is not here. The holder of a virtual key is
-/// no operator: it is shown what its key opens, and neither what is closed to it nor why a source is away.
+/// Lists every client with all its tools, callable or not; what could be a secret is not here. The
+/// holder of a virtual key is no operator: it is shown what its key opens, and neither what is
+/// closed to it nor why a source is away.
 pub(super) fn clients(app: &App, sender: &Sender) -> Reply {
     let snapshot = app.catalog.snapshot();
     let clients: Vec<Value> = if sender.key.is_none() {
         snapshot.clients().map(|client| describe_for_operator(app, client)).collect()
     } else {
         let caller = app.caller(sender, Origin::Caller);
-        let visible = |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
-        let opened = snapshot.clients().filter(|client| client.tools.iter().any(|tool| visible(tool)));
+        let visible =
+            |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
+        let opened =
+            snapshot.clients().filter(|client| client.tools.iter().any(|tool| visible(tool)));
         opened.map(|client| describe(client, visible)).collect()
     };
     let count = clients.len();
-    respond::json(&json!({"clients": clients, "count": count, "total_count": count, "limit": count, "offset": 0}))
+    respond::json(
+        &json!({"clients": clients, "count": count, "total_count": count, "limit": count, "offset": 0}),
+    )
 }
 
 fn describe(client: &Client, visible: impl Fn(&Tool) -> bool) -> Value {
@@ -48,7 +53,9 @@ fn describe_for_operator(app: &App, client: &Client) -> Value {
     if let Some(reason) = client.state.reason() {
         out["last_failure"] = json!({"message": reason});
     }
-    if let Some(digest) = app.hooks.plugins.as_ref().and_then(|plugins| plugins.digest(client.name.as_str())) {
+    if let Some(digest) =
+        app.hooks.plugins.as_ref().and_then(|plugins| plugins.digest(client.name.as_str()))
+    {
         out["plugin"] = json!({"digest": digest});
     }
     for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {

@@ -9,27 +9,39 @@ use crate::door::{Keys, VirtualKey};
 
 /// Header for nothing else than virtual keys, of whatever form.
 const OWN_HEADER: &str = "x-bf-vk";
-/// How a virtual key starts that comes in a header which may hold other credentials. Case does not count.
+/// How a virtual key starts that comes in a header which may hold other credentials. Case does not
+/// count.
 const PREFIX: &str = "sk-bf-";
 
-/// Finds the sender's key. A key that was sent must exist; none need be sent unless one is required.
-pub(super) fn key(keys: &Keys, required: bool, headers: &HeaderMap) -> Result<Option<Arc<VirtualKey>>, ApiError> {
+/// Finds the sender's key. A key that was sent must exist; none need be sent unless one is
+/// required.
+pub(super) fn key(
+    keys: &Keys,
+    required: bool,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<VirtualKey>>, ApiError> {
     let Some(credential) = credential(headers) else {
-        return if required { Err(ApiError::unauthorized("a virtual key is required")) } else { Ok(None) };
+        return if required {
+            Err(ApiError::unauthorized("a virtual key is required"))
+        } else {
+            Ok(None)
+        };
     };
     // What is not text is no key of ours.
     let found = std::str::from_utf8(credential).ok().and_then(|credential| keys.find(credential));
     found.map(Some).ok_or_else(|| ApiError::unauthorized("virtual key not found"))
 }
 
-/// The first of the headers that holds a virtual key. Others' credentials in the same headers are none, as the dummy keys
-/// that OpenAI's clients insist on.
+/// The first of the headers that holds a virtual key. Others' credentials in the same headers are
+/// none, as the dummy keys that OpenAI's clients insist on.
 fn credential(headers: &HeaderMap) -> Option<&[u8]> {
     let value = |name: &str| headers.get(name).map(http::HeaderValue::as_bytes);
     let bearer = value(header::AUTHORIZATION.as_str()).and_then(bearer);
     let own = value(OWN_HEADER).map(<[u8]>::trim_ascii);
     let shared = |name| value(name).map(<[u8]>::trim_ascii).filter(is_virtual);
-    own.or_else(|| bearer.filter(is_virtual)).or_else(|| shared("x-api-key")).or_else(|| shared("x-goog-api-key"))
+    own.or_else(|| bearer.filter(is_virtual))
+        .or_else(|| shared("x-api-key"))
+        .or_else(|| shared("x-goog-api-key"))
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
@@ -38,7 +50,9 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn is_virtual(credential: &&[u8]) -> bool {
-    credential.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX.as_bytes()))
+    credential
+        .get(..PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX.as_bytes()))
 }
 
 #[cfg(test)]
@@ -53,9 +67,14 @@ mod tests {
                 .map(|(name, credential)| VirtualKey::new(name, credential, BTreeMap::new())),
         );
         let headers = headers.iter().map(|(name, value)| {
-            (header::HeaderName::from_static(name), header::HeaderValue::from_str(value).expect("a good value"))
+            (
+                header::HeaderName::from_static(name),
+                header::HeaderValue::from_str(value).expect("a good value"),
+            )
         });
-        key(&keys, required, &headers.collect()).map(|key| key.map(|key| key.name.clone())).map_err(drop)
+        key(&keys, required, &headers.collect())
+            .map(|key| key.map(|key| key.name.clone()))
+            .map_err(drop)
     }
 
     #[test]
@@ -88,10 +107,17 @@ mod tests {
 
     #[test]
     fn other_credentials_are_no_key() {
-        for headers in
-            [&[][..], &[("authorization", "Bearer plain")], &[("authorization", "Basic sk-bf-1")], &[("x-api-key", "k")]]
-        {
-            assert_eq!((find(false, headers), find(true, headers)), (Ok(None), Err(())), "{headers:?}");
+        for headers in [
+            &[][..],
+            &[("authorization", "Bearer plain")],
+            &[("authorization", "Basic sk-bf-1")],
+            &[("x-api-key", "k")],
+        ] {
+            assert_eq!(
+                (find(false, headers), find(true, headers)),
+                (Ok(None), Err(())),
+                "{headers:?}"
+            );
         }
     }
 }

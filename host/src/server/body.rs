@@ -17,12 +17,13 @@ use crate::{
     model::Object,
 };
 
-/// A body of the largest size may take so many times its bytes when parsed. Conversations take two to four times, dense
-/// schemas of tools seven.
+/// A body of the largest size may take so many times its bytes when parsed. Conversations take two
+/// to four times, dense schemas of tools seven.
 const TREE_FACTOR: usize = 4;
 /// A body may take so much when parsed, however small the largest size is.
 const LEAST_TREE_BYTES: usize = 1 << 20;
-/// A body beyond this is parsed on a thread for blocking work: the worst of this size keeps a worker for a few milliseconds.
+/// A body beyond this is parsed on a thread for blocking work: the worst of this size keeps a
+/// worker for a few milliseconds.
 const INLINE_BYTES: usize = 32 * 1024;
 
 /// Takes in bodies.
@@ -37,8 +38,9 @@ impl Intake {
         Self { parsers: Arc::new(Semaphore::new(cores)) }
     }
 
-    /// Reads and parses the body of `request`. Its buffer is charged as it arrives and its tree before it is built. Fails if it
-    /// is not sent as JSON, is too large in bytes or memory, does not arrive in time, or is no JSON object.
+    /// Reads and parses the body of `request`. Its buffer is charged as it arrives and its tree
+    /// before it is built. Fails if it is not sent as JSON, is too large in bytes or memory, does
+    /// not arrive in time, or is no JSON object.
     pub(super) async fn object(
         &self,
         request: Request<Incoming>,
@@ -47,7 +49,8 @@ impl Intake {
     ) -> Result<Object, ApiError> {
         check_type(request.headers())?;
         let reading = read(request.into_body(), settings.max_body_bytes, charge);
-        let text = timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
+        let text =
+            timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
         self.parse(text, Caps::memory(tree_bytes(settings.max_body_bytes)), charge).await
     }
 
@@ -55,7 +58,8 @@ impl Intake {
         if text.len() <= INLINE_BYTES {
             return parse(&text, &caps, charge);
         }
-        let permit = self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let permit =
+            self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
         // Its own charge: the thread goes on where the request is dropped.
         let charge = charge.clone();
         let parsing = spawn_blocking(move || {
@@ -72,30 +76,43 @@ const fn tree_bytes(max_body_bytes: usize) -> usize {
     if bytes < LEAST_TREE_BYTES { LEAST_TREE_BYTES } else { bytes }
 }
 
-/// The smallest budget for requests in which a body of `max_body_bytes` finds room, with a head of `max_header_bytes`.
+/// The smallest budget for requests in which a body of `max_body_bytes` finds room, with a head of
+/// `max_header_bytes`.
 pub(super) const fn least_memory(max_body_bytes: usize, max_header_bytes: usize) -> usize {
     let tree = tree_bytes(max_body_bytes).saturating_add(REQUEST_BYTES);
     Memory::least_for(tree.saturating_add(max_body_bytes).saturating_add(max_header_bytes))
 }
 
-/// Refuses a body that is not sent as JSON. A page of another origin can send text and forms without being asked, but JSON
-/// only after the browser has asked the gateway, which does not agree.
+/// Refuses a body that is not sent as JSON. A page of another origin can send text and forms
+/// without being asked, but JSON only after the browser has asked the gateway, which does not
+/// agree.
 fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let found = match (types.next().map(HeaderValue::to_str), types.next()) {
         (Some(Ok(found)), None) if is_json(found) => return Ok(()),
-        (Some(Ok(found)), None) => format!("content type {:?}", crate::text::cut(found.to_owned(), 64)),
+        (Some(Ok(found)), None) => {
+            format!("content type {:?}", crate::text::cut(found.to_owned(), 64))
+        }
         (Some(Err(_)), None) => "a content type that is not text".to_owned(),
         (Some(_), Some(_)) => "more than one content type".to_owned(),
         (None, _) => "no content type".to_owned(),
     };
-    let message = format!("found {found}, expected \"application/json\" in the header `Content-Type`");
-    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error", "unsupported_media_type", message))
+    let message =
+        format!("found {found}, expected \"application/json\" in the header `Content-Type`");
+    Err(ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "invalid_request_error",
+        "unsupported_media_type",
+        message,
+    ))
 }
 
 /// Whether a content type is that of JSON, whatever its parameters.
 fn is_json(found: &str) -> bool {
-    found.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+    found
+        .split(';')
+        .next()
+        .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u8>, ApiError> {
@@ -106,7 +123,8 @@ async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u
     }
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::bad_request("bad_body", "the request body broke off"))?;
+        let frame =
+            frame.map_err(|_| ApiError::bad_request("bad_body", "the request body broke off"))?;
         let Ok(data) = frame.into_data() else { continue };
         let len = text.len().saturating_add(data.len());
         if len > limit {
@@ -118,8 +136,8 @@ async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u
     Ok(text)
 }
 
-/// Lets `text` grow to `len` bytes, by doubling up to `most`. What is charged is what is allocated: an announced length alone
-/// costs its sender nothing and must not cost the others anything either.
+/// Lets `text` grow to `len` bytes, by doubling up to `most`. What is charged is what is allocated:
+/// an announced length alone costs its sender nothing and must not cost the others anything either.
 fn make_room(text: &mut Vec<u8>, len: usize, most: usize, charge: &Charge) -> Result<(), ApiError> {
     let capacity = text.capacity();
     if len > capacity {
@@ -135,7 +153,11 @@ fn parse(text: &[u8], caps: &Caps, charge: &Charge) -> Result<Object, ApiError> 
         Ok(cost) => cost,
         Err(error @ json::Error::TooLarge { .. }) => return Err(too_dense(&error)),
         // Parsed for its error alone, which tells line and column, and within the caps.
-        Err(_) => return json::parse(text, caps).map(|(object, _)| object).map_err(|error| no_object(&error)),
+        Err(_) => {
+            return json::parse(text, caps)
+                .map(|(object, _)| object)
+                .map_err(|error| no_object(&error));
+        }
     };
     charge.grow(cost.tree_bytes)?;
     serde_json::from_slice(text).map_err(|error| no_object(&error))
@@ -147,17 +169,32 @@ fn no_object(error: &dyn std::error::Error) -> ApiError {
 
 fn too_dense(error: &json::Error) -> ApiError {
     let message = format!("the request body {error}");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "request_too_large", message)
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "invalid_request_error",
+        "request_too_large",
+        message,
+    )
 }
 
 fn too_large(limit: usize) -> ApiError {
     let message = format!("the request body is larger than {limit} bytes");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "request_too_large", message)
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "invalid_request_error",
+        "request_too_large",
+        message,
+    )
 }
 
 fn too_slow() -> ApiError {
     let message = "the request body did not arrive in time";
-    let error = ApiError::new(StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "request_timeout", message);
+    let error = ApiError::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "invalid_request_error",
+        "request_timeout",
+        message,
+    );
     error.with_header(header::CONNECTION, HeaderValue::from_static("close"))
 }
 
@@ -167,7 +204,12 @@ mod tests {
     use crate::tenant::Tenant;
 
     fn sent_as(types: &[&'static str]) -> Result<(), ApiError> {
-        check_type(&types.iter().map(|found| (header::CONTENT_TYPE, HeaderValue::from_static(found))).collect())
+        check_type(
+            &types
+                .iter()
+                .map(|found| (header::CONTENT_TYPE, HeaderValue::from_static(found)))
+                .collect(),
+        )
     }
 
     fn charge(memory: &Arc<Memory>) -> Charge {
@@ -176,7 +218,12 @@ mod tests {
 
     #[test]
     fn a_body_is_json_by_its_content_type() {
-        for good in ["application/json", "Application/JSON", "application/json; charset=utf-8", "application/json ;x=y"] {
+        for good in [
+            "application/json",
+            "Application/JSON",
+            "application/json; charset=utf-8",
+            "application/json ;x=y",
+        ] {
             assert!(sent_as(&[good]).is_ok(), "{good}");
         }
         for bad in [
@@ -215,12 +262,16 @@ mod tests {
         let small = charge(&memory);
         small.grow((512 << 10) - REQUEST_BYTES - 100_000).expect("there is room");
         let caps = Caps::memory(1 << 20);
-        let status =
-            |result: Result<Object, ApiError>| result.map_or_else(|error| error.into_reply().status(), |_| StatusCode::OK);
+        let status = |result: Result<Object, ApiError>| {
+            result.map_or_else(|error| error.into_reply().status(), |_| StatusCode::OK)
+        };
         assert_eq!(status(parse(text.as_bytes(), &caps, &small)), StatusCode::TOO_MANY_REQUESTS);
         drop(small);
         assert_eq!(status(parse(text.as_bytes(), &caps, &charge(&memory))), StatusCode::OK);
-        assert_eq!(status(parse(text.as_bytes(), &Caps::memory(100_000), &charge(&memory))), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(
+            status(parse(text.as_bytes(), &Caps::memory(100_000), &charge(&memory))),
+            StatusCode::PAYLOAD_TOO_LARGE
+        );
         assert_eq!(status(parse(b"[]", &caps, &charge(&memory))), StatusCode::BAD_REQUEST);
     }
 

@@ -11,11 +11,19 @@ use super::{
 };
 use crate::{agent, door::Origin, model::Room};
 
-/// Answers a chat completion. Nothing is checked beyond what the loop needs: the rest is between sender and provider.
-pub(super) async fn complete(app: &App, sender: &Sender, request: Request<Incoming>, charge: &Charge) -> Result<Reply, ApiError> {
+/// Answers a chat completion. Nothing is checked beyond what the loop needs: the rest is between
+/// sender and provider.
+pub(super) async fn complete(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
     let body = app.intake.object(request, &app.settings, charge).await?;
     if !matches!(body.get("messages"), Some(Value::Array(_))) {
-        return Err(ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages"));
+        return Err(
+            ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages")
+        );
     }
     if !matches!(body.get("stream"), None | Some(Value::Null | Value::Bool(false))) {
         let message = "streaming is not supported; leave `stream` out or set it to false";

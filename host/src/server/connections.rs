@@ -1,4 +1,5 @@
-//! Every open connection: how many there may be, of one peer and in all, and which gives way to new ones.
+//! Every open connection: how many there may be, of one peer and in all, and which gives way to new
+//! ones.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -19,11 +20,12 @@ use super::{activity::Activity, peer::Peer};
 
 /// How long room is waited for before connections to evict are looked for again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Where there is no room, one connection in so many is evicted at a time, so that those who hold many and open them again
-/// do not keep the others waiting for each.
+/// Where there is no room, one connection in so many is evicted at a time, so that those who hold
+/// many and open them again do not keep the others waiting for each.
 const EVICTED_PART: usize = 16;
-/// One connection of a peer's maximum in so many may be evicted and not closed yet. Evicted connections hold their room until
-/// they are closed, so a peer that opens connections faster than its evicted ones end would take the room of all.
+/// One connection of a peer's maximum in so many may be evicted and not closed yet. Evicted
+/// connections hold their room until they are closed, so a peer that opens connections faster than
+/// its evicted ones end would take the room of all.
 const CLOSING_PART: usize = 4;
 
 /// The open connections.
@@ -41,7 +43,8 @@ pub(super) struct Connections {
 struct Table {
     /// Connections that are not evicted, by their number.
     open: HashMap<u64, Open>,
-    /// How many connections of each peer hold room: those that are open, and those that are evicted and not closed yet.
+    /// How many connections of each peer hold room: those that are open, and those that are evicted
+    /// and not closed yet.
     held: HashMap<Peer, usize>,
 }
 
@@ -54,12 +57,20 @@ impl Connections {
     pub(super) fn new(max: usize, max_per_peer: usize) -> Arc<Self> {
         let room = Arc::new(Semaphore::new(max));
         let max_held_per_peer = max_per_peer.saturating_add((max_per_peer / CLOSING_PART).max(1));
-        Arc::new(Self { max, max_per_peer, max_held_per_peer, room, table: Mutex::default(), next: AtomicU64::new(0) })
+        Arc::new(Self {
+            max,
+            max_per_peer,
+            max_held_per_peer,
+            room,
+            table: Mutex::default(),
+            next: AtomicU64::new(0),
+        })
     }
 
-    /// Makes room for a connection of `peer`. A peer that has as many as it may loses the one of the least rank; `None` if
-    /// each of them has a request running, or if too many that it lost are not closed yet. Where all room is taken, those of
-    /// the least rank are evicted, and the end of one is waited for.
+    /// Makes room for a connection of `peer`. A peer that has as many as it may loses the one of
+    /// the least rank; `None` if each of them has a request running, or if too many that it lost
+    /// are not closed yet. Where all room is taken, those of the least rank are evicted, and the
+    /// end of one is waited for.
     pub(super) async fn admit(self: &Arc<Self>, peer: Peer) -> Option<Place> {
         if !self.has_share(peer) {
             return None;
@@ -97,17 +108,20 @@ impl Connections {
         }
     }
 
-    /// Evicts up to `most` connections without a running request, by rank: those that are idle for longest first, and once none
-    /// is idle, those whose answers are unsent for longest. Returns how many. They are not open any more, and hold their room
-    /// until they have ended.
+    /// Evicts up to `most` connections without a running request, by rank: those that are idle for
+    /// longest first, and once none is idle, those whose answers are unsent for longest. Returns
+    /// how many. They are not open any more, and hold their room until they have ended.
     fn evict(&self, most: usize, of: impl Fn(&Open) -> bool) -> usize {
         let mut table = self.table();
         let ranked = table.open.iter().filter(|(_, open)| of(open));
-        let mut ranked: Vec<_> = ranked.filter_map(|(number, open)| Some((open.activity.rank()?, *number))).collect();
+        let mut ranked: Vec<_> =
+            ranked.filter_map(|(number, open)| Some((open.activity.rank()?, *number))).collect();
         ranked.sort_unstable();
         // A request may have come in between.
         let evicted = ranked.into_iter().map(|(_, number)| number);
-        let evicted = evicted.filter(|number| table.open.get(number).is_some_and(|open| open.activity.evict())).take(most);
+        let evicted = evicted
+            .filter(|number| table.open.get(number).is_some_and(|open| open.activity.evict()))
+            .take(most);
         let evicted: Vec<u64> = evicted.collect();
         for number in &evicted {
             table.open.remove(number);
@@ -177,10 +191,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_beyond_its_cap_loses_its_idle_connections_and_then_is_refused() {
         let connections = Connections::new(10, 2);
-        let (first, second, other) = (admit(&connections, 1).await, admit(&connections, 1).await, admit(&connections, 2).await);
+        let (first, second, other) = (
+            admit(&connections, 1).await,
+            admit(&connections, 1).await,
+            admit(&connections, 2).await,
+        );
         let _running = second.activity.begin();
         let third = admit(&connections, 1).await;
-        assert!(first.activity.rank().is_none() && other.activity.rank().is_some(), "the first is closed, the other's is not");
+        assert!(
+            first.activity.rank().is_none() && other.activity.rank().is_some(),
+            "the first is closed, the other's is not"
+        );
         drop(first);
         let _also_running = third.activity.begin();
         assert!(connections.admit(peer(1)).await.is_none());
@@ -204,7 +225,11 @@ mod tests {
             assert!(connections.admit(peer(1)).await.is_none(), "{max_held} are not closed again");
             drop(places);
             assert_eq!(connections.table().count(peer(1)), (0, 0));
-            assert_eq!(connections.table().held.len(), 1, "a peer without connections is forgotten");
+            assert_eq!(
+                connections.table().held.len(),
+                1,
+                "a peer without connections is forgotten"
+            );
         }
     }
 
@@ -264,7 +289,10 @@ mod tests {
         let mut other = Box::pin(connections.admit(peer(2)));
         assert!(tokio::time::timeout(LOOK_AGAIN * 3, &mut other).await.is_err());
         drop(running.answer());
-        assert!(tokio::time::timeout(LOOK_AGAIN * 3, &mut other).await.is_err(), "it still has its room");
+        assert!(
+            tokio::time::timeout(LOOK_AGAIN * 3, &mut other).await.is_err(),
+            "it still has its room"
+        );
         assert!(place.activity.rank().is_none(), "it is closed");
         drop(place);
         assert!(other.await.is_some());

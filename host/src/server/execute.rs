@@ -1,8 +1,9 @@
 //! `POST /v1/mcp/tool/execute`: runs one tool for a caller, who approves it by asking.
 //!
-//! The body is a tool call as a model writes it, the answer what the model is sent back: in the form of chat completions, or
-//! of responses with `?format=responses`. The answer has an `airlock` object besides, with `duration_ms`, `fuel` where
-//! the tool ran in the sandbox, and in `calls` what the tool called in turn.
+//! The body is a tool call as a model writes it, the answer what the model is sent back: in the
+//! form of chat completions, or of responses with `?format=responses`. The answer has an `airlock`
+//! object besides, with `duration_ms`, `fuel` where the tool ran in the sandbox, and in `calls`
+//! what the tool called in turn.
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
@@ -21,9 +22,14 @@ use crate::{
     tool::CallError,
 };
 
-/// Runs the tool that the body names. A failure of the tool's own is its answer, marked by `is_error`; a call that could not
-/// be made or brought to its end is an error.
-pub(super) async fn run(app: &App, sender: &Sender, request: Request<Incoming>, charge: &Charge) -> Result<Reply, ApiError> {
+/// Runs the tool that the body names. A failure of the tool's own is its answer, marked by
+/// `is_error`; a call that could not be made or brought to its end is an error.
+pub(super) async fn run(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
     let format = Format::parse(request.uri().query())?;
     let call = format.read(app.intake.object(request, &app.settings, charge).await?)?;
     let caller = app.caller(sender, Origin::Caller);
@@ -49,16 +55,25 @@ fn refusal(error: &CallError) -> ApiError {
     match error {
         CallError::Busy | CallError::CircuitOpen { .. } => {
             // Whole seconds, rounded up: who comes back too early is refused again.
-            let seconds = error.retry_after().map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
-            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", error.code(), error.to_string())
-                .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+            let seconds = error
+                .retry_after()
+                .map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+            ApiError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                error.code(),
+                error.to_string(),
+            )
+            .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
         // The status is what this API always had; the type says whose fault it was.
         CallError::NotFound { .. }
         | CallError::BadArguments { .. }
         | CallError::InvalidArguments { .. }
         | CallError::NeedsApproval { .. } => ApiError::bad_request(error.code(), error.to_string()),
-        _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string()),
+        _ => {
+            ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
+        }
     }
 }
 
@@ -110,40 +125,52 @@ struct Function {
 
 impl Format {
     fn parse(query: Option<&str>) -> Result<Self, ApiError> {
-        let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        let mut pairs =
+            query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
         match pairs.find(|(key, _)| *key == "format").map_or("", |(_, value)| value) {
             "" => Ok(Self::Chat),
             value if value.eq_ignore_ascii_case("chat") => Ok(Self::Chat),
             value if value.eq_ignore_ascii_case("responses") => Ok(Self::Responses),
-            _ => {
-                Err(ApiError::bad_request("invalid_format", "Invalid format value, must be 'chat' or 'responses'")
-                    .about("format"))
-            }
+            _ => Err(ApiError::bad_request(
+                "invalid_format",
+                "Invalid format value, must be 'chat' or 'responses'",
+            )
+            .about("format")),
         }
     }
 
     fn read(self, body: Object) -> Result<Call, ApiError> {
         let body = Value::from(body);
         let (id, function) = match self {
-            Self::Chat => serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function)),
-            Self::Responses => serde_json::from_value::<ResponsesCall>(body).map(|call| (call.call_id, Some(call.function))),
+            Self::Chat => {
+                serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function))
+            }
+            Self::Responses => serde_json::from_value::<ResponsesCall>(body)
+                .map(|call| (call.call_id, Some(call.function))),
         }
-        .map_err(|error| ApiError::bad_request("invalid_json", format!("Invalid request format: {error}")))?;
+        .map_err(|error| {
+            ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+        })?;
         let function = function.unwrap_or(Function { name: None, arguments: None });
         let name = function.name.filter(|name| !name.is_empty());
         let (place, example) = match self {
             Self::Chat => ("function.name", r#"{"function": {"name": …, "arguments": …}}"#),
             Self::Responses => ("name", r#"{"name": …, "arguments": …} with format=responses"#),
         };
-        let missing = || format!("Tool function name is required: no `{place}` in the body, expected {example}");
-        let name = name.ok_or_else(|| ApiError::bad_request("missing_name", missing()).about(place))?;
+        let missing = || {
+            format!("Tool function name is required: no `{place}` in the body, expected {example}")
+        };
+        let name =
+            name.ok_or_else(|| ApiError::bad_request("missing_name", missing()).about(place))?;
         Ok(Call { id, name, arguments: function.arguments.unwrap_or_default() })
     }
 
     fn write(self, id: Option<Value>, text: &str) -> Object {
         let (mut reply, id_key) = match self {
             Self::Chat => (object(json!({"role": "tool", "content": text})), "tool_call_id"),
-            Self::Responses => (object(json!({"type": "function_call_output", "output": text})), "call_id"),
+            Self::Responses => {
+                (object(json!({"type": "function_call_output", "output": text})), "call_id")
+            }
         };
         reply.extend(id.map(|id| (id_key.to_owned(), id)));
         reply
@@ -170,11 +197,23 @@ mod tests {
 
     #[test]
     fn a_call_needs_a_name_and_keeps_its_id() {
-        let call = Format::Chat.read(object(json!({"id": 7, "function": {"name": "t"}}))).expect("a good call");
-        assert_eq!((call.id, call.name.as_str(), call.arguments.as_str()), (Some(json!(7)), "t", ""));
-        let call = Format::Responses.read(object(json!({"name": "t", "arguments": "{}"}))).expect("a good call");
+        let call = Format::Chat
+            .read(object(json!({"id": 7, "function": {"name": "t"}})))
+            .expect("a good call");
+        assert_eq!(
+            (call.id, call.name.as_str(), call.arguments.as_str()),
+            (Some(json!(7)), "t", "")
+        );
+        let call = Format::Responses
+            .read(object(json!({"name": "t", "arguments": "{}"})))
+            .expect("a good call");
         assert_eq!((call.id, call.arguments.as_str()), (None, "{}"));
-        for bad in [json!({}), json!({"function": {}}), json!({"function": {"name": ""}}), json!({"function": {"name": 1}})] {
+        for bad in [
+            json!({}),
+            json!({"function": {}}),
+            json!({"function": {"name": ""}}),
+            json!({"function": {"name": 1}}),
+        ] {
             assert!(Format::Chat.read(object(bad)).is_err());
         }
     }

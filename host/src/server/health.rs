@@ -1,4 +1,5 @@
-//! `GET /health`: whether the gateway is there, for whoever restarts it. Open to all, so it tells no names.
+//! `GET /health`: whether the gateway is there, for whoever restarts it. Open to all, so it tells
+//! no names.
 
 use serde_json::json;
 
@@ -8,7 +9,8 @@ use super::{
 };
 use crate::catalog::State;
 
-/// Says that the gateway is there and how many sources of tools it has. One that is away does not make it unhealthy.
+/// Says that the gateway is there and how many sources of tools it has. One that is away does not
+/// make it unhealthy.
 pub(super) fn show(app: &App) -> Reply {
     let snapshot = app.catalog.snapshot();
     let total = snapshot.clients().count();

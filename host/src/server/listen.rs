@@ -1,6 +1,8 @@
 //! Sockets: accepts connections, bounds them, drains them.
 
-use std::{convert::Infallible, fmt, future::Future, io, net::IpAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, fmt, future::Future, io, net::IpAddr, pin::pin, sync::Arc, time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -27,27 +29,37 @@ use super::{
 
 /// Requests that one HTTP/2 connection may have in flight.
 const MAX_STREAMS: u32 = 64;
-/// Streams of one HTTP/2 connection that may be reset because of what the client sends, before the connection is closed
-/// (CVE-2025-8671). Those that the client itself resets before they are accepted are bounded by `h2`, to 20.
+/// Streams of one HTTP/2 connection that may be reset because of what the client sends, before the
+/// connection is closed (CVE-2025-8671). Those that the client itself resets before they are
+/// accepted are bounded by `h2`, to 20.
 const MAX_LOCAL_RESETS: usize = 128;
-/// How long to wait after the system could not give a connection, usually for want of file descriptors.
+/// How long to wait after the system could not give a connection, usually for want of file
+/// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection without a running request has to say goodbye. Over HTTP/2 that takes the other side.
+/// How long a connection without a running request has to say goodbye. Over HTTP/2 that takes the
+/// other side.
 const GOODBYE: Duration = Duration::from_millis(100);
 
-/// How long a connection may stay open without a request once the gateway was told to stop. An idle client of HTTP/2 that does
-/// not take its leave would hold up the end for all of `drain_timeout`.
+/// How long a connection may stay open without a request once the gateway was told to stop. An idle
+/// client of HTTP/2 that does not take its leave would hold up the end for all of `drain_timeout`.
 const LAST_IDLE: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` completes, then accepts no more and lets the requests in flight end, for at most
-/// `drain_timeout`. Dropping the future stops them at once.
-pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+/// Serves until `shutdown` completes, then accepts no more and lets the requests in flight end, for
+/// at most `drain_timeout`. Dropping the future stops them at once.
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
     app.settings.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let tasks = Tasks::default();
     let _stop = tasks.stop.clone().drop_guard();
     let server = Server {
         builder: builder(&app.settings, tasks.clone()),
-        connections: Connections::new(app.settings.max_connections, app.settings.max_connections_per_peer),
+        connections: Connections::new(
+            app.settings.max_connections,
+            app.settings.max_connections_per_peer,
+        ),
         draining: CancellationToken::new(),
         app,
         tasks,
@@ -74,7 +86,8 @@ struct Server {
 }
 
 impl Server {
-    /// Waits for a connection and then for room, so that those beyond the cap wait in the system's queue.
+    /// Waits for a connection and then for room, so that those beyond the cap wait in the system's
+    /// queue.
     async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, Place) {
         loop {
             let (stream, address) = match listener.accept().await {
@@ -96,7 +109,8 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let (app, activity) = (self.app.clone(), place.activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            // Here and not in the future, which HTTP/2 runs as a task of its own: that may be dropped before it starts.
+            // Here and not in the future, which HTTP/2 runs as a task of its own: that may be
+            // dropped before it starts.
             let (app, running) = (app.clone(), activity.begin());
             async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running)) }
         });
@@ -131,7 +145,10 @@ impl Server {
         self.tasks.tracker.close();
         self.draining.cancel();
         if timeout(self.app.settings.drain_timeout, self.tasks.tracker.wait()).await.is_err() {
-            warn!(left = self.tasks.tracker.len(), "requests were cut off, the time to drain is over");
+            warn!(
+                left = self.tasks.tracker.len(),
+                "requests were cut off, the time to drain is over"
+            );
         }
         self.tasks.stop.cancel();
         self.tasks.tracker.wait().await;
@@ -157,7 +174,11 @@ fn builder(settings: &Settings, tasks: Tasks) -> Builder<Tasks> {
 }
 
 fn waits(settings: &Settings) -> Waits {
-    Waits { first_head: settings.read_timeout, idle: settings.idle_timeout, write: settings.write_timeout }
+    Waits {
+        first_head: settings.read_timeout,
+        idle: settings.idle_timeout,
+        write: settings.write_timeout,
+    }
 }
 
 /// Waits as long as a connection that is being closed may take for it.
@@ -178,12 +199,14 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
     }
 }
 
-/// Hands an answer to hyper. The bytes know when the last of them is written: neither HTTP/1 nor HTTP/2 says so, and `h2`
-/// takes in a whole answer before its client has made room for any of it.
+/// Hands an answer to hyper. The bytes know when the last of them is written: neither HTTP/1 nor
+/// HTTP/2 says so, and `h2` takes in a whole answer before its client has made room for any of it.
 fn send(answer: Answer, running: Running) -> Response<Full<Bytes>> {
     let (reply, charge) = answer;
     let sending = running.answer();
-    reply.map(|bytes| Full::new(Bytes::from_owner(Unsent { bytes, _charge: charge, _sending: sending })))
+    reply.map(|bytes| {
+        Full::new(Bytes::from_owner(Unsent { bytes, _charge: charge, _sending: sending }))
+    })
 }
 
 struct Unsent {
@@ -198,7 +221,8 @@ impl AsRef<[u8]> for Unsent {
     }
 }
 
-/// The server's tasks: a connection each, and what hyper spawns for a connection of HTTP/2. All end when the server does.
+/// The server's tasks: a connection each, and what hyper spawns for a connection of HTTP/2. All end
+/// when the server does.
 #[derive(Clone, Default)]
 struct Tasks {
     tracker: TaskTracker,

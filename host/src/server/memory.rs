@@ -1,10 +1,11 @@
-//! Memory of requests: one budget for all that are in flight, from the first byte of a body until the last byte of the answer
-//! is sent.
+//! Memory of requests: one budget for all that are in flight, from the first byte of a body until
+//! the last byte of the answer is sent.
 //!
-//! A limit on each body bounds nothing where thousands of requests wait for a model at the same time. What is charged: a base
-//! for every request, its head, the buffer that its body arrives in, the tree that is parsed of it, what a model and tools add
-//! to it, and then its answer. One caller, that is, a virtual key or all callers without one, gets at most half of the budget,
-//! so that the others are still served.
+//! A limit on each body bounds nothing where thousands of requests wait for a model at the same
+//! time. What is charged: a base for every request, its head, the buffer that its body arrives in,
+//! the tree that is parsed of it, what a model and tools add to it, and then its answer. One
+//! caller, that is, a virtual key or all callers without one, gets at most half of the budget, so
+//! that the others are still served.
 
 use std::{
     collections::HashMap,
@@ -59,8 +60,13 @@ impl Memory {
     }
 
     /// Charges the base and the head of a request.
-    pub(super) fn open(self: &Arc<Self>, tenant: Tenant, head: &HeaderMap) -> Result<Charge, Spent> {
-        let charge = Charge(Arc::new(Charged { memory: self.clone(), tenant, bytes: Mutex::new(0) }));
+    pub(super) fn open(
+        self: &Arc<Self>,
+        tenant: Tenant,
+        head: &HeaderMap,
+    ) -> Result<Charge, Spent> {
+        let charge =
+            Charge(Arc::new(Charged { memory: self.clone(), tenant, bytes: Mutex::new(0) }));
         let head: usize = head.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         charge.grow(REQUEST_BYTES + head)?;
         Ok(charge)
@@ -85,7 +91,13 @@ impl Memory {
     fn replace(&self, tenant: &Tenant, old: usize, new: usize) {
         let mut used = self.used();
         used.bytes = used.bytes.saturating_sub(old).saturating_add(new);
-        let mine = used.by_caller.get(tenant).copied().unwrap_or_default().saturating_sub(old).saturating_add(new);
+        let mine = used
+            .by_caller
+            .get(tenant)
+            .copied()
+            .unwrap_or_default()
+            .saturating_sub(old)
+            .saturating_add(new);
         if mine == 0 {
             used.by_caller.remove(tenant);
         } else {
@@ -109,7 +121,8 @@ struct Charged {
 }
 
 impl Charge {
-    /// Charges so many bytes more. Fails if the caller's share or the budget has no room for them, and then charges nothing.
+    /// Charges so many bytes more. Fails if the caller's share or the budget has no room for them,
+    /// and then charges nothing.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), Spent> {
         let mut charged = self.0.bytes();
         self.0.memory.add(&self.0.tenant, bytes)?;
@@ -117,8 +130,8 @@ impl Charge {
         Ok(())
     }
 
-    /// Charges so many bytes in place of everything so far. An answer is charged even where there is no room, because the work
-    /// is done; until it is sent there is less room for new requests.
+    /// Charges so many bytes in place of everything so far. An answer is charged even where there
+    /// is no room, because the work is done; until it is sent there is less room for new requests.
     pub(super) fn settle(&self, bytes: usize) {
         let mut charged = self.0.bytes();
         self.0.memory.replace(&self.0.tenant, *charged, bytes);

@@ -1,8 +1,10 @@
-//! Keeps web pages out. A page that a browser has open can send requests to loopback addresses, and with a name that it
-//! points there (DNS rebinding) read the answers too. It cannot forge `Host`, `Origin` and `Sec-Fetch-Site`.
+//! Keeps web pages out. A page that a browser has open can send requests to loopback addresses, and
+//! with a name that it points there (DNS rebinding) read the answers too. It cannot forge `Host`,
+//! `Origin` and `Sec-Fetch-Site`.
 //!
-//! `Host` must be one of the gateway's names, which stops rebinding. `Origin` must be that of the gateway itself, port included,
-//! because every other port of this machine is another program's; or the operator has listed it.
+//! `Host` must be one of the gateway's names, which stops rebinding. `Origin` must be that of the
+//! gateway itself, port included, because every other port of this machine is another program's; or
+//! the operator has listed it.
 
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
@@ -14,13 +16,16 @@ pub(super) const FETCH_SITE: &str = "sec-fetch-site";
 /// Values of headers are cut here in error messages, in bytes.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// Refuses a request whose `Host` is not one of the gateway's own names, and one that a page of another origin makes a
-/// browser send.
+/// Refuses a request whose `Host` is not one of the gateway's own names, and one that a page of
+/// another origin makes a browser send.
 pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
     // HTTP/2 sends `:authority`; a request that sends both is held to both.
-    let hosts = headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
+    let hosts =
+        headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
     let hosts: Vec<Option<Authority>> = hosts.chain(uri.authority().cloned().map(Some)).collect();
-    let is_ours = |host: &Option<Authority>| host.as_ref().is_some_and(|host| is_allowed(settings, host.host()));
+    let is_ours = |host: &Option<Authority>| {
+        host.as_ref().is_some_and(|host| is_allowed(settings, host.host()))
+    };
     let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
     if checks_hosts && (hosts.is_empty() || !hosts.iter().all(is_ours)) {
         let sent = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
@@ -56,11 +61,18 @@ pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Resu
 /// The values of a header for an error message, quoted and cut.
 fn shown<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
     let values: Vec<_> = values.map(String::from_utf8_lossy).collect();
-    if values.is_empty() { "missing".to_owned() } else { format!("{:?}", cut(values.join(", "), MAX_SHOWN_BYTES)) }
+    if values.is_empty() {
+        "missing".to_owned()
+    } else {
+        format!("{:?}", cut(values.join(", "), MAX_SHOWN_BYTES))
+    }
 }
 
 fn is_listed(settings: &Settings, origin: &HeaderValue) -> bool {
-    settings.allowed_origins.iter().any(|allowed| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
+    settings
+        .allowed_origins
+        .iter()
+        .any(|allowed| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
 }
 
 /// Whether an origin is the one that all `hosts` are reached at. `null` is nobody's.
@@ -72,9 +84,12 @@ fn is_same(origin: &HeaderValue, hosts: &[Option<Authority>]) -> bool {
         _ => return false,
     };
     let Some(origin) = origin.authority() else { return false };
-    // A `Host` without a port is reached at the one that belongs to the scheme, which a proxy before the gateway may know alone.
+    // A `Host` without a port is reached at the one that belongs to the scheme, which a proxy
+    // before the gateway may know alone.
     let port = |authority: &Authority| authority.port_u16().unwrap_or(scheme_port);
-    let is_origin = |host: &Authority| host.host().eq_ignore_ascii_case(origin.host()) && port(host) == port(origin);
+    let is_origin = |host: &Authority| {
+        host.host().eq_ignore_ascii_case(origin.host()) && port(host) == port(origin)
+    };
     !hosts.is_empty() && hosts.iter().all(|host| host.as_ref().is_some_and(is_origin))
 }
 
@@ -99,9 +114,12 @@ mod tests {
             allowed_origins: vec!["https://ui.example:8443".to_owned()],
             ..settings()
         };
-        let sent = sent
-            .iter()
-            .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_str(value).expect("a good value")));
+        let sent = sent.iter().map(|(name, value)| {
+            (
+                header::HeaderName::from_static(name),
+                HeaderValue::from_str(value).expect("a good value"),
+            )
+        });
         check(&settings, &sent.collect(), &Uri::from_static("/health")).is_ok()
     }
 
@@ -110,8 +128,15 @@ mod tests {
 
     #[test]
     fn own_names_are_let_in_on_any_port() {
-        for host in ["localhost", "LOCALHOST:80", "127.0.0.1:1", "127.9.9.9", "[::1]:8080", "tools.example", "TOOLS.EXAMPLE:443"]
-        {
+        for host in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:1",
+            "127.9.9.9",
+            "[::1]:8080",
+            "tools.example",
+            "TOOLS.EXAMPLE:443",
+        ] {
             assert!(is_let_in(LOCAL, &[("host", host)]), "{host}");
         }
         assert!(is_let_in("10.1.2.3:0", &[("host", "10.1.2.3:8080")]));
@@ -119,9 +144,19 @@ mod tests {
 
     #[test]
     fn other_names_are_not() {
-        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "tools.example.evil", ""] {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "tools.example.evil",
+            "",
+        ] {
             assert!(!is_let_in(LOCAL, &[("host", host)]), "{host}");
-            assert!(!is_let_in(LOCAL, &[("host", host), ("origin", &format!("http://{host}"))]), "{host}");
+            assert!(
+                !is_let_in(LOCAL, &[("host", host), ("origin", &format!("http://{host}"))]),
+                "{host}"
+            );
         }
         assert!(!is_let_in(LOCAL, &[]));
         assert!(!is_let_in("0.0.0.0:0", &[("host", "evil.example")]));
@@ -160,17 +195,26 @@ mod tests {
     #[test]
     fn listed_origins_are_let_in_exactly_as_listed() {
         assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://ui.example:8443")]));
-        assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://ui.example:8443"), (FETCH_SITE, "cross-site")]));
-        for origin in ["http://ui.example:8443", "https://ui.example", "https://a.ui.example:8443"] {
+        assert!(is_let_in(
+            LOCAL,
+            &[HOST, ("origin", "https://ui.example:8443"), (FETCH_SITE, "cross-site")]
+        ));
+        for origin in ["http://ui.example:8443", "https://ui.example", "https://a.ui.example:8443"]
+        {
             assert!(!is_let_in(LOCAL, &[HOST, ("origin", origin)]), "{origin}");
         }
-        let both = [HOST, ("origin", "https://ui.example:8443"), ("origin", "https://evil.example")];
+        let both =
+            [HOST, ("origin", "https://ui.example:8443"), ("origin", "https://evil.example")];
         assert!(!is_let_in(LOCAL, &both));
     }
 
     #[test]
     fn origins_are_checked_where_hosts_are_not() {
-        let settings = Settings { listen: "0.0.0.0:0".parse().expect("an address"), require_virtual_key: true, ..settings() };
+        let settings = Settings {
+            listen: "0.0.0.0:0".parse().expect("an address"),
+            require_virtual_key: true,
+            ..settings()
+        };
         let check = |origin: &'static str| {
             let sent = [(header::HOST, "any.example"), (header::ORIGIN, origin)];
             let sent = sent.map(|(name, value)| (name, HeaderValue::from_static(value)));
@@ -181,22 +225,34 @@ mod tests {
 
     #[test]
     fn a_request_of_another_sites_page_is_refused_without_an_origin_too() {
-        for (site, expected) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false), ("", false)]
-        {
+        for (site, expected) in [
+            ("same-origin", true),
+            ("none", true),
+            ("same-site", false),
+            ("cross-site", false),
+            ("", false),
+        ] {
             assert_eq!(is_let_in(LOCAL, &[HOST, (FETCH_SITE, site)]), expected, "{site}");
         }
-        assert!(!is_let_in(LOCAL, &[HOST, ("origin", "http://localhost:8080"), (FETCH_SITE, "same-site")]));
+        assert!(!is_let_in(
+            LOCAL,
+            &[HOST, ("origin", "http://localhost:8080"), (FETCH_SITE, "same-site")]
+        ));
     }
 
     #[test]
     fn every_host_that_is_sent_counts() {
         let check = |host: &'static str, origin: Option<&'static str>| {
-            let mut headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
+            let mut headers =
+                HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
             headers.extend(origin.map(|origin| (header::ORIGIN, HeaderValue::from_static(origin))));
             check(&settings(), &headers, &Uri::from_static("http://localhost:1/health")).is_ok()
         };
         assert!(check("localhost:1", Some("http://localhost:1")));
         assert!(!check("evil.example", None));
-        assert!(!check("localhost:2", Some("http://localhost:1")) && !check("localhost:2", Some("http://localhost:2")));
+        assert!(
+            !check("localhost:2", Some("http://localhost:1"))
+                && !check("localhost:2", Some("http://localhost:2"))
+        );
     }
 }

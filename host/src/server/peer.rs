@@ -5,8 +5,9 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// An address that connections come from, or the network of it: who has one IPv6 address usually has all of its /64. Those
-/// whose address the system does not tell are one peer, and so is this machine with all its loopback addresses.
+/// An address that connections come from, or the network of it: who has one IPv6 address usually
+/// has all of its /64. Those whose address the system does not tell are one peer, and so is this
+/// machine with all its loopback addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Peer(Option<IpAddr>);
 
@@ -55,7 +56,8 @@ mod tests {
 
     #[test]
     fn this_machine_is_one_peer() {
-        let shown = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.2"].map(|address| peer(address).to_string());
+        let shown = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.2"]
+            .map(|address| peer(address).to_string());
         assert_eq!(shown, ["127.0.0.1"; 4]);
     }
 }

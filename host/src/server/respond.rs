@@ -30,8 +30,9 @@ fn with_status(status: StatusCode, body: &Value) -> Reply {
 pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
     let mut joined: Option<String> = None;
     for value in headers.get_all(name) {
-        let value = std::str::from_utf8(value.as_bytes())
-            .map_err(|_| ApiError::bad_request("bad_header", format!("header `{name}` is not UTF-8")))?;
+        let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+            ApiError::bad_request("bad_header", format!("header `{name}` is not UTF-8"))
+        })?;
         match &mut joined {
             Some(joined) => {
                 joined.push(',');
@@ -57,8 +58,14 @@ struct Parts {
 }
 
 impl ApiError {
-    pub(super) fn new(status: StatusCode, kind: &str, code: &str, message: impl Into<String>) -> Self {
-        let error = object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
+    pub(super) fn new(
+        status: StatusCode,
+        kind: &str,
+        code: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        let error =
+            object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
         Self(Box::new(Parts { status, error, headers: HeaderMap::new(), airlock: None }))
     }
 
@@ -84,14 +91,27 @@ impl ApiError {
     }
 
     pub(super) fn no_such_path() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", "there is nothing at this path")
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "invalid_request_error",
+            "unknown_url",
+            "there is nothing at this path",
+        )
     }
 
     pub(super) fn wrong_method(allowed: &[Method]) -> Self {
         let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
         let message = format!("this path takes {allowed}");
-        let error = Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "method_not_allowed", message);
-        error.with_header(header::ALLOW, HeaderValue::try_from(allowed).expect("method names are header text"))
+        let error = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "invalid_request_error",
+            "method_not_allowed",
+            message,
+        );
+        error.with_header(
+            header::ALLOW,
+            HeaderValue::try_from(allowed).expect("method names are header text"),
+        )
     }
 
     /// Names the member of the request that is wrong.

@@ -34,7 +34,10 @@ impl Reload for Shelf {
         (client == "desk").then(|| "sha256:00".to_owned())
     }
 
-    fn reload<'a>(&'a self, client: &'a str) -> futures_util::future::BoxFuture<'a, Result<bool, NotReloaded>> {
+    fn reload<'a>(
+        &'a self,
+        client: &'a str,
+    ) -> futures_util::future::BoxFuture<'a, Result<bool, NotReloaded>> {
         Box::pin(async move {
             match client {
                 "changed" => Ok(true),
@@ -97,17 +100,36 @@ impl Gateway {
         Self::start(settings()).await
     }
 
-    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, &str)], body: &str) -> (u16, Value) {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: &str,
+    ) -> (u16, Value) {
         let reply = self.send(method, path, headers, body).await;
         (reply.status().as_u16(), reply.json().await.unwrap_or_default())
     }
 
-    async fn send(&self, method: Method, path: &str, headers: &[(&'static str, &str)], body: &str) -> reqwest::Response {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: &str,
+    ) -> reqwest::Response {
         let client = tls::client().no_proxy().build().expect("a client");
-        let mut request = client.request(method, format!("http://{}{path}", self.address)).body(body.to_owned());
-        let mut sent = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let mut request =
+            client.request(method, format!("http://{}{path}", self.address)).body(body.to_owned());
+        let mut sent = HeaderMap::from_iter([(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        )]);
         for (name, value) in headers {
-            sent.insert(header::HeaderName::from_static(name), value.parse().expect("a good value"));
+            sent.insert(
+                header::HeaderName::from_static(name),
+                value.parse().expect("a good value"),
+            );
         }
         request = request.headers(sent);
         request.send().await.expect("an answer")
@@ -170,7 +192,10 @@ fn hanging_chat() -> String {
 async fn a_chat_runs_tools_and_says_so() {
     let gateway = Gateway::standard().await;
     let (status, answer) = gateway.chat("echo", &[]).await;
-    assert_eq!((status, &answer["choices"][0]["message"]["content"]), (200, &json!("done: echo {}")));
+    assert_eq!(
+        (status, &answer["choices"][0]["message"]["content"]),
+        (200, &json!("done: echo {}"))
+    );
     assert_eq!(answer["airlock"]["rounds"], 1);
     let (_, narrowed) = gateway.chat("echo", &[("x-bf-mcp-include-tools", "desk-fail")]).await;
     assert_eq!(narrowed["airlock"]["pending"][0]["reason"], "not_offered");
@@ -189,7 +214,11 @@ async fn a_chat_that_cannot_be_answered_is_an_openai_error() {
         (r#"{"messages": [], "model": "m"}"#, 400, "no_matching_turn", "messages".into()),
     ] {
         let (found, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], body).await;
-        assert_eq!((found, &answer["error"]["code"], &answer["error"]["param"]), (status, &code.into(), &param), "{body}");
+        assert_eq!(
+            (found, &answer["error"]["code"], &answer["error"]["param"]),
+            (status, &code.into(), &param),
+            "{body}"
+        );
     }
     let (_, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], "{\n  x").await;
     insta::assert_snapshot!(
@@ -206,17 +235,29 @@ async fn a_tool_is_executed_for_whoever_asks() {
     assert!(answer["airlock"]["duration_ms"].take().is_number());
     let airlock = json!({"duration_ms": null, "fuel": 7, "calls": []});
     let content = r#"write {"code":"files-write"}"#;
-    assert_eq!(answer, json!({"role": "tool", "content": content, "tool_call_id": "c1", "airlock": airlock}));
+    assert_eq!(
+        answer,
+        json!({"role": "tool", "content": content, "tool_call_id": "c1", "airlock": airlock})
+    );
     assert_eq!(status, 200);
 
     let (status, answer) = gateway.execute("desk-fail", &[]).await;
-    assert_eq!((status, &answer["content"], &answer["is_error"]), (200, &json!("no luck"), &json!(true)));
+    assert_eq!(
+        (status, &answer["content"], &answer["is_error"]),
+        (200, &json!("no luck"), &json!(true))
+    );
     let (_, answer) = gateway.execute("executeToolCode", &[]).await;
-    let names: Vec<_> = answer["airlock"]["calls"].as_array().expect("a list").iter().map(|call| &call["name"]).collect();
+    let names: Vec<_> = answer["airlock"]["calls"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|call| &call["name"])
+        .collect();
     assert_eq!(names, ["files-read", "files-write"]);
 
     let call = r#"{"type":"function_call","call_id":"c2","name":"desk-echo","arguments":""}"#;
-    let (_, answer) = gateway.ask(Method::POST, "/v1/mcp/tool/execute?format=responses", &[], call).await;
+    let (_, answer) =
+        gateway.ask(Method::POST, "/v1/mcp/tool/execute?format=responses", &[], call).await;
     assert_eq!(
         (&answer["type"], &answer["output"], &answer["call_id"]),
         (&json!("function_call_output"), &json!("echo {}"), &json!("c2"))
@@ -228,11 +269,23 @@ async fn a_tool_is_executed_for_whoever_asks() {
 async fn what_cannot_be_executed_is_an_openai_error() {
     let gateway = Gateway::standard().await;
     let (status, answer) = gateway.execute("desk-nothing", &[]).await;
-    assert_eq!((status, &answer["error"]["message"]), (400, &json!("tool 'desk-nothing' is not available or not permitted")));
-    let busy = gateway.send(Method::POST, "/v1/mcp/tool/execute", &[], r#"{"function":{"name":"desk-busy"}}"#).await;
-    assert_eq!((busy.status().as_u16(), busy.headers()["retry-after"].as_bytes()), (503, &b"1"[..]));
-    let (status, answer) = gateway.ask(Method::POST, "/v1/mcp/tool/execute?format=xml", &[], "{}").await;
-    assert_eq!((status, &answer["error"]["message"]), (400, &json!("Invalid format value, must be 'chat' or 'responses'")));
+    assert_eq!(
+        (status, &answer["error"]["message"]),
+        (400, &json!("tool 'desk-nothing' is not available or not permitted"))
+    );
+    let busy = gateway
+        .send(Method::POST, "/v1/mcp/tool/execute", &[], r#"{"function":{"name":"desk-busy"}}"#)
+        .await;
+    assert_eq!(
+        (busy.status().as_u16(), busy.headers()["retry-after"].as_bytes()),
+        (503, &b"1"[..])
+    );
+    let (status, answer) =
+        gateway.ask(Method::POST, "/v1/mcp/tool/execute?format=xml", &[], "{}").await;
+    assert_eq!(
+        (status, &answer["error"]["message"]),
+        (400, &json!("Invalid format value, must be 'chat' or 'responses'"))
+    );
     gateway.stop().await;
 }
 
@@ -249,16 +302,28 @@ async fn a_panic_is_an_error_and_the_next_request_is_answered() {
 async fn models_clients_and_health_are_told() {
     let gateway = Gateway::standard().await;
     let (_, models) = gateway.get("/v1/models", &[]).await;
-    assert_eq!((&models["object"], &models["data"][0]["id"]), (&json!("list"), &json!("demo/script")));
+    assert_eq!(
+        (&models["object"], &models["data"][0]["id"]),
+        (&json!("list"), &json!("demo/script"))
+    );
     let (_, clients) = gateway.get("/api/mcp/clients", &[]).await;
-    assert_eq!((&clients["count"], &clients["total_count"], &clients["offset"]), (&json!(3), &json!(3), &json!(0)));
-    assert_eq!((&clients["clients"][0]["state"], &clients["clients"][0]["tools"]), (&json!("connecting"), &json!([])));
+    assert_eq!(
+        (&clients["count"], &clients["total_count"], &clients["offset"]),
+        (&json!(3), &json!(3), &json!(0))
+    );
+    assert_eq!(
+        (&clients["clients"][0]["state"], &clients["clients"][0]["tools"]),
+        (&json!("connecting"), &json!([]))
+    );
     let files = &clients["clients"][2];
     let config = json!({"name": "files", "connection_type": "internal", "is_code_mode_client": true,
                         "tools_to_execute": ["*"], "tools_to_auto_execute": ["read"]});
     assert_eq!((&files["config"], &files["tools"][0]["name"]), (&config, &json!("read")));
     let (_, health) = gateway.get("/health", &[]).await;
-    assert_eq!((&health["status"], &health["clients"]), (&json!("ok"), &json!({"connected": 2, "total": 3})));
+    assert_eq!(
+        (&health["status"], &health["clients"]),
+        (&json!("ok"), &json!({"connected": 2, "total": 3}))
+    );
     gateway.stop().await;
 }
 
@@ -313,7 +378,10 @@ async fn a_body_that_is_too_large_is_refused() {
     let gateway = Gateway::standard().await;
     let fits = format!("{:<10000}", r#"{"function":{"name":"desk-echo"}}"#);
     assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &fits).await.0, 200);
-    assert_eq!(gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &format!("{fits} ")).await.0, 413);
+    assert_eq!(
+        gateway.ask(Method::POST, "/v1/mcp/tool/execute", &[], &format!("{fits} ")).await.0,
+        413
+    );
     let chunked = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2711\r\n";
     let stream = gateway.connect(&format!("{chunked}{fits} \r\n0\r\n\r\n")).await;
     assert!(rest_of(stream).await.starts_with("HTTP/1.1 413 "));
@@ -323,7 +391,10 @@ async fn a_body_that_is_too_large_is_refused() {
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused() {
     let gateway = Gateway::standard().await;
-    let head = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n", "x".repeat(MIN_HEADER_BYTES));
+    let head = format!(
+        "GET /health HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n",
+        "x".repeat(MIN_HEADER_BYTES)
+    );
     let answer = rest_of(gateway.connect(&head).await).await;
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     gateway.stop().await;
@@ -332,8 +403,7 @@ async fn a_head_that_is_too_large_is_refused() {
 #[tokio::test]
 async fn a_sender_who_is_too_slow_is_not_waited_for() {
     let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
-    let body =
-        "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
+    let body = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
     assert!(rest_of(gateway.connect(body).await).await.starts_with("HTTP/1.1 408 "));
     for head in ["", "P", "GET /health HTTP/1.1\r\nhost:", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
         let answer = rest_of(gateway.connect(head).await).await;
@@ -357,7 +427,9 @@ async fn connections_beyond_the_cap_wait_for_their_turn() {
     let mut gateway = Gateway::start(Settings { max_connections: 1, ..settings() }).await;
     let first = gateway.connect(&hanging_chat()).await;
     assert_eq!(gateway.next_event().await, "started");
-    let mut second = gateway.connect("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+    let mut second = gateway
+        .connect("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .await;
     assert!(tokio::time::timeout(SHORT, second.read(&mut [0])).await.is_err(), "there is no room");
     drop(first);
     assert!(rest_of(second).await.starts_with("HTTP/1.1 200 "));
@@ -393,20 +465,36 @@ fn a_gateway_open_to_the_network_needs_keys() {
     let open = Settings { listen: SocketAddr::from(([0, 0, 0, 0], 80)), ..settings() };
     assert_eq!(open.check(), Err(BadSettings::Open { listen: open.listen }));
     assert_eq!(Settings { require_virtual_key: true, ..open }.check(), Ok(()));
-    assert_eq!(Settings { listen: "[::1]:80".parse().expect("an address"), ..settings() }.check(), Ok(()));
-    assert_eq!(Settings { max_header_bytes: 1, ..settings() }.check(), Err(BadSettings::HeaderBytes { found: 1 }));
-    assert_eq!(Settings { max_connections: 0, ..settings() }.check(), Err(BadSettings::Connections));
-    assert_eq!(Settings { max_connections_per_peer: 0, ..settings() }.check(), Err(BadSettings::Connections));
+    assert_eq!(
+        Settings { listen: "[::1]:80".parse().expect("an address"), ..settings() }.check(),
+        Ok(())
+    );
+    assert_eq!(
+        Settings { max_header_bytes: 1, ..settings() }.check(),
+        Err(BadSettings::HeaderBytes { found: 1 })
+    );
+    assert_eq!(
+        Settings { max_connections: 0, ..settings() }.check(),
+        Err(BadSettings::Connections)
+    );
+    assert_eq!(
+        Settings { max_connections_per_peer: 0, ..settings() }.check(),
+        Err(BadSettings::Connections)
+    );
     let least = settings().least_request_memory();
     assert_eq!(Settings { max_request_memory_bytes: least, ..settings() }.check(), Ok(()));
     let small = Settings { max_request_memory_bytes: least - 1, ..settings() };
-    assert!(matches!(small.check(), Err(BadSettings::RequestMemory { found, .. }) if found == least - 1));
+    assert!(
+        matches!(small.check(), Err(BadSettings::RequestMemory { found, .. }) if found == least - 1)
+    );
 }
 
 #[tokio::test]
 async fn the_operator_is_told_what_came_of_a_reload_and_why_not() {
     let gateway = Gateway::standard().await;
-    let reload = async |client: &str| gateway.ask(Method::POST, &format!("/api/mcp/client/{client}/reload"), &[], "").await;
+    let reload = async |client: &str| {
+        gateway.ask(Method::POST, &format!("/api/mcp/client/{client}/reload"), &[], "").await
+    };
     assert_eq!(reload("changed").await, (200, json!({"status": "success", "changed": true})));
     assert_eq!(reload("same").await, (200, json!({"status": "success", "changed": false})));
     for (client, status, message) in [
@@ -434,15 +522,26 @@ async fn nobody_but_the_operator_reloads() {
         &[("x-forwarded-for", "127.0.0.1")],
     ] {
         let (status, body) = gateway.ask(Method::POST, path, headers, "").await;
-        assert_eq!((status, &body["error"]["code"]), (403, &json!("operator_only")), "{headers:?}: {body}");
+        assert_eq!(
+            (status, &body["error"]["code"]),
+            (403, &json!("operator_only")),
+            "{headers:?}: {body}"
+        );
     }
-    assert_eq!(gateway.ask(Method::POST, path, &[("origin", "https://evil.example")], "").await.0, 403);
+    assert_eq!(
+        gateway.ask(Method::POST, path, &[("origin", "https://evil.example")], "").await.0,
+        403
+    );
     assert_eq!(gateway.ask(Method::POST, path, &[("x-bf-vk", "sk-bf-unknown")], "").await.0, 401);
     gateway.stop().await;
     let gateway = Gateway::start(Settings { require_virtual_key: true, ..settings() }).await;
     for headers in [&[][..], &[("x-bf-vk", "sk-bf-ann")]] {
         let (status, body) = gateway.ask(Method::POST, path, headers, "").await;
-        assert_eq!((status, &body["error"]["code"]), (403, &json!("operator_only")), "{headers:?}: {body}");
+        assert_eq!(
+            (status, &body["error"]["code"]),
+            (403, &json!("operator_only")),
+            "{headers:?}: {body}"
+        );
     }
     gateway.stop().await;
 }

@@ -14,11 +14,17 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Reads a result.
 pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallError> {
-    let Value::Object(mut result) = result else { return Err(no_result(tool, "the result is no object")) };
+    let Value::Object(mut result) = result else {
+        return Err(no_result(tool, "the result is no object"));
+    };
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
-        Some("input_required") => return Err(unsupported("input_required", "it asks for more input while it runs")),
-        Some("task") => return Err(unsupported("task", "it answers with a task to ask about later")),
+        Some("input_required") => {
+            return Err(unsupported("input_required", "it asks for more input while it runs"));
+        }
+        Some("task") => {
+            return Err(unsupported("task", "it answers with a task to ask about later"));
+        }
         Some(_) => return Err(no_result(tool, "the result is of an unknown type")),
     }
     let raw = is_error(&result).then(|| raw(&result));
@@ -27,7 +33,9 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
         structured: result.remove("structuredContent").filter(|value| !value.is_null()),
         meta: meta(result.remove("_meta")),
     };
-    if output.size() + output.meta.as_ref().map_or(0, |meta| meta.to_string().len()) > MAX_RESULT_BYTES {
+    if output.size() + output.meta.as_ref().map_or(0, |meta| meta.to_string().len())
+        > MAX_RESULT_BYTES
+    {
         return Err(too_large(tool));
     }
     match raw {
@@ -47,7 +55,11 @@ pub(super) fn refusal(error: ErrorData) -> CallError {
         message => message,
     };
     let details = error.data.filter(|data| data.to_string().len() <= MAX_RESULT_BYTES);
-    CallError::Tool(ToolError { code: Some(error.code.0.to_string()), details, ..ToolError::new(kind, message) })
+    CallError::Tool(ToolError {
+        code: Some(error.code.0.to_string()),
+        details,
+        ..ToolError::new(kind, message)
+    })
 }
 
 /// Says that an answer is over the bound.
@@ -62,7 +74,10 @@ pub(super) fn no_result(tool: &ToolName, what: &'static str) -> CallError {
 
 fn unsupported(code: &str, what: &str) -> CallError {
     let message = format!("the tool cannot be used through this gateway: {what}");
-    CallError::Tool(ToolError { code: Some(code.to_owned()), ..ToolError::new(ErrorKind::Internal, message) })
+    CallError::Tool(ToolError {
+        code: Some(code.to_owned()),
+        ..ToolError::new(ErrorKind::Internal, message)
+    })
 }
 
 fn is_error(result: &Map<String, Value>) -> bool {
@@ -82,12 +97,15 @@ fn content(content: Option<Value>) -> Vec<Content> {
     }
 }
 
-/// Reads one block. What is not understood becomes text, so that nothing of an answer is lost; annotations are left out.
+/// Reads one block. What is not understood becomes text, so that nothing of an answer is lost;
+/// annotations are left out.
 fn block(block: Value) -> Content {
     let known = match block.get("type").and_then(Value::as_str) {
         Some("text") => text_of(&block, "text").map(|text| Content::Text { text }),
-        Some("image") => text_of(&block, "data").map(|data| Content::Image { data, mime_type: mime_type_or_bytes(&block) }),
-        Some("audio") => text_of(&block, "data").map(|data| Content::Audio { data, mime_type: mime_type_or_bytes(&block) }),
+        Some("image") => text_of(&block, "data")
+            .map(|data| Content::Image { data, mime_type: mime_type_or_bytes(&block) }),
+        Some("audio") => text_of(&block, "data")
+            .map(|data| Content::Audio { data, mime_type: mime_type_or_bytes(&block) }),
         Some("resource_link") => text_of(&block, "uri").map(|uri| {
             let name = text_of(&block, "name").unwrap_or_else(|| uri.clone());
             Content::ResourceLink { uri, name, mime_type: text_of(&block, "mimeType") }
@@ -97,7 +115,9 @@ fn block(block: Value) -> Content {
     };
     known.unwrap_or_else(|| match block {
         Value::String(text) => Content::Text { text },
-        other => Content::Text { text: text_of(&other, "text").unwrap_or_else(|| other.to_string()) },
+        other => {
+            Content::Text { text: text_of(&other, "text").unwrap_or_else(|| other.to_string()) }
+        }
     })
 }
 
@@ -125,11 +145,13 @@ fn meta(meta: Option<Value>) -> Option<Value> {
     (!meta.is_empty()).then_some(Value::Object(meta))
 }
 
-/// What a tool says about its own failure: its structured message, else its text, else all that there is.
+/// What a tool says about its own failure: its structured message, else its text, else all that
+/// there is.
 fn failure(output: ToolOutput, raw: &str) -> ToolError {
     let data = Data(output.structured.as_ref());
     let code = data.code();
-    let mut message = data.message().or_else(|| text(&output.content)).unwrap_or_else(|| raw.to_owned());
+    let mut message =
+        data.message().or_else(|| text(&output.content)).unwrap_or_else(|| raw.to_owned());
     message = printable(&message);
     if let Some(suffix) = data.suffix() {
         message.push_str(&suffix);
@@ -147,15 +169,27 @@ impl Data<'_> {
 
     fn message(&self) -> Option<String> {
         let error = self.get("error");
-        let candidates = [self.get("message"), error, error.and_then(|error| error.get("message")), self.get("detail")];
-        candidates.into_iter().flatten().filter_map(Value::as_str).find(|text| !text.trim().is_empty()).map(str::to_owned)
+        let candidates = [
+            self.get("message"),
+            error,
+            error.and_then(|error| error.get("message")),
+            self.get("detail"),
+        ];
+        candidates
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .find(|text| !text.trim().is_empty())
+            .map(str::to_owned)
     }
 
     fn code(&self) -> Option<String> {
-        let code = ["code", "errorCode", "statusCode"].into_iter().find_map(|key| match self.get(key)? {
-            Value::String(code) if !code.is_empty() => Some(code.clone()),
-            Value::Number(code) => Some(code.to_string()),
-            _ => None,
+        let code = ["code", "errorCode", "statusCode"].into_iter().find_map(|key| {
+            match self.get(key)? {
+                Value::String(code) if !code.is_empty() => Some(code.clone()),
+                Value::Number(code) => Some(code.to_string()),
+                _ => None,
+            }
         })?;
         Some(cut(printable(&code), 64))
     }
@@ -203,7 +237,8 @@ fn raw(result: &Map<String, Value>) -> String {
 
 /// Text without control characters, lines and tabs apart, and not too much of it.
 fn printable(text: &str) -> String {
-    let kept = text.trim().chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    let kept =
+        text.trim().chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     cut(kept, MAX_FAILURE_BYTES)
 }
 
@@ -254,10 +289,22 @@ mod tests {
         let text = |result| output(result).to_text();
         assert_eq!(text(json!({"content": "plain"})), "plain");
         assert_eq!(text(json!({"content": [{"type": "sql", "text": "SELECT 1"}]})), "SELECT 1");
-        assert_eq!(text(json!({"content": [{"type": "chart", "points": [1, 2]}]})), r#"{"type":"chart","points":[1,2]}"#);
-        assert_eq!(text(json!({"content": [{"type": "image", "data": "AA=="}]})), "[Image: application/octet-stream]");
-        assert_eq!(text(json!({"content": [{"type": "resource_link", "uri": "a:b"}]})), "[Resource link: a:b a:b]");
-        assert_eq!(text(json!({"content": [{"type": "resource"}, "x", null]})), "{\"type\":\"resource\"}\nx\nnull");
+        assert_eq!(
+            text(json!({"content": [{"type": "chart", "points": [1, 2]}]})),
+            r#"{"type":"chart","points":[1,2]}"#
+        );
+        assert_eq!(
+            text(json!({"content": [{"type": "image", "data": "AA=="}]})),
+            "[Image: application/octet-stream]"
+        );
+        assert_eq!(
+            text(json!({"content": [{"type": "resource_link", "uri": "a:b"}]})),
+            "[Resource link: a:b a:b]"
+        );
+        assert_eq!(
+            text(json!({"content": [{"type": "resource"}, "x", null]})),
+            "{\"type\":\"resource\"}\nx\nnull"
+        );
         assert_eq!(text(json!({"structuredContent": [1]})), "[1]");
         assert_eq!(output(json!({})), ToolOutput::default());
     }
@@ -274,13 +321,18 @@ mod tests {
         assert_eq!(message(json!({"other": 1}), "t"), "t");
         assert_eq!(message(json!({"message": " "}), "t"), "t");
         let nothing = error(json!({"isError": true, "content": [], "why": "x".repeat(3000)}));
-        assert!(nothing.message.starts_with(r#"{"isError":true"#) && nothing.message.ends_with('…'), "{}", nothing.message);
+        assert!(
+            nothing.message.starts_with(r#"{"isError":true"#) && nothing.message.ends_with('…'),
+            "{}",
+            nothing.message
+        );
         assert_eq!(nothing.message.chars().count(), MAX_RAW_CHARS + 1);
     }
 
     #[test]
     fn a_failure_keeps_its_code_whether_to_retry_and_its_data() {
-        let structured = json!({"message": "no\u{7} answer", "errorCode": "E_TIMEOUT", "retryable": "0"});
+        let structured =
+            json!({"message": "no\u{7} answer", "errorCode": "E_TIMEOUT", "retryable": "0"});
         let error = error(json!({"isError": true, "structuredContent": structured}));
         assert_eq!(error.message, "no answer (code=E_TIMEOUT retriable=false)");
         assert_eq!(error.code.as_deref(), Some("E_TIMEOUT"));
@@ -291,14 +343,20 @@ mod tests {
     fn a_result_is_bounded_to_the_byte() {
         let of = |length: usize| json!({"content": [{"type": "text", "text": "x".repeat(length)}]});
         assert!(read(&tool(), of(MAX_RESULT_BYTES)).is_ok());
-        assert!(matches!(read(&tool(), of(MAX_RESULT_BYTES + 1)), Err(CallError::ResultTooLarge { .. })));
+        assert!(matches!(
+            read(&tool(), of(MAX_RESULT_BYTES + 1)),
+            Err(CallError::ResultTooLarge { .. })
+        ));
         let failed = json!({"isError": true, "structuredContent": "x".repeat(MAX_RESULT_BYTES)});
         assert!(matches!(read(&tool(), failed), Err(CallError::ResultTooLarge { .. })));
     }
 
     #[test]
     fn answers_of_another_kind_are_told_apart() {
-        assert_eq!(error(json!({"resultType": "input_required"})).code.as_deref(), Some("input_required"));
+        assert_eq!(
+            error(json!({"resultType": "input_required"})).code.as_deref(),
+            Some("input_required")
+        );
         assert_eq!(error(json!({"resultType": "task"})).code.as_deref(), Some("task"));
         assert!(output(json!({"resultType": "complete", "content": []})).content.is_empty());
         for odd in [json!({"resultType": "novel"}), json!([]), json!(null)] {
@@ -308,12 +366,17 @@ mod tests {
 
     #[test]
     fn a_refusal_is_the_callers_fault_or_the_tools() {
-        let refused = |code, message: &str| match refusal(ErrorData::new(code, message.to_owned(), None)) {
-            CallError::Tool(error) => (error.kind, error.message),
-            other => panic!("expected the tool's own error, found {other:?}"),
-        };
-        assert_eq!(refused(ErrorCode::INVALID_PARAMS, "no\u{0} tool"), (ErrorKind::InvalidInput, "no tool".into()));
-        let (kind, message) = refused(ErrorCode::INTERNAL_ERROR, &"x".repeat(MAX_FAILURE_BYTES * 2));
+        let refused =
+            |code, message: &str| match refusal(ErrorData::new(code, message.to_owned(), None)) {
+                CallError::Tool(error) => (error.kind, error.message),
+                other => panic!("expected the tool's own error, found {other:?}"),
+            };
+        assert_eq!(
+            refused(ErrorCode::INVALID_PARAMS, "no\u{0} tool"),
+            (ErrorKind::InvalidInput, "no tool".into())
+        );
+        let (kind, message) =
+            refused(ErrorCode::INTERNAL_ERROR, &"x".repeat(MAX_FAILURE_BYTES * 2));
         assert_eq!((kind, message.len()), (ErrorKind::Internal, MAX_FAILURE_BYTES));
         assert!(!refused(ErrorCode(7), "").1.is_empty());
     }

@@ -1,4 +1,5 @@
-//! How long to wait before the next attempt to connect, and before a list that keeps changing is read again.
+//! How long to wait before the next attempt to connect, and before a list that keeps changing is
+//! read again.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// What to wait after an attempt that ended `lived` after it began. The first retry comes at once: most servers that
-    /// crash come back.
+    /// What to wait after an attempt that ended `lived` after it began. The first retry comes at
+    /// once: most servers that crash come back.
     pub(super) fn after(&mut self, lived: Duration) -> Duration {
         if lived >= STABLE {
             self.failures = 0;
@@ -27,7 +28,8 @@ impl Backoff {
     }
 }
 
-/// Between half of `delay` and all of it, so that servers that went down together do not come back together.
+/// Between half of `delay` and all of it, so that servers that went down together do not come back
+/// together.
 fn jittered(delay: Duration) -> Duration {
     let [byte, ..] = *Uuid::new_v4().as_bytes();
     delay.mul_f64(0.5 + f64::from(byte) / 510.0)

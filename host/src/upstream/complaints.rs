@@ -7,8 +7,8 @@ use tracing::warn;
 use super::limits::{MAX_COMPLAINT_BYTES, MAX_COMPLAINTS};
 use crate::{text::cut, tool::ClientName};
 
-/// Why tools of one list were left out. Keeps the first [`MAX_COMPLAINTS`] reasons, of [`MAX_COMPLAINT_BYTES`] each, and counts
-/// the others.
+/// Why tools of one list were left out. Keeps the first [`MAX_COMPLAINTS`] reasons, of
+/// [`MAX_COMPLAINT_BYTES`] each, and counts the others.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     reasons: BTreeSet<String>,
@@ -62,7 +62,10 @@ mod tests {
         for n in 0..MAX_COMPLAINTS * 3 {
             complaints.push(format!("{n} {}", "x".repeat(100_000)));
         }
-        assert_eq!((complaints.reasons().count(), complaints.len()), (MAX_COMPLAINTS, MAX_COMPLAINTS * 3));
+        assert_eq!(
+            (complaints.reasons().count(), complaints.len()),
+            (MAX_COMPLAINTS, MAX_COMPLAINTS * 3)
+        );
         assert!(complaints.reasons().all(|reason| reason.len() <= MAX_COMPLAINT_BYTES));
     }
 

@@ -31,8 +31,9 @@ pub(super) struct Connection {
     pub(super) list: List,
 }
 
-/// What to try first. The protocol has two eras: in one a connection begins with `initialize`, in the other with
-/// `server/discover`. Asking an old server in new words can cost ten seconds, so what was found is remembered.
+/// What to try first. The protocol has two eras: in one a connection begins with `initialize`, in
+/// the other with `server/discover`. Asking an old server in new words can cost ten seconds, so
+/// what was found is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Era {
     /// The new way, then the old.
@@ -62,7 +63,11 @@ impl Era {
 }
 
 /// Connects within the time that `settings` allow. A child that does not get so far is stopped.
-pub(super) async fn open(settings: &Settings, mask: &Arc<Mask>, era: Era) -> Result<Connection, Failure> {
+pub(super) async fn open(
+    settings: &Settings,
+    mask: &Arc<Mask>,
+    era: Era,
+) -> Result<Connection, Failure> {
     let inbox = Inbox::new(mask.clone());
     let (wire, process) = Wire::open(&settings.transport, &inbox)?;
     let ready = tokio::select! {
@@ -70,18 +75,23 @@ pub(super) async fn open(settings: &Settings, mask: &Arc<Mask>, era: Era) -> Res
         ready = make_ready(settings, wire, era) => ready,
     };
     match ready {
-        Ok((service, link, abandoned, list)) => Ok(Connection { service, process, link, inbox, abandoned, list }),
+        Ok((service, link, abandoned, list)) => {
+            Ok(Connection { service, process, link, inbox, abandoned, list })
+        }
         Err(trouble) => Err(give_up(blame(trouble, &inbox), process).await),
     }
 }
 
 type Ready = (RunningService<RoleClient, Handler>, Arc<Link>, Abandoned, List);
 
-/// Shakes hands and lists. Dropping the future, like its failing, closes the connection, the first step of ending a child.
+/// Shakes hands and lists. Dropping the future, like its failing, closes the connection, the first
+/// step of ending a child.
 async fn make_ready(settings: &Settings, wire: Wire, era: Era) -> Result<Ready, Trouble> {
     let late = |_| Trouble::Late(settings.connect_timeout);
     let deadline = Instant::now() + settings.connect_timeout;
-    let service = timeout_at(deadline, wire.greet(Handler::new(settings), era.mode())).await.map_err(late)??;
+    let service = timeout_at(deadline, wire.greet(Handler::new(settings), era.mode()))
+        .await
+        .map_err(late)??;
     let (link, abandoned) = Link::new(service.peer().clone());
     let list = timeout_at(deadline, listing::read(&link)).await.map_err(late);
     match list.and_then(|list| list.map_err(|error| Trouble::List(cause(error)))) {
@@ -138,7 +148,8 @@ impl Wire {
     }
 }
 
-/// Handles the requests of a server: it may ask for nothing but an answer to `ping`, which `rmcp` gives.
+/// Handles the requests of a server: it may ask for nothing but an answer to `ping`, which `rmcp`
+/// gives.
 #[derive(Debug)]
 pub(super) struct Handler(ClientConfig);
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use rmcp::{
     model::{
-        CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions, PingRequest, PingRequestMethod, RequestId,
-        ServerJsonRpcMessage, ServerRequest, ServerResult,
+        CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions, PingRequest,
+        PingRequestMethod, RequestId, ServerJsonRpcMessage, ServerRequest, ServerResult,
     },
     service::ServiceError,
 };
@@ -15,7 +15,8 @@ use serde_json::Value;
 use super::limits::{MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_TREE_BYTES};
 use crate::{json, text::cut};
 
-/// Stands in for an answer that is over a bound. A server that sends it itself says of its own answer that it is too large.
+/// Stands in for an answer that is over a bound. A server that sends it itself says of its own
+/// answer that it is too large.
 const TOO_LARGE: ErrorCode = ErrorCode(-32_099);
 
 /// Kind of one of our requests.
@@ -29,7 +30,8 @@ pub(super) enum Asked {
 
 /// Whether a text is JSON that may be parsed into a tree.
 pub(super) fn fits(text: &[u8]) -> bool {
-    text.len() <= MAX_MESSAGE_BYTES && json::check(text, &json::Caps::memory(MAX_TREE_BYTES)).is_ok()
+    text.len() <= MAX_MESSAGE_BYTES
+        && json::check(text, &json::Caps::memory(MAX_TREE_BYTES)).is_ok()
 }
 
 /// Whether an error stands for an answer over a bound.
@@ -51,30 +53,47 @@ pub(super) fn unusable(text: &[u8], id: RequestId) -> ServerJsonRpcMessage {
 }
 
 fn malformed(id: RequestId) -> ServerJsonRpcMessage {
-    ServerJsonRpcMessage::error(ErrorData::internal_error("the answer is not JSON-RPC", None), Some(id))
+    ServerJsonRpcMessage::error(
+        ErrorData::internal_error("the answer is not JSON-RPC", None),
+        Some(id),
+    )
 }
 
 /// A request by its name alone. `rmcp` refuses every one but `ping`.
 pub(super) fn bare_request(method: Cow<'_, str>, id: RequestId) -> ServerJsonRpcMessage {
     let request = if method == "ping" {
-        ServerRequest::PingRequest(PingRequest { method: PingRequestMethod, extensions: Extensions::default() })
+        ServerRequest::PingRequest(PingRequest {
+            method: PingRequestMethod,
+            extensions: Extensions::default(),
+        })
     } else {
-        ServerRequest::CustomRequest(CustomRequest::new(cut(method.into_owned(), MAX_METHOD_BYTES), None))
+        ServerRequest::CustomRequest(CustomRequest::new(
+            cut(method.into_owned(), MAX_METHOD_BYTES),
+            None,
+        ))
     };
     ServerJsonRpcMessage::request(request, id)
 }
 
-/// Parses what has passed. An answer that is of no known shape is answered for, so that its call need not wait.
-pub(super) fn message(text: &[u8], answers: Option<(RequestId, Asked)>) -> Option<ServerJsonRpcMessage> {
+/// Parses what has passed. An answer that is of no known shape is answered for, so that its call
+/// need not wait.
+pub(super) fn message(
+    text: &[u8],
+    answers: Option<(RequestId, Asked)>,
+) -> Option<ServerJsonRpcMessage> {
     if let Some((id, Asked::Call)) = &answers
         && let Ok(Raw { result: Some(result) }) = serde_json::from_slice(text)
     {
-        return Some(ServerJsonRpcMessage::response(ServerResult::CustomResult(CustomResult(result)), id.clone()));
+        return Some(ServerJsonRpcMessage::response(
+            ServerResult::CustomResult(CustomResult(result)),
+            id.clone(),
+        ));
     }
     serde_json::from_slice(text).ok().or_else(|| answers.map(|(id, _)| malformed(id)))
 }
 
-/// A result as it came. `rmcp` decodes a result into the first of twenty shapes that fits, which takes several trees.
+/// A result as it came. `rmcp` decodes a result into the first of twenty shapes that fits, which
+/// takes several trees.
 #[derive(Deserialize)]
 struct Raw {
     result: Option<Value>,

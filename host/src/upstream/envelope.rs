@@ -24,8 +24,9 @@ pub(super) enum Kind<'t> {
 }
 
 impl<'t> Kind<'t> {
-    /// Reads as much of a message as tells its kind. Allocates no more than [`MAX_ID_BYTES`] and the name of the method, however
-    /// large and deep the rest is. `None` if it is no JSON object or has an identifier that cannot be one.
+    /// Reads as much of a message as tells its kind. Allocates no more than [`MAX_ID_BYTES`] and
+    /// the name of the method, however large and deep the rest is. `None` if it is no JSON object
+    /// or has an identifier that cannot be one.
     pub(super) fn of(text: &'t [u8]) -> Option<Self> {
         // serde takes an array for a struct as well.
         if !text.trim_ascii_start().starts_with(b"{") {
@@ -74,7 +75,8 @@ struct CancelledParams {
     request_id: Id,
 }
 
-/// An identifier, if there is one. `rmcp` reads it by way of a tree, which a server could make as large as a message.
+/// An identifier, if there is one. `rmcp` reads it by way of a tree, which a server could make as
+/// large as a message.
 #[derive(Default)]
 struct Id(Option<RequestId>);
 
@@ -131,13 +133,32 @@ mod tests {
     #[test]
     fn method_and_id_tell_the_kind() {
         let kind = |text: &'static str| Kind::of(text.as_bytes());
-        assert_eq!(kind(r#"{"jsonrpc":"2.0","id":1,"result":{"method":"x"}}"#), Some(Kind::Answer(number(1))));
-        assert_eq!(kind(r#" {"result":null,"id":"a"}"#), Some(Kind::Answer(RequestId::String("a".into()))));
+        assert_eq!(
+            kind(r#"{"jsonrpc":"2.0","id":1,"result":{"method":"x"}}"#),
+            Some(Kind::Answer(number(1)))
+        );
+        assert_eq!(
+            kind(r#" {"result":null,"id":"a"}"#),
+            Some(Kind::Answer(RequestId::String("a".into())))
+        );
         assert_eq!(kind(r#"{"id":2.0,"error":{}}"#), Some(Kind::Answer(number(2))));
         assert_eq!(kind(r#"{"id":null,"error":{}}"#), Some(Kind::Refusal));
-        assert_eq!(kind(r#"{"id":3,"method":"ping"}"#), Some(Kind::Request { id: number(3), method: "ping".into() }));
+        assert_eq!(
+            kind(r#"{"id":3,"method":"ping"}"#),
+            Some(Kind::Request { id: number(3), method: "ping".into() })
+        );
         assert_eq!(kind(r#"{"method":"a\/b"}"#), Some(Kind::Notification("a/b".into())));
-        for text in ["", "[]", r#"["ping",1]"#, "1", "{", r#"{"id":[1]}"#, r#"{"id":{}}"#, r#"{"id":1.5}"#, r#"{"id":1e300}"#] {
+        for text in [
+            "",
+            "[]",
+            r#"["ping",1]"#,
+            "1",
+            "{",
+            r#"{"id":[1]}"#,
+            r#"{"id":{}}"#,
+            r#"{"id":1.5}"#,
+            r#"{"id":1e300}"#,
+        ] {
             assert_eq!(kind(text), None, "{text}");
         }
         assert_eq!(kind(r#"{"id":1,"id":2}"#), None);

@@ -35,10 +35,18 @@ pub(super) type Http = StreamableHttpClientTransport<Exchange>;
 type HttpError = SendError<StreamableHttpError<Failed>>;
 
 /// Makes the transport; nothing is sent yet.
-pub(super) fn transport(url: &str, headers: &BTreeMap<String, Secret>, inbox: Arc<Inbox>) -> Result<Http, Trouble> {
-    let parsed = Url::parse(url).map_err(|error| Trouble::Settings(format!("the URL cannot be used: {error}")))?;
+pub(super) fn transport(
+    url: &str,
+    headers: &BTreeMap<String, Secret>,
+    inbox: Arc<Inbox>,
+) -> Result<Http, Trouble> {
+    let parsed = Url::parse(url)
+        .map_err(|error| Trouble::Settings(format!("the URL cannot be used: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(Trouble::Settings(format!("the URL must begin with http:// or https://, found {}://", parsed.scheme())));
+        return Err(Trouble::Settings(format!(
+            "the URL must begin with http:// or https://, found {}://",
+            parsed.scheme()
+        )));
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(MAX_HTTP_REQUESTS)
@@ -59,13 +67,17 @@ fn client() -> Result<reqwest::Client, Trouble> {
         .map_err(|error| Trouble::Settings(format!("no HTTP client: {error}")))
 }
 
-/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays where the credentials belong. Any other
-/// is handed back as the answer that it is.
+/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays where the
+/// credentials belong. Any other is handed back as the answer that it is.
 fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
     let first = attempt.previous().first();
     let stays = first.is_some_and(|first| first.origin() == attempt.url().origin());
-    if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
+    if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
 }
 
 /// A transport's error without the layers around it, which hide its cause.
@@ -91,17 +103,25 @@ pub(super) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     outbox::is_full_of::<StreamableHttpError<Failed>>(error)
 }
 
-fn checked(headers: &BTreeMap<String, Secret>) -> Result<HashMap<HeaderName, HeaderValue>, Trouble> {
+fn checked(
+    headers: &BTreeMap<String, Secret>,
+) -> Result<HashMap<HeaderName, HeaderValue>, Trouble> {
     headers.iter().map(|(name, value)| header(name, value)).collect()
 }
 
 fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), Trouble> {
-    let parsed = HeaderName::try_from(name).map_err(|_| Trouble::Settings(format!("{name:?} is no header name")))?;
+    let parsed = HeaderName::try_from(name)
+        .map_err(|_| Trouble::Settings(format!("{name:?} is no header name")))?;
     if RESERVED.contains(&parsed.as_str()) {
-        return Err(Trouble::Settings(format!("header {name:?} belongs to the protocol and cannot be set")));
+        return Err(Trouble::Settings(format!(
+            "header {name:?} belongs to the protocol and cannot be set"
+        )));
     }
-    let mut value = HeaderValue::try_from(value.expose())
-        .map_err(|_| Trouble::Settings(format!("the value of header {name:?} has characters that a header cannot hold")))?;
+    let mut value = HeaderValue::try_from(value.expose()).map_err(|_| {
+        Trouble::Settings(format!(
+            "the value of header {name:?} has characters that a header cannot hold"
+        ))
+    })?;
     value.set_sensitive(true);
     Ok((parsed, value))
 }
@@ -112,7 +132,9 @@ mod tests {
 
     fn refused(url: &str, name: &str, value: &str) -> String {
         let headers = BTreeMap::from([(name.to_owned(), Secret::new(value))]);
-        let Err(trouble) = transport(url, &headers, Inbox::new(Arc::default())) else { panic!("{url} {name} was taken") };
+        let Err(trouble) = transport(url, &headers, Inbox::new(Arc::default())) else {
+            panic!("{url} {name} was taken")
+        };
         assert!(trouble.is_lasting());
         trouble.to_string()
     }

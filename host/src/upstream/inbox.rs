@@ -1,8 +1,9 @@
 //! Every message of one server, before `rmcp` sees it.
 //!
-//! `rmcp` starts a task for each notification and each request that it is handed, and builds several trees of every answer. So
-//! it is handed what the gateway asked for, what the protocol needs, and no more of the rest than can be answered; whatever
-//! goes through is bounded as a tree and without the server's secrets.
+//! `rmcp` starts a task for each notification and each request that it is handed, and builds
+//! several trees of every answer. So it is handed what the gateway asked for, what the protocol
+//! needs, and no more of the rest than can be answered; whatever goes through is bounded as a tree
+//! and without the server's secrets.
 
 use std::{
     borrow::Cow,
@@ -13,7 +14,8 @@ use std::{
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage,
+        RequestId, ServerJsonRpcMessage,
     },
     service::RxJsonRpcMessage,
 };
@@ -25,7 +27,9 @@ use tokio::{
 use super::{
     decode::{self, Asked},
     envelope::{self, Kind},
-    limits::{BYTES_PER_TOKEN, MAX_NOTIFICATION_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS},
+    limits::{
+        BYTES_PER_TOKEN, MAX_NOTIFICATION_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
+    },
     mask::Mask,
     meter::{Flood, Meter},
 };
@@ -39,7 +43,8 @@ pub(super) struct Inbox {
     flood: SetOnce<Flood>,
 }
 
-/// Requests on their way, in both directions. Its size is bounded: by the calls that may run, and by [`MAX_UNANSWERED`].
+/// Requests on their way, in both directions. Its size is bounded: by the calls that may run, and
+/// by [`MAX_UNANSWERED`].
 #[derive(Default)]
 struct Book {
     /// Ours, until the answer is there or nobody waits for it.
@@ -129,7 +134,8 @@ impl Inbox {
         match message {
             JsonRpcMessage::Request(request) => self.expect(&request.id, &request.request),
             JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
                     self.forget(id);
@@ -141,7 +147,11 @@ impl Inbox {
 
     /// Notes that a request is on its way, so that its answer is let in.
     pub(super) fn expect(&self, id: &RequestId, request: &ClientRequest) {
-        let asked = if matches!(request, ClientRequest::CallToolRequest(_)) { Asked::Call } else { Asked::Other };
+        let asked = if matches!(request, ClientRequest::CallToolRequest(_)) {
+            Asked::Call
+        } else {
+            Asked::Other
+        };
         lock(&self.book).awaited.insert(envelope::comparable(id), asked);
     }
 
@@ -155,7 +165,8 @@ impl Inbox {
         lock(&self.book).unanswered.remove(&envelope::comparable(id));
     }
 
-    /// Reads a message. `None` where there is nothing for `rmcp` to do: it was no message, not asked for, or of no use.
+    /// Reads a message. `None` where there is nothing for `rmcp` to do: it was no message, not
+    /// asked for, or of no use.
     pub(super) fn take(&self, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
         match self.screen(text) {
             Screened::Nothing => None,
@@ -173,7 +184,8 @@ impl Inbox {
         }
     }
 
-    /// Reads the error in the body of a request that was refused, whatever request it names: some servers cannot tell.
+    /// Reads the error in the body of a request that was refused, whatever request it names: some
+    /// servers cannot tell.
     pub(super) fn take_refusal(&self, text: &[u8]) -> Option<ErrorData> {
         let Screened::Passed { text, .. } = self.pass(text, None) else { return None };
         decode::refusal(&text)
@@ -208,7 +220,8 @@ impl Inbox {
         }
     }
 
-    /// A request is handed on by its name alone: the gateway offers servers nothing but an answer to `ping`.
+    /// A request is handed on by its name alone: the gateway offers servers nothing but an answer
+    /// to `ping`.
     fn request(&self, id: RequestId, method: Cow<'_, str>, bytes: usize) -> Screened<'static> {
         self.spend(price(bytes).saturating_add(REQUEST_TOKENS));
         let unanswered = {
@@ -227,7 +240,8 @@ impl Inbox {
         }
     }
 
-    /// Of notifications, `rmcp` needs those about its subscriptions. That the list has changed is all that we want to know.
+    /// Of notifications, `rmcp` needs those about its subscriptions. That the list has changed is
+    /// all that we want to know.
     fn notification<'t>(&self, method: &str, text: &'t [u8]) -> Screened<'t> {
         self.charge(text.len());
         let is_needed = match method {
@@ -236,7 +250,8 @@ impl Inbox {
                 false
             }
             "notifications/subscriptions/acknowledged" => true,
-            // Cancelling a request of its own would leave it unanswered here for ever; it is answered at once anyway.
+            // Cancelling a request of its own would leave it unanswered here for ever; it is
+            // answered at once anyway.
             "notifications/cancelled" => !self.cancels_its_own(text),
             _ => false,
         };
@@ -248,7 +263,8 @@ impl Inbox {
     }
 
     fn cancels_its_own(&self, text: &[u8]) -> bool {
-        envelope::cancelled(text).is_some_and(|id| lock(&self.book).unanswered.contains(&envelope::comparable(&id)))
+        envelope::cancelled(text)
+            .is_some_and(|id| lock(&self.book).unanswered.contains(&envelope::comparable(&id)))
     }
 
     fn pass<'t>(&self, text: &'t [u8], answers: Option<(RequestId, Asked)>) -> Screened<'t> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rmcp::{
     RoleClient,
     model::{
-        CancelledNotificationParam, ClientRequest, CustomResult, DiscoverRequest, DiscoverRequestParams, Extensions, PingRequest,
-        PingRequestMethod, RequestId, ServerResult,
+        CancelledNotificationParam, ClientRequest, CustomResult, DiscoverRequest,
+        DiscoverRequestParams, Extensions, PingRequest, PingRequestMethod, RequestId, ServerResult,
     },
     service::{Peer, PeerRequestOptions, ServiceError},
 };
@@ -48,13 +48,16 @@ impl Link {
         self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
-    /// Sends a request and waits for its result as it came. Dropping the future tells the server to stop.
+    /// Sends a request and waits for its result as it came. Dropping the future tells the server to
+    /// stop.
     ///
-    /// A tool's result over stdio or in a plain HTTP body is read once, by the inbox. Any other `rmcp` decodes into the first of
-    /// twenty shapes that fits, and it gives up whole on one odd field; what it decoded is made JSON again, because there is one
-    /// way to read a result, and it forgives what it can.
+    /// A tool's result over stdio or in a plain HTTP body is read once, by the inbox. Any other
+    /// `rmcp` decodes into the first of twenty shapes that fits, and it gives up whole on one odd
+    /// field; what it decoded is made JSON again, because there is one way to read a result, and it
+    /// forgives what it can.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
-        let handle = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+        let handle =
+            self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let mut pending = Pending { link: self, id: Some(handle.id.clone()) };
         let result = handle.await_response().await;
         pending.id = None;
@@ -64,7 +67,8 @@ impl Link {
         }
     }
 
-    /// Says that a message could not be sent, so that someone looks whether the server is still there.
+    /// Says that a message could not be sent, so that someone looks whether the server is still
+    /// there.
     pub(super) fn raise_doubt(&self) {
         self.doubt.notify_one();
     }
@@ -73,12 +77,16 @@ impl Link {
         self.doubt.notified().await;
     }
 
-    /// Looks whether the server is there. An error is a sign of life too, if it comes from the server.
+    /// Looks whether the server is there. An error is a sign of life too, if it comes from the
+    /// server.
     pub(super) async fn check(&self) -> Result<(), Trouble> {
         let request = if self.is_modern() {
             ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}))
         } else {
-            ClientRequest::PingRequest(PingRequest { method: PingRequestMethod, extensions: Extensions::default() })
+            ClientRequest::PingRequest(PingRequest {
+                method: PingRequestMethod,
+                extensions: Extensions::default(),
+            })
         };
         let asking = async {
             loop {
@@ -96,7 +104,8 @@ impl Link {
         }
     }
 
-    /// Tells the server of requests that nobody waits for any more, for as long as there is a connection.
+    /// Tells the server of requests that nobody waits for any more, for as long as there is a
+    /// connection.
     pub(super) async fn cancel_abandoned(&self, mut abandoned: Abandoned) {
         let mut sending = JoinSet::new();
         loop {

@@ -20,12 +20,17 @@ pub(super) async fn read(link: &Link) -> Result<List, ServiceError> {
     let mut list = List::default();
     let mut cursor = None;
     loop {
-        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let params =
+            cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let request = ListToolsRequest { params, ..ListToolsRequest::default() };
         match link.ask(ClientRequest::ListToolsRequest(request)).await {
             Ok(page) => cursor = list.add(page),
             // A server without tools need not know the method.
-            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND && list.pages == 0 => break,
+            Err(ServiceError::McpError(error))
+                if error.code == ErrorCode::METHOD_NOT_FOUND && list.pages == 0 =>
+            {
+                break;
+            }
             Err(error) => return Err(error),
         }
         if cursor.is_none() {
@@ -80,10 +85,13 @@ impl List {
         let text = tool.to_string();
         self.bytes += text.len();
         let memory = json::Caps::memory(MAX_TREE_BYTES - self.tree_bytes);
-        let cost = json::check(text.as_bytes(), &memory).ok().filter(|_| self.bytes <= MAX_LIST_BYTES);
+        let cost =
+            json::check(text.as_bytes(), &memory).ok().filter(|_| self.bytes <= MAX_LIST_BYTES);
         let Some(cost) = cost.filter(|_| self.tools.len() < MAX_TOOLS_PER_CLIENT) else {
             let (tools, bytes, memory) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES, MAX_TREE_BYTES);
-            self.complaints.push(format!("all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"));
+            self.complaints.push(format!(
+                "all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"
+            ));
             return false;
         };
         self.tree_bytes += cost.tree_bytes;
@@ -152,7 +160,12 @@ mod tests {
     fn a_schema_keeps_its_keywords_and_their_order() {
         let schema = r##"{"type":"object","$defs":{"z":{},"a":{}},"properties":{"q":{"$ref":"#/$defs/z"}},"x-more":[1.5]}"##;
         let mut list = List::default();
-        list.add(serde_json::from_str(&format!(r#"{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}"#)).expect("JSON"));
+        list.add(
+            serde_json::from_str(&format!(
+                r#"{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}"#
+            ))
+            .expect("JSON"),
+        );
         assert_eq!(list.tools[0].input_schema.to_string(), schema);
     }
 
@@ -167,7 +180,8 @@ mod tests {
         assert_eq!(List::default().add(json!("tools")), None);
 
         let mut endless = List::default();
-        let pages = (0..MAX_PAGES * 2).take_while(|n| endless.add(page(&n.to_string())).is_some()).count();
+        let pages =
+            (0..MAX_PAGES * 2).take_while(|n| endless.add(page(&n.to_string())).is_some()).count();
         assert_eq!(pages + 1, MAX_PAGES);
     }
 
@@ -175,7 +189,8 @@ mod tests {
     fn a_list_is_bounded_in_text_and_in_memory() {
         let filled = |schema: Value, count: usize| {
             let mut list = List::default();
-            let tools: Vec<Value> = (0..count).map(|n| json!({"name": n.to_string(), "inputSchema": schema})).collect();
+            let tools: Vec<Value> =
+                (0..count).map(|n| json!({"name": n.to_string(), "inputSchema": schema})).collect();
             list.add(json!({"tools": tools}));
             (list.tools.len(), list.complaints.len())
         };
@@ -187,7 +202,9 @@ mod tests {
 
     #[test]
     fn tools_end_at_the_bound() {
-        let tools: Vec<Value> = (0..=MAX_TOOLS_PER_CLIENT).map(|n| json!({"name": n.to_string(), "inputSchema": {}})).collect();
+        let tools: Vec<Value> = (0..=MAX_TOOLS_PER_CLIENT)
+            .map(|n| json!({"name": n.to_string(), "inputSchema": {}}))
+            .collect();
         let mut list = List::default();
         assert_eq!(list.add(json!({"tools": tools, "nextCursor": "more"})), None);
         assert_eq!((list.tools.len(), list.complaints.len()), (MAX_TOOLS_PER_CLIENT, 1));

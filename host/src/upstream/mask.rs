@@ -1,8 +1,8 @@
 //! Takes a server's own secrets out of whatever it says.
 //!
-//! A server was given them (its environment, the headers and the URL of its requests) and many repeat them: in an error, in a
-//! line on stderr, in the answer to a request that they refuse. All text of a server passes here before it is logged, returned
-//! or kept.
+//! A server was given them (its environment, the headers and the URL of its requests) and many
+//! repeat them: in an error, in a line on stderr, in the answer to a request that they refuse. All
+//! text of a server passes here before it is logged, returned or kept.
 
 use std::borrow::Cow;
 
@@ -20,18 +20,31 @@ use crate::{
     text::{cut, one_line},
 };
 
-/// Variables that name places and languages. Their values are in many honest answers, and open nothing.
-const PUBLIC_VARIABLES: [&str; 12] =
-    ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+/// Variables that name places and languages. Their values are in many honest answers, and open
+/// nothing.
+const PUBLIC_VARIABLES: [&str; 12] = [
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR",
+    "TZ", "USER",
+];
 /// Parts of the names of variables whose values are masked whatever they look like.
-const SECRET_WORDS: [&str; 12] =
-    ["AUTH", "COOKIE", "CRED", "DSN", "KEY", "PASS", "PIN", "PRIVATE", "PWD", "SECRET", "SESSION", "TOKEN"];
+const SECRET_WORDS: [&str; 12] = [
+    "AUTH", "COOKIE", "CRED", "DSN", "KEY", "PASS", "PIN", "PRIVATE", "PWD", "SECRET", "SESSION",
+    "TOKEN",
+];
 /// Headers whose values say how to speak and not who speaks.
-const PUBLIC_HEADERS: [&str; 7] =
-    ["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-type", "user-agent"];
+const PUBLIC_HEADERS: [&str; 7] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-type",
+    "user-agent",
+];
 /// A value of a variable with more digits than this is no word.
 const MAX_DIGITS_OF_A_WORD: usize = 2;
-/// A segment of a URL's path that is as long as this and has letters and digits is taken for a token.
+/// A segment of a URL's path that is as long as this and has letters and digits is taken for a
+/// token.
 const SHORTEST_PATH_TOKEN: usize = 16;
 
 /// Knows the secrets of one server's configuration.
@@ -39,15 +52,18 @@ const SHORTEST_PATH_TOKEN: usize = 16;
 pub(super) struct Mask(Scrubber);
 
 impl Mask {
-    /// Learns the secrets of a transport: the values of variables and headers and what in its URL may open something. Values
-    /// below [`SHORTEST_SECRET`] bytes are none, nor are variables like `PATH`, headers like `Accept`, values that are a path or
-    /// plain words where the name does not speak of a credential, nor a URL without path and query: masking those would garble
-    /// honest answers, names of tools and files among them.
+    /// Learns the secrets of a transport: the values of variables and headers and what in its URL
+    /// may open something. Values below [`SHORTEST_SECRET`] bytes are none, nor are variables like
+    /// `PATH`, headers like `Accept`, values that are a path or plain words where the name does not
+    /// speak of a credential, nor a URL without path and query: masking those would garble honest
+    /// answers, names of tools and files among them.
     pub(super) fn new(transport: &Transport) -> Result<Self, Trouble> {
         let mut secrets = Secrets::default();
         match transport {
             Transport::Stdio { env, .. } => {
-                for (name, value) in env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str())) {
+                for (name, value) in
+                    env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str()))
+                {
                     secrets.add_variable(name, value.expose());
                 }
             }
@@ -82,9 +98,11 @@ impl Mask {
         self.line(text, MAX_REASON_BYTES)
     }
 
-    /// A JSON text without secrets: the same one where there are none. `None` if it is no JSON after all.
+    /// A JSON text without secrets: the same one where there are none. `None` if it is no JSON
+    /// after all.
     ///
-    /// Builds a tree where there is a secret, so the text must have passed a check of what that takes.
+    /// Builds a tree where there is a secret, so the text must have passed a check of what that
+    /// takes.
     pub(super) fn json<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         if self.0.is_empty() {
             return Some(Cow::Borrowed(text));
@@ -129,9 +147,12 @@ impl Secrets {
         for part in value.split_ascii_whitespace() {
             self.add(name, part);
         }
-        let basic = value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
+        let basic =
+            value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
         let decoded = basic.and_then(|(_, encoded)| STANDARD.decode(encoded.trim()).ok());
-        if let Some((_, password)) = decoded.as_deref().and_then(|pair| std::str::from_utf8(pair).ok()?.split_once(':')) {
+        if let Some((_, password)) =
+            decoded.as_deref().and_then(|pair| std::str::from_utf8(pair).ok()?.split_once(':'))
+        {
             self.add(name, password);
         }
     }
@@ -145,7 +166,10 @@ impl Secrets {
         }
         for segment in url.path_segments().into_iter().flatten() {
             let has = |is: fn(&char) -> bool| segment.chars().any(|c| is(&c));
-            if segment.len() >= SHORTEST_PATH_TOKEN && has(char::is_ascii_digit) && has(char::is_ascii_alphabetic) {
+            if segment.len() >= SHORTEST_PATH_TOKEN
+                && has(char::is_ascii_digit)
+                && has(char::is_ascii_alphabetic)
+            {
                 self.add(name, segment);
             }
         }
@@ -161,11 +185,14 @@ fn speaks_of_a_credential(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Whether a value is a path, or words as people write them: `production`, `us-east-1`, `/srv/data`.
+/// Whether a value is a path, or words as people write them: `production`, `us-east-1`,
+/// `/srv/data`.
 fn is_plain(value: &str) -> bool {
     let is_path = value.starts_with('/') || value.starts_with("./") || value.starts_with('~');
-    let is_of_words = value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_., ".contains(c));
-    is_path || is_of_words && value.chars().filter(char::is_ascii_digit).count() <= MAX_DIGITS_OF_A_WORD
+    let is_of_words =
+        value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_., ".contains(c));
+    is_path
+        || is_of_words && value.chars().filter(char::is_ascii_digit).count() <= MAX_DIGITS_OF_A_WORD
 }
 
 /// Whether a URL names a host and nothing else.
@@ -186,11 +213,13 @@ mod tests {
     }
 
     fn stdio(env: &[(&str, &str)]) -> Mask {
-        Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env: secrets(env) }).expect("good secrets")
+        Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env: secrets(env) })
+            .expect("good secrets")
     }
 
     fn http(url: &str, headers: &[(&str, &str)]) -> Mask {
-        Mask::new(&Transport::Http { url: url.into(), headers: secrets(headers) }).expect("good secrets")
+        Mask::new(&Transport::Http { url: url.into(), headers: secrets(headers) })
+            .expect("good secrets")
     }
 
     #[test]
@@ -214,20 +243,29 @@ mod tests {
 
     #[test]
     fn words_and_paths_are_masked_only_under_the_name_of_a_credential() {
-        let words = [("AWS_REGION", "us-east-1"), ("NODE_ENV", "production"), ("ALLOWED", "/srv/data")];
-        let mask = stdio(&[&words[..], &[("DB_PASSWORD", "correct-horse"), ("SALT", "x9f2k4p1")]].concat());
+        let words =
+            [("AWS_REGION", "us-east-1"), ("NODE_ENV", "production"), ("ALLOWED", "/srv/data")];
+        let mask = stdio(
+            &[&words[..], &[("DB_PASSWORD", "correct-horse"), ("SALT", "x9f2k4p1")]].concat(),
+        );
         insta::assert_snapshot!(
             mask.line("us-east-1 production /srv/data/a correct-horse x9f2k4p1", 1_000),
             @"us-east-1 production /srv/data/a [secret DB_PASSWORD] [secret SALT]"
         );
-        let mask = http("http://h/mcp", &[("Content-Type", "application/json"), ("X-Key", "Some words")]);
+        let mask =
+            http("http://h/mcp", &[("Content-Type", "application/json"), ("X-Key", "Some words")]);
         insta::assert_snapshot!(mask.line("application/json Some words", 1_000), @"application/json [secret X-Key]");
     }
 
     #[test]
     fn a_header_is_masked_whole_and_by_its_credential_in_any_encoding() {
-        let mask =
-            http("http://h/mcp", &[("authorization", "Bearer s3cr3t-t0ken"), ("x-basic", "Basic YWRtaW46b3Blbi1zZXNhbWU=")]);
+        let mask = http(
+            "http://h/mcp",
+            &[
+                ("authorization", "Bearer s3cr3t-t0ken"),
+                ("x-basic", "Basic YWRtaW46b3Blbi1zZXNhbWU="),
+            ],
+        );
         insta::assert_snapshot!(
             mask.line("Bearer s3cr3t-t0ken, s3cr3t-t0ken, czNjcjN0LXQwa2Vu, 7333637233742D74306B656E, open-sesame", 1_000),
             @"[secret authorization], [secret authorization], [secret authorization], [secret authorization], [secret x-basic]"
@@ -236,7 +274,8 @@ mod tests {
 
     #[test]
     fn credentials_in_a_url_are_masked_and_its_words_are_not() {
-        let mask = http("https://h/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1", &[]);
+        let mask =
+            http("https://h/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1", &[]);
         insta::assert_snapshot!(
             mask.line("/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1 abc defgh", 1_000),
             @"/model-context-protocol/[secret url]/mcp?[secret url] [secret url]"
@@ -246,8 +285,14 @@ mod tests {
     #[test]
     fn json_stays_json_wherever_the_secret_is() {
         let mask = stdio(&[("PIN", "31415926"), ("QUOTE", r#"a","b":"c"#)]);
-        let masked = |text: &str| mask.json(text.as_bytes()).map(|text| String::from_utf8(text.into_owned()).expect("UTF-8"));
-        assert_eq!(masked(r#"{"a":31415926,"31415926":1}"#).as_deref(), Some(r#"{"a":"[secret PIN]","[secret PIN]":1}"#));
+        let masked = |text: &str| {
+            mask.json(text.as_bytes())
+                .map(|text| String::from_utf8(text.into_owned()).expect("UTF-8"))
+        };
+        assert_eq!(
+            masked(r#"{"a":31415926,"31415926":1}"#).as_deref(),
+            Some(r#"{"a":"[secret PIN]","[secret PIN]":1}"#)
+        );
         assert_eq!(masked(r#"{"\u0033\u0031415926":1}"#).as_deref(), Some(r#"{"[secret PIN]":1}"#));
         // What looks like the secret is structure.
         assert_eq!(masked(r#"{"a":"a","b":"c"}"#).as_deref(), Some(r#"{"a":"a","b":"c"}"#));

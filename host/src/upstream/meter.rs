@@ -9,12 +9,14 @@ use super::limits::{BURST_TOKENS, BYTES_PER_TOKEN, FLOOD_PATIENCE, MAX_UNANSWERE
 /// Time in which a whole burst comes back.
 const WINDOW: Duration = TOKEN_TIME.saturating_mul(BURST_TOKENS);
 
-/// A token bucket. It never refuses a message: the cost of one is known once it is read, so it is the next one that waits.
+/// A token bucket. It never refuses a message: the cost of one is known once it is read, so it is
+/// the next one that waits.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// When all tokens that were spent have come back.
     paid: Instant,
-    /// Since when the server has had to wait, with no moment in between at which all tokens were there.
+    /// Since when the server has had to wait, with no moment in between at which all tokens were
+    /// there.
     saturated: Option<Instant>,
 }
 
@@ -31,7 +33,9 @@ pub(super) enum Flood {
     )]
     Rate,
     /// It does not wait for the gateway's answers.
-    #[error("it floods the gateway with messages: more than {MAX_UNANSWERED} of its own requests wait for an answer")]
+    #[error(
+        "it floods the gateway with messages: more than {MAX_UNANSWERED} of its own requests wait for an answer"
+    )]
     Unanswered,
 }
 
@@ -49,7 +53,8 @@ impl Meter {
         self.paid += TOKEN_TIME.saturating_mul(tokens);
     }
 
-    /// Time to wait before the next message is read. Fails once the server has had to wait for [`FLOOD_PATIENCE`].
+    /// Time to wait before the next message is read. Fails once the server has had to wait for
+    /// [`FLOOD_PATIENCE`].
     pub(super) fn wait(&mut self, now: Instant) -> Result<Duration, Flood> {
         let owed = self.paid.saturating_duration_since(now);
         if owed.is_zero() {
@@ -60,7 +65,11 @@ impl Meter {
             return Ok(wait);
         }
         let since = *self.saturated.get_or_insert(now);
-        if now.saturating_duration_since(since) >= FLOOD_PATIENCE { Err(Flood::Rate) } else { Ok(wait) }
+        if now.saturating_duration_since(since) >= FLOOD_PATIENCE {
+            Err(Flood::Rate)
+        } else {
+            Ok(wait)
+        }
     }
 }
 

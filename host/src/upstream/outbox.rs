@@ -1,4 +1,5 @@
-//! Sends messages to a server: no more at a time than it may leave unread, each announced to the inbox.
+//! Sends messages to a server: no more at a time than it may leave unread, each announced to the
+//! inbox.
 
 use std::sync::Arc;
 
@@ -17,9 +18,10 @@ use super::{
     limits::{MAX_CONTROL, MAX_PENDING},
 };
 
-/// `rmcp` holds every message that is not written yet, and takes any number. A server that reads nothing, or that asks
-/// for answers and never fetches them, would fill the gateway's memory; here its messages fail instead. Notifications and answers
-/// have room of their own: calls that were given up take all of theirs, and their cancellations have to get through.
+/// `rmcp` holds every message that is not written yet, and takes any number. A server that reads
+/// nothing, or that asks for answers and never fetches them, would fill the gateway's memory; here
+/// its messages fail instead. Notifications and answers have room of their own: calls that were
+/// given up take all of theirs, and their cancellations have to get through.
 pub(super) struct Outbox<T> {
     inner: T,
     requests: Arc<Semaphore>,
@@ -49,21 +51,32 @@ pub(super) fn is_full(error: &ServiceError) -> bool {
 }
 
 /// The same for a transport with errors of type `E`.
-pub(super) fn is_full_of<E: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
+pub(super) fn is_full_of<E: std::error::Error + 'static>(
+    error: &(dyn std::error::Error + 'static),
+) -> bool {
     matches!(error.downcast_ref::<SendError<E>>(), Some(SendError::Full))
 }
 
 impl<T> Outbox<T> {
     pub(super) fn new(inner: T, inbox: Arc<Inbox>) -> Self {
         let (requests, control) = (Semaphore::new(MAX_PENDING), Semaphore::new(MAX_CONTROL));
-        Self { inner, requests: Arc::new(requests), control: Arc::new(control), inbox, closed: CancellationToken::new() }
+        Self {
+            inner,
+            requests: Arc::new(requests),
+            control: Arc::new(control),
+            inbox,
+            closed: CancellationToken::new(),
+        }
     }
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
     type Error = SendError<T::Error>;
 
-    fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (asked, answered) = (asked(&message), answered(&message));
         let room = if asked.is_some() { &self.requests } else { &self.control };
         let room = room.clone().try_acquire_owned().ok();
@@ -80,7 +93,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
                 }
                 return Err(SendError::Full);
             };
-            // A server that does not read would keep the message, and with it the pipe, for as long as it lives.
+            // A server that does not read would keep the message, and with it the pipe, for as long
+            // as it lives.
             let sent = tokio::select! {
                 biased;
                 sent = sending => sent.map_err(SendError::Transport),
@@ -148,7 +162,8 @@ mod tests {
     async fn a_server_that_reads_nothing_is_sent_so_much_and_no_more() {
         let (ours, _theirs) = tokio::io::duplex(1);
         let (read, write) = tokio::io::split(ours);
-        let mut transport = Outbox::new(AsyncRwTransport::new(read, write), Inbox::new(Arc::default()));
+        let mut transport =
+            Outbox::new(AsyncRwTransport::new(read, write), Inbox::new(Arc::default()));
         let mut pending = Vec::new();
         for _ in 0..MAX_CONTROL {
             pending.push(Box::pin(transport.send(answer(1))));
@@ -174,8 +189,12 @@ mod tests {
             transport.send(answer(i64::try_from(id).expect("small"))).await.expect("there is room");
         }
         assert_eq!(inbox.flood(), None);
-        let kept: Vec<_> = (0..=super::super::limits::MAX_UNANSWERED).map(|id| inbox.take(ping(id).as_bytes())).collect();
-        assert!(inbox.flood() == Some(Flood::Unanswered) && kept.last().is_some_and(Option::is_none));
+        let kept: Vec<_> = (0..=super::super::limits::MAX_UNANSWERED)
+            .map(|id| inbox.take(ping(id).as_bytes()))
+            .collect();
+        assert!(
+            inbox.flood() == Some(Flood::Unanswered) && kept.last().is_some_and(Option::is_none)
+        );
         assert!(matches!(transport.send(answer(1)).await, Ok(()) | Err(SendError::Closed)));
     }
 }

@@ -21,7 +21,9 @@ use tokio::{
 
 use super::{
     inbox::Inbox,
-    limits::{GRACE, KEPT_STDERR_BYTES, LAST_WORDS, STDERR_BURST_BYTES, STDERR_PAUSE, TOLD_STDERR_BYTES},
+    limits::{
+        GRACE, KEPT_STDERR_BYTES, LAST_WORDS, STDERR_BURST_BYTES, STDERR_PAUSE, TOLD_STDERR_BYTES,
+    },
     mask::Mask,
     stdio::Stdio,
     trouble::{Ending, Trouble},
@@ -49,12 +51,16 @@ impl Process {
     ) -> Result<(Self, Pipes), Trouble> {
         let cannot = |cause| Trouble::Spawn { command: command.to_owned(), cause };
         let mut prepared = Command::new(find(command, env)?);
-        prepared.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value.expose())));
+        prepared
+            .args(args)
+            .env_clear()
+            .envs(env.iter().map(|(name, value)| (name, value.expose())));
         prepared.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped());
         let mut wrapped = CommandWrap::from(prepared);
         wrapped.wrap(ProcessGroup::leader());
         let mut child = wrapped.spawn().map_err(cannot)?;
-        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin().take(), child.stdout().take(), child.stderr().take())
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin().take(), child.stdout().take(), child.stderr().take())
         else {
             return Err(cannot(std::io::Error::other("it has no pipes")));
         };
@@ -64,8 +70,8 @@ impl Process {
         Ok((Self { child, tail, reader, inbox }, pipes))
     }
 
-    /// Ends the child, whose stdin must be closed by now: it may go by itself, then it is asked to, then it is killed. Whatever
-    /// it leaves behind in its group is killed in any case.
+    /// Ends the child, whose stdin must be closed by now: it may go by itself, then it is asked to,
+    /// then it is killed. Whatever it leaves behind in its group is killed in any case.
     pub(super) async fn stop(mut self) -> Ending {
         let mut status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
         let unasked = status.is_some();
@@ -85,13 +91,15 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // After `stop` the group is empty and this finds nobody. The runtime reaps a child that it still has to.
+        // After `stop` the group is empty and this finds nobody. The runtime reaps a child that it
+        // still has to.
         let _ = self.child.start_kill();
         self.reader.abort();
     }
 }
 
-/// Finds the program. The child gets no `PATH` that is not configured, so the search is over before it starts.
+/// Finds the program. The child gets no `PATH` that is not configured, so the search is over before
+/// it starts.
 fn find(command: &str, env: &BTreeMap<String, Secret>) -> Result<PathBuf, Trouble> {
     if command.is_empty() {
         return Err(Trouble::Settings("the command is empty".into()));
@@ -113,7 +121,10 @@ fn find(command: &str, env: &BTreeMap<String, Secret>) -> Result<PathBuf, Troubl
 
 fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
     // An empty entry means the working directory, which is no place to take programs from.
-    env::split_paths(path).filter(|place| place.is_absolute()).map(|place| place.join(command)).find(|file| is_program(file))
+    env::split_paths(path)
+        .filter(|place| place.is_absolute())
+        .map(|place| place.join(command))
+        .find(|file| is_program(file))
 }
 
 fn is_program(path: &Path) -> bool {
@@ -137,7 +148,8 @@ impl Tail {
     }
 }
 
-/// Reads without end, so that a chatty child need not wait for the gateway. One that never pauses does.
+/// Reads without end, so that a chatty child need not wait for the gateway. One that never pauses
+/// does.
 async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
     let mut buffer = vec![0; 8 * 1024];
     let mut burst = 0;
@@ -168,7 +180,12 @@ mod tests {
         }
         assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);
         let told = tail.last_words(&Mask::default());
-        assert!(told.starts_with('…') && told.ends_with("line 99") && told.len() <= TOLD_STDERR_BYTES + 3, "{told}");
+        assert!(
+            told.starts_with('…')
+                && told.ends_with("line 99")
+                && told.len() <= TOLD_STDERR_BYTES + 3,
+            "{told}"
+        );
         tail.push(&vec![b'x'; 3 * KEPT_STDERR_BYTES]);
         assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);
     }

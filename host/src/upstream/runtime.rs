@@ -1,7 +1,8 @@
 //! The threads on which servers are talked to.
 //!
-//! Whatever a server makes the gateway do - read, parse, answer - happens on these and not on those that serve HTTP and wait for
-//! signals, so a server that keeps all of them busy delays other servers' calls and nothing else.
+//! Whatever a server makes the gateway do - read, parse, answer - happens on these and not on those
+//! that serve HTTP and wait for signals, so a server that keeps all of them busy delays other
+//! servers' calls and nothing else.
 
 use std::{
     io,
@@ -15,8 +16,9 @@ use super::limits::{RUNTIME_SHUTDOWN, THREADS};
 
 /// A tokio runtime for all upstream servers of a gateway.
 ///
-/// Dropping it ends its tasks and kills the child processes that they own; it waits for that, at most a second. It may be
-/// dropped inside another runtime, which tokio's own may not: a thread that does nothing else owns it.
+/// Dropping it ends its tasks and kills the child processes that they own; it waits for that, at
+/// most a second. It may be dropped inside another runtime, which tokio's own may not: a thread
+/// that does nothing else owns it.
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
@@ -30,7 +32,9 @@ impl Runtime {
     pub fn new() -> io::Result<Self> {
         let (started, start) = mpsc::channel();
         let (stop, stopped) = mpsc::channel::<()>();
-        let owner = thread::Builder::new().name("airlock-upstreams".into()).spawn(move || own(&started, &stopped))?;
+        let owner = thread::Builder::new()
+            .name("airlock-upstreams".into())
+            .spawn(move || own(&started, &stopped))?;
         let handle = start.recv().map_err(io::Error::other)??;
         Ok(Self { handle, stop: Some(stop), owner: Some(owner) })
     }
@@ -55,7 +59,12 @@ impl Drop for Runtime {
 fn own(started: &mpsc::Sender<io::Result<Handle>>, stopped: &mpsc::Receiver<()>) {
     let cpus = available_parallelism().map_or(*THREADS.start(), usize::from);
     let threads = cpus.clamp(*THREADS.start(), *THREADS.end());
-    match Builder::new_multi_thread().worker_threads(threads).thread_name("airlock-upstream").enable_all().build() {
+    match Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("airlock-upstream")
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => {
             let _ = started.send(Ok(runtime.handle().clone()));
             let _ = stopped.recv();

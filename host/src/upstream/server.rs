@@ -29,10 +29,11 @@ use crate::{
     tool::{CallError, Cause, ToolName, ToolOutput},
 };
 
-/// Runs the tools of one server, whether it is connected or not. It stays the same from connection to connection, so a
-/// view made before a break can still be called through after it.
+/// Runs the tools of one server, whether it is connected or not. It stays the same from connection
+/// to connection, so a view made before a break can still be called through after it.
 ///
-/// A call runs on the runtime of the upstream servers, where its answer is read; its deadline is kept by the caller.
+/// A call runs on the runtime of the upstream servers, where its answer is read; its deadline is
+/// kept by the caller.
 pub(super) struct Server {
     shared: Arc<Shared>,
     /// Running and waiting calls, divided among tenants.
@@ -115,13 +116,18 @@ impl Shared {
         let Some(link) = self.link.load_full() else {
             return Err(unavailable(&tool.name, Lost::NotConnected));
         };
-        let params = CallToolRequestParams::new(tool.original.clone()).with_arguments(call.arguments().to_object());
+        let params = CallToolRequestParams::new(tool.original.clone())
+            .with_arguments(call.arguments().to_object());
         match link.ask(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await {
             Ok(result) => answer::read(&tool.name, result),
-            Err(error) if decode::is_too_large(&error) || http::is_too_large(&error) => Err(answer::too_large(&tool.name)),
+            Err(error) if decode::is_too_large(&error) || http::is_too_large(&error) => {
+                Err(answer::too_large(&tool.name))
+            }
             Err(ServiceError::McpError(error)) => Err(answer::refusal(error)),
             Err(error) if outbox::is_full(&error) => Err(CallError::Busy),
-            Err(ServiceError::UnexpectedResponse) => Err(answer::no_result(&tool.name, "the answer is of no known shape")),
+            Err(ServiceError::UnexpectedResponse) => {
+                Err(answer::no_result(&tool.name, "the answer is of no known shape"))
+            }
             Err(error) => {
                 link.raise_doubt();
                 Err(unavailable(&tool.name, Lost::Broken(cause(error))))
@@ -140,7 +146,8 @@ fn unavailable(tool: &ToolName, lost: Lost) -> CallError {
     CallError::Unavailable { tool: tool.clone(), cause: Cause::from(lost) }
 }
 
-/// A deadline is an instant, so what is left of thirty seconds reads 29.999987 s; it was meant to be thirty.
+/// A deadline is an instant, so what is left of thirty seconds reads 29.999987 s; it was meant to
+/// be thirty.
 fn whole_millis(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
 }

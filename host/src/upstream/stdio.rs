@@ -38,12 +38,16 @@ where
 {
     type Error = std::io::Error;
 
-    fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.writer.send(message)
     }
 
-    /// Returns the next message that `rmcp` has anything to do with; `None` at the end, which comes early for a server that
-    /// floods. Dropping the future loses nothing: a line is taken and read between two waits.
+    /// Returns the next message that `rmcp` has anything to do with; `None` at the end, which comes
+    /// early for a server that floods. Dropping the future loses nothing: a line is taken and read
+    /// between two waits.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             self.inbox.room().await.ok()?;
@@ -157,9 +161,15 @@ mod tests {
     async fn a_line_is_bounded_to_the_byte_and_the_next_one_is_read() {
         let text = |bytes: usize| [vec![b'x'; bytes], b"\nnext\n".to_vec()].concat();
         let fits = lines(&text(MAX_MESSAGE_BYTES)).await;
-        assert_eq!(fits.iter().map(|line| line.as_ref().map(String::len)).collect::<Vec<_>>(), [Ok(MAX_MESSAGE_BYTES), Ok(4)]);
+        assert_eq!(
+            fits.iter().map(|line| line.as_ref().map(String::len)).collect::<Vec<_>>(),
+            [Ok(MAX_MESSAGE_BYTES), Ok(4)]
+        );
         let beyond = lines(&text(MAX_MESSAGE_BYTES + 1)).await;
-        assert_eq!(beyond.iter().filter_map(|line| line.as_ref().err()).sum::<usize>(), MAX_MESSAGE_BYTES + 2);
+        assert_eq!(
+            beyond.iter().filter_map(|line| line.as_ref().err()).sum::<usize>(),
+            MAX_MESSAGE_BYTES + 2
+        );
         assert_eq!(beyond.last(), Some(&Ok("next".to_owned())));
     }
 

@@ -28,23 +28,30 @@ use crate::{
     text::cut,
 };
 
-/// Keeps one server connected until `stop` is cancelled: connects, lists, publishes into the catalog, follows changes of the
-/// list, and reconnects. A lost server is tried again at once, then after 1 s, twice as long each time, up to a minute; a
-/// connection that lasts a minute starts the count anew. Returns when the server is stopped, its process group included.
+/// Keeps one server connected until `stop` is cancelled: connects, lists, publishes into the
+/// catalog, follows changes of the list, and reconnects. A lost server is tried again at once, then
+/// after 1 s, twice as long each time, up to a minute; a connection that lasts a minute starts the
+/// count anew. Returns when the server is stopped, its process group included.
 ///
-/// A server whose settings cannot work is `Failed`: the program is not there, or the URL or a header is none. It is looked
-/// at once a minute all the same, because a program may be installed later. Any other trouble is `Disconnected`. One that
-/// floods the gateway with messages is disconnected, with a cool-down of at least ten seconds.
+/// A server whose settings cannot work is `Failed`: the program is not there, or the URL or a
+/// header is none. It is looked at once a minute all the same, because a program may be installed
+/// later. Any other trouble is `Disconnected`. One that floods the gateway with messages is
+/// disconnected, with a cool-down of at least ten seconds.
 ///
-/// The server's calls run on the runtime that this runs on, which should not be the one that serves HTTP: see
-/// [`Runtime`](super::Runtime).
+/// The server's calls run on the runtime that this runs on, which should not be the one that serves
+/// HTTP: see [`Runtime`](super::Runtime).
 pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: CancellationToken) {
     let (mask, settled) = match Mask::new(&settings.transport) {
         Ok(mask) => (mask, Ok(())),
         Err(trouble) => (Mask::default(), Err(trouble)),
     };
-    let mut keeper =
-        Keeper { settings, catalog, server: Server::new(Handle::current()), mask: Arc::new(mask), told: Complaints::default() };
+    let mut keeper = Keeper {
+        settings,
+        catalog,
+        server: Server::new(Handle::current()),
+        mask: Arc::new(mask),
+        told: Complaints::default(),
+    };
     if let Err(trouble) = settled {
         keeper.report(&trouble.into());
         return stop.cancelled().await;
@@ -64,7 +71,9 @@ pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: Cancella
             break;
         }
     }
-    keeper.catalog.set_state(&keeper.settings.name, State::Disconnected { reason: "stopped".into() });
+    keeper
+        .catalog
+        .set_state(&keeper.settings.name, State::Disconnected { reason: "stopped".into() });
 }
 
 struct Keeper {
@@ -77,7 +86,8 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Connects and stays connected for as long as it goes well. Ends without a failure when told to stop.
+    /// Connects and stays connected for as long as it goes well. Ends without a failure when told
+    /// to stop.
     async fn attempt(&mut self, era: &mut Era, stop: &CancellationToken) -> Result<(), Failure> {
         let opening = Box::pin(connection::open(&self.settings, &self.mask, *era));
         let Some(opened) = stop.run_until_cancelled(opening).await else { return Ok(()) };
@@ -137,7 +147,11 @@ impl Keeper {
         }
         complaints.tell(client, &self.told);
         self.told = complaints;
-        let version = link.peer().peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default();
+        let version = link
+            .peer()
+            .peer_info()
+            .map(|info| info.protocol_version.to_string())
+            .unwrap_or_default();
         let version = cut(version, MAX_VERSION_BYTES);
         info!(%client, version, tools, "upstream server listed its tools");
     }
@@ -146,11 +160,16 @@ impl Keeper {
         let client = &self.settings.name;
         let reason = failure.reason(&self.mask);
         warn!(%client, reason, "upstream server is not connected");
-        let state = if failure.trouble.is_lasting() { State::Failed { reason } } else { State::Disconnected { reason } };
+        let state = if failure.trouble.is_lasting() {
+            State::Failed { reason }
+        } else {
+            State::Disconnected { reason }
+        };
         self.catalog.set_state(client, state);
     }
 
-    /// Reads the list again when it has changed. A list that changes all the time is read less and less often.
+    /// Reads the list again when it has changed. A list that changes all the time is read less and
+    /// less often.
     async fn follow(&mut self, link: &Arc<Link>, inbox: &Inbox) -> Trouble {
         let mut pace = Backoff::default();
         let mut read = Instant::now();
@@ -167,8 +186,8 @@ impl Keeper {
     }
 }
 
-/// Looks after an idle server now and then, and after any whose messages do not get through. A busy one is left alone: many
-/// answer nothing while they work, and their calls have deadlines.
+/// Looks after an idle server now and then, and after any whose messages do not get through. A busy
+/// one is left alone: many answer nothing while they work, and their calls have deadlines.
 async fn watch(server: &Server, link: &Link) -> Trouble {
     loop {
         tokio::select! {
@@ -181,8 +200,8 @@ async fn watch(server: &Server, link: &Link) -> Trouble {
     }
 }
 
-/// Asks a server of the new era to say when its list changes; one of the old era says so unasked. The inbox hears it, so here
-/// the subscription is only kept.
+/// Asks a server of the new era to say when its list changes; one of the old era says so unasked.
+/// The inbox hears it, so here the subscription is only kept.
 async fn subscribe(link: &Link, inbox: &Inbox) {
     if link.is_modern() && tells_of_changes(link.peer()) {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();

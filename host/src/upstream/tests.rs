@@ -67,9 +67,19 @@ impl Supervised {
         self.admit_for(None, tool, arguments, deadline)
     }
 
-    fn admit_for(&self, key: Option<&VirtualKey>, tool: &str, arguments: &str, deadline: Duration) -> Admitted {
+    fn admit_for(
+        &self,
+        key: Option<&VirtualKey>,
+        tool: &str,
+        arguments: &str,
+        deadline: Duration,
+    ) -> Admitted {
         let view = self.catalog.snapshot().view(&Filter::none(), key);
-        let caller = Caller::new(view, Origin::Caller, Budget { deadline, nested_calls: 0, depth: 1, in_flight: 1 });
+        let caller = Caller::new(
+            view,
+            Origin::Caller,
+            Budget { deadline, nested_calls: 0, depth: 1, in_flight: 1 },
+        );
         caller.admit(&format!("up-{tool}"), arguments).expect("an offered tool")
     }
 
@@ -126,7 +136,8 @@ async fn a_child_has_the_environment_that_is_configured_and_no_other() {
     let server = Supervised::connected("well").await;
     let names = server.answer("env").await;
     assert!(names.split(' ').any(|name| name == "TOKEN"), "{names}");
-    // What Python's launcher sets by itself may be there, but nothing that only the gateway could have given.
+    // What Python's launcher sets by itself may be there, but nothing that only the gateway could
+    // have given.
     assert!(names.split(' ').all(|name| name != "HOME" && !name.starts_with("CARGO")), "{names}");
     server.stop().await;
 }
@@ -135,7 +146,11 @@ async fn a_child_has_the_environment_that_is_configured_and_no_other() {
 async fn garbage_and_floods_do_not_disturb_a_session_and_one_bad_tool_no_other() {
     let server = Supervised::connected("noisy").await;
     assert_eq!(server.client().tools.len(), 10);
-    let echoed = server.admit("echo", &json!({"text": "häh"}).to_string(), PATIENCE).run().await.expect("an answer");
+    let echoed = server
+        .admit("echo", &json!({"text": "häh"}).to_string(), PATIENCE)
+        .run()
+        .await
+        .expect("an answer");
     assert_eq!(echoed.to_text(), "häh");
     server.stop().await;
 }
@@ -180,7 +195,10 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
 #[tokio::test]
 async fn a_command_that_is_not_there_is_told_at_once() {
     let env = BTreeMap::from([("PATH".to_owned(), Secret::new("/nowhere"))]);
-    let server = Supervised::start(Transport::Stdio { command: "nonesuch".into(), args: vec![], env }, PATIENCE);
+    let server = Supervised::start(
+        Transport::Stdio { command: "nonesuch".into(), args: vec![], env },
+        PATIENCE,
+    );
     let client = server.until(|client| matches!(client.state, State::Failed { .. })).await;
     insta::assert_snapshot!(
         client.state.reason().unwrap_or_default(),
@@ -192,7 +210,8 @@ async fn a_command_that_is_not_there_is_told_at_once() {
 #[tokio::test]
 async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
     let server = Supervised::connected("well").await;
-    let late = server.admit("hang", "{}", Duration::from_millis(50)).run().await.expect_err("it hangs");
+    let late =
+        server.admit("hang", "{}", Duration::from_millis(50)).run().await.expect_err("it hangs");
     insta::assert_snapshot!(late, @"tool up-hang ran past its 50ms deadline");
 
     let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());
@@ -214,7 +233,8 @@ async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
 async fn calls_beyond_those_that_may_wait_are_refused_at_once() {
     let server = Supervised::connected("well").await;
     let places = limits::MAX_RUNNING + limits::MAX_WAITING;
-    let mut calls: Vec<_> = (0..places).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
+    let mut calls: Vec<_> =
+        (0..places).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
     assert!(join_all(&mut calls).now_or_never().is_none());
     assert!(matches!(server.call("pid").await, Err(CallError::Busy)));
     drop(calls);

@@ -69,7 +69,8 @@ impl From<ClientInitializeError> for Trouble {
     }
 }
 
-/// The cause of a failed request. What wraps a transport's error is of no interest but to a debugger of `rmcp`.
+/// The cause of a failed request. What wraps a transport's error is of no interest but to a
+/// debugger of `rmcp`.
 pub(super) fn cause(error: ServiceError) -> Cause {
     match error {
         ServiceError::TransportSend(error) => http::bare(error.error),
@@ -83,8 +84,8 @@ impl Trouble {
         matches!(self, Self::Settings(_) | Self::NoCommand { .. })
     }
 
-    /// Whether a server that was asked in one era's words may understand the other's: old ones may hang up at a method that
-    /// they do not know, or never answer it.
+    /// Whether a server that was asked in one era's words may understand the other's: old ones may
+    /// hang up at a method that they do not know, or never answer it.
     pub(super) fn may_be_the_era(&self) -> bool {
         match self {
             Self::Late(_) => true,
@@ -119,7 +120,8 @@ impl From<Trouble> for Failure {
 }
 
 impl Failure {
-    /// One line for the operator: bounded, without control characters, and without the server's secrets.
+    /// One line for the operator: bounded, without control characters, and without the server's
+    /// secrets.
     pub(super) fn reason(&self, mask: &Mask) -> String {
         let mut parts = vec![with_causes(&self.trouble)];
         if let Some(ending) = &self.ending {
@@ -127,7 +129,9 @@ impl Failure {
             if let Some(status) = ending.status.filter(|_| hung_up && ending.unasked) {
                 parts.push(format!("it ended with {status}"));
                 if matches!(status.code(), Some(126 | 127)) {
-                    parts.push("it inherits no environment and may need a \"PATH\" in its envs".into());
+                    parts.push(
+                        "it inherits no environment and may need a \"PATH\" in its envs".into(),
+                    );
                 }
             }
             if !ending.stderr.is_empty() {
@@ -146,8 +150,13 @@ mod tests {
     use crate::{secret::Secret, upstream::Transport};
 
     fn mask() -> Mask {
-        let env = [("TOKEN".into(), Secret::new("hunter2hunter2")), ("LEVEL".into(), Secret::new("info"))].into();
-        Mask::new(&Transport::Stdio { command: "server".into(), args: vec![], env }).expect("good secrets")
+        let env = [
+            ("TOKEN".into(), Secret::new("hunter2hunter2")),
+            ("LEVEL".into(), Secret::new("info")),
+        ]
+        .into();
+        Mask::new(&Transport::Stdio { command: "server".into(), args: vec![], env })
+            .expect("good secrets")
     }
 
     #[test]

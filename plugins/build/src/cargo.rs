@@ -13,7 +13,8 @@ pub(crate) struct Crate<'a> {
     pub(crate) directory: &'a Path,
 }
 
-/// Compiles the library of a crate below `target`, and returns the WebAssembly. `root` is the repository.
+/// Compiles the library of a crate below `target`, and returns the WebAssembly. `root` is the
+/// repository.
 pub(crate) fn compile(
     root: &Path,
     guest: &Crate<'_>,
@@ -22,12 +23,25 @@ pub(crate) fn compile(
     flags: &[&str],
     target: &Path,
 ) -> Result<Vec<u8>, String> {
-    let rustflags: Vec<String> = remapped().into_iter().chain(flags.iter().map(ToString::to_string)).collect();
+    let rustflags: Vec<String> =
+        remapped().into_iter().chain(flags.iter().map(ToString::to_string)).collect();
     let output = cargo(toolchain(root)?)
-        // Profiles of every workspace are in the repository's `.cargo/config.toml`, which cargo finds from where it runs.
+        // Profiles of every workspace are in the repository's `.cargo/config.toml`, which cargo
+        // finds from where it runs.
         .current_dir(root)
-        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time optimisation.
-        .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", profile, "--target", triple])
+        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time
+        // optimisation.
+        .args([
+            "rustc",
+            "--quiet",
+            "--lib",
+            "--crate-type",
+            "cdylib",
+            "--profile",
+            profile,
+            "--target",
+            triple,
+        ])
         .args(["--package", &guest.package, "--manifest-path"])
         .arg(guest.directory.join("Cargo.toml"))
         .arg("--target-dir")
@@ -38,7 +52,10 @@ pub(crate) fn compile(
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     if !output.status.success() {
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        return Err(format!("cargo could not compile the guest {}; run with -vv for its errors", guest.package));
+        return Err(format!(
+            "cargo could not compile the guest {}; run with -vv for its errors",
+            guest.package
+        ));
     }
     // Where cargo puts what these two compile.
     let directory = match profile {
@@ -46,19 +63,26 @@ pub(crate) fn compile(
         "bench" => "release",
         other => other,
     };
-    let file = target.join(triple).join(directory).join(guest.package.replace('-', "_")).with_extension("wasm");
+    let file = target
+        .join(triple)
+        .join(directory)
+        .join(guest.package.replace('-', "_"))
+        .with_extension("wasm");
     crate::read(&file)
 }
 
-/// A flag that keeps this machine's paths out of panic messages, so that the same source is the same component anywhere.
+/// A flag that keeps this machine's paths out of panic messages, so that the same source is the
+/// same component anywhere.
 fn remapped() -> Option<String> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")))?;
+    let home = env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(env::home_dir()?.join(".cargo")))?;
     Some(format!("--remap-path-prefix={}=cargo", home.display()))
 }
 
-/// Cargo without what an outer cargo or clippy set for its own compilation, which would compile the guest anew each time, or
-/// lint it. Without its job server as well: build scripts that wait for each other's guests keep its tokens, and then one
-/// compiler runs at a time.
+/// Cargo without what an outer cargo or clippy set for its own compilation, which would compile the
+/// guest anew each time, or lint it. Without its job server as well: build scripts that wait for
+/// each other's guests keep its tokens, and then one compiler runs at a time.
 fn cargo(toolchain: Option<String>) -> Command {
     let mut command = Command::new("cargo");
     if let Some(toolchain) = toolchain {
@@ -71,23 +95,45 @@ fn cargo(toolchain: Option<String>) -> Command {
 }
 
 fn is_foreign(name: &OsString) -> bool {
-    const KEPT: [&str; 6] = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_TERM_"];
-    const OTHERS: [&str; 8] =
-        ["CLIPPY_ARGS", "MAKEFLAGS", "MFLAGS", "RUSTC", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "RUSTDOCFLAGS", "RUSTFLAGS"];
+    const KEPT: [&str; 6] = [
+        "CARGO_HOME",
+        "CARGO_HTTP_",
+        "CARGO_NET_",
+        "CARGO_REGISTRIES_",
+        "CARGO_REGISTRY_",
+        "CARGO_TERM_",
+    ];
+    const OTHERS: [&str; 8] = [
+        "CLIPPY_ARGS",
+        "MAKEFLAGS",
+        "MFLAGS",
+        "RUSTC",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTC_WRAPPER",
+        "RUSTDOCFLAGS",
+        "RUSTFLAGS",
+    ];
     let name = name.to_string_lossy();
-    OTHERS.contains(&&*name) || (name.starts_with("CARGO") && !KEPT.iter().any(|kept| name.starts_with(kept)))
+    OTHERS.contains(&&*name)
+        || (name.starts_with("CARGO") && !KEPT.iter().any(|kept| name.starts_with(kept)))
 }
 
-/// The argument that selects a toolchain with the WebAssembly targets; `None` if the default one has them.
+/// The argument that selects a toolchain with the WebAssembly targets; `None` if the default one
+/// has them.
 fn toolchain(root: &Path) -> Result<Option<String>, String> {
     let script = root.join("plugins/wasm-toolchain.sh");
     println!("cargo::rerun-if-changed={}", script.display());
     // Without bash there is only the default toolchain, and its own error if it lacks the target.
-    let Ok(output) = Command::new("bash").arg(script).arg("--check").output() else { return Ok(None) };
+    let Ok(output) = Command::new("bash").arg(script).arg("--check").output() else {
+        return Ok(None);
+    };
     if !output.status.success() {
-        let found = env::var("RUSTUP_TOOLCHAIN").unwrap_or_else(|_| "the default toolchain".to_owned());
+        let found =
+            env::var("RUSTUP_TOOLCHAIN").unwrap_or_else(|_| "the default toolchain".to_owned());
         let targets = "wasm32-wasip2 wasm32-unknown-unknown";
-        return Err(format!("{found} lacks the targets {targets}: run `rustup target add {targets}` for it, or `make wasm`"));
+        return Err(format!(
+            "{found} lacks the targets {targets}: run `rustup target add {targets}` for it, or `make wasm`"
+        ));
     }
     let name = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok(Some(name).filter(|name| !name.is_empty()))

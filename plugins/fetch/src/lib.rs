@@ -1,5 +1,5 @@
-//! Fetches web pages as readable Markdown. Where it may go is the operator's to grant and the host's to enforce; this plugin
-//! sees to it that what comes back is of use to a model.
+//! Fetches web pages as readable Markdown. Where it may go is the operator's to grant and the
+//! host's to enforce; this plugin sees to it that what comes back is of use to a model.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -46,8 +46,8 @@ pub struct Page {
 
 /// Fetches a web page and answers it as Markdown.
 ///
-/// Scripts, styles, navigation and forms are left out. A long page comes in pieces: `next_offset` in the answer says where
-/// to read on. Only text is read; an image or an archive is refused.
+/// Scripts, styles, navigation and forms are left out. A long page comes in pieces: `next_offset`
+/// in the answer says where to read on. Only text is read; an image or an archive is refused.
 #[tool(read_only, idempotent, destructive = false, open_world, title = "Fetch a web page")]
 pub fn fetch(
     /// Absolute URL, beginning with `https://` or `http://`.
@@ -63,8 +63,10 @@ pub fn fetch(
     max_length: Option<usize>,
 ) -> Result<Structured<Page>, Error> {
     let max_length = within("max_length", max_length.unwrap_or(LENGTH_DEFAULT), &(1..=LENGTH_MAX))?;
-    let response =
-        Request::get(&url).with_header("accept", "text/html, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5").send()?.ok()?;
+    let response = Request::get(&url)
+        .with_header("accept", "text/html, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5")
+        .send()?
+        .ok()?;
     let kind = page::Kind::of(response.header("content-type"), &response.body)?;
     let source = response.text();
     let (title, text) = match (format, kind) {
@@ -72,13 +74,22 @@ pub fn fetch(
         _ => (None, source),
     };
     let (text, length, next_offset) = page::piece(&text, offset, max_length)?;
-    let page = Page { url: response.final_url, status: response.status, title, text: text.to_owned(), length, next_offset };
+    let page = Page {
+        url: response.final_url,
+        status: response.status,
+        title,
+        text: text.to_owned(),
+        length,
+        next_offset,
+    };
     Ok(answer(page))
 }
 
 fn answer(page: Page) -> Structured<Page> {
     let head = page.title.as_ref().map(|title| Content::text(format!("# {title}\n<{}>", page.url)));
-    let more = page.next_offset.map(|offset| Content::text(format!("[The page goes on; read it with offset {offset}.]")));
+    let more = page
+        .next_offset
+        .map(|offset| Content::text(format!("[The page goes on; read it with offset {offset}.]")));
     let text = Content::text(page.text.clone());
     let parts = head.into_iter().chain([text]).chain(more);
     parts.fold(Structured::new(page), Structured::with)
@@ -95,9 +106,13 @@ mod tests {
     #[test]
     fn the_tool_says_what_each_argument_is_and_what_it_answers() {
         let tool = fetch::descriptor();
-        let arguments = tool.input_schema.get("properties").and_then(|all| all.as_object()).unwrap();
+        let arguments =
+            tool.input_schema.get("properties").and_then(|all| all.as_object()).unwrap();
         for (name, argument) in arguments {
-            assert!(argument.get("description").is_some() || argument.get("$ref").is_some(), "{name}");
+            assert!(
+                argument.get("description").is_some() || argument.get("$ref").is_some(),
+                "{name}"
+            );
         }
         assert!(tool.output_schema.is_some());
     }

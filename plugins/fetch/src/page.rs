@@ -5,8 +5,8 @@ use htmd::{HtmlToMarkdown, options::Options};
 
 /// Elements that say nothing about what a page is about.
 const SKIPPED: [&str; 14] = [
-    "script", "style", "noscript", "template", "svg", "canvas", "iframe", "nav", "footer", "aside", "form", "button", "select",
-    "dialog",
+    "script", "style", "noscript", "template", "svg", "canvas", "iframe", "nav", "footer", "aside",
+    "form", "button", "select", "dialog",
 ];
 
 /// What a response holds.
@@ -21,24 +21,39 @@ pub(crate) enum Kind {
 impl Kind {
     /// Tells text from what is none, by its media type or else by its first bytes.
     pub(crate) fn of(content_type: Option<&str>, body: &[u8]) -> Result<Self, Error> {
-        let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let media = content_type
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
         if matches!(media.as_str(), "text/html" | "application/xhtml+xml") {
             return Ok(Self::Html);
         }
         let is_text = media.starts_with("text/")
-            || matches!(media.as_str(), "application/json" | "application/xml" | "application/javascript" | "application/yaml")
+            || matches!(
+                media.as_str(),
+                "application/json"
+                    | "application/xml"
+                    | "application/javascript"
+                    | "application/yaml"
+            )
             || media.ends_with("+json")
             || media.ends_with("+xml");
         let head = &body[..body.len().min(1024)];
         match media.as_str() {
             _ if is_text => Ok(Self::Text),
             "" | "application/octet-stream" if !head.contains(&0) => {
-                let begins_as_html = head.trim_ascii_start().to_ascii_lowercase().starts_with(b"<!doctype html")
-                    || head.trim_ascii_start().to_ascii_lowercase().starts_with(b"<html");
+                let begins_as_html =
+                    head.trim_ascii_start().to_ascii_lowercase().starts_with(b"<!doctype html")
+                        || head.trim_ascii_start().to_ascii_lowercase().starts_with(b"<html");
                 Ok(if begins_as_html { Self::Html } else { Self::Text })
             }
             "" => Err(Error::invalid_input("the page is not text")),
-            other => Err(Error::invalid_input(format!("the page is {other}, and only text can be read"))),
+            other => {
+                Err(Error::invalid_input(format!("the page is {other}, and only text can be read")))
+            }
         }
     }
 }
@@ -47,9 +62,11 @@ impl Kind {
 pub(crate) fn readable(html: &str) -> Result<(Option<String>, String), Error> {
     let mut skipped = SKIPPED.to_vec();
     skipped.extend(["head", "title"]);
-    let converter = HtmlToMarkdown::builder().skip_tags(skipped).options(Options::default()).build();
+    let converter =
+        HtmlToMarkdown::builder().skip_tags(skipped).options(Options::default()).build();
     let markdown = converter.convert(html);
-    let markdown = markdown.map_err(|error| Error::unavailable(format!("the page cannot be read as HTML: {error}")))?;
+    let markdown = markdown
+        .map_err(|error| Error::unavailable(format!("the page cannot be read as HTML: {error}")))?;
     Ok((title(html), squeeze(&markdown)))
 }
 
@@ -79,10 +96,16 @@ fn squeeze(text: &str) -> String {
 }
 
 /// So many characters of a text from an offset, how many there are in all, and where to read on.
-pub(crate) fn piece(text: &str, offset: usize, max_length: usize) -> Result<(&str, usize, Option<usize>), Error> {
+pub(crate) fn piece(
+    text: &str,
+    offset: usize,
+    max_length: usize,
+) -> Result<(&str, usize, Option<usize>), Error> {
     let length = text.chars().count();
     if offset > 0 && offset >= length {
-        return Err(Error::invalid_input(format!("`offset` is {offset}, and the page has {length} characters")));
+        return Err(Error::invalid_input(format!(
+            "`offset` is {offset}, and the page has {length} characters"
+        )));
     }
     let at = |count: usize| text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
     let end = offset.saturating_add(max_length);
@@ -124,7 +147,10 @@ mod tests {
         assert_eq!(Kind::of(None, b"\n<!DOCTYPE html><p>"), Ok(Kind::Html));
         assert_eq!(Kind::of(None, b"plain"), Ok(Kind::Text));
         assert!(Kind::of(None, b"\x89PNG\0").is_err());
-        assert_eq!(Kind::of(Some("image/png"), b"").unwrap_err().message(), "the page is image/png, and only text can be read");
+        assert_eq!(
+            Kind::of(Some("image/png"), b"").unwrap_err().message(),
+            "the page is image/png, and only text can be read"
+        );
     }
 
     #[test]

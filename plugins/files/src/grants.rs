@@ -1,5 +1,6 @@
-//! The directories that were granted, and paths in them as callers write them: `docs/notes/a.txt` or `/docs/notes/a.txt`,
-//! where `docs` is the name of a grant. A grant is preopened at `/` and its name.
+//! The directories that were granted, and paths in them as callers write them: `docs/notes/a.txt`
+//! or `/docs/notes/a.txt`, where `docs` is the name of a grant. A grant is preopened at `/` and its
+//! name.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +37,8 @@ impl Grants {
     #[cfg(test)]
     pub(crate) fn below(base: &std::path::Path) -> Self {
         let entries = std::fs::read_dir(base).expect("a test's directory can be read");
-        let names = entries.map(|entry| entry.expect("and listed").file_name().into_string().expect("ASCII"));
+        let names = entries
+            .map(|entry| entry.expect("and listed").file_name().into_string().expect("ASCII"));
         Self::new(base.to_owned(), names.collect())
     }
 
@@ -57,7 +59,8 @@ impl Grants {
         if path.contains('\0') {
             return Err(Error::invalid_input("a path has no NUL character"));
         }
-        let segments: Vec<&str> = path.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
+        let segments: Vec<&str> =
+            path.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
         let Some(grant) = segments.first() else {
             return Ok(None);
         };
@@ -65,7 +68,8 @@ impl Grants {
             return Err(Error::invalid_input(format!("`{path}`: write the path without `..`")));
         }
         if !names.iter().any(|name| name == grant) {
-            let granted = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let granted =
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             return Err(Error::not_found(format!(
                 "`{path}`: a path starts with the name of a granted directory, one of {granted}"
             ))
@@ -78,7 +82,8 @@ impl Grants {
 
     /// The place of a file, which cannot be the root.
     pub(crate) fn resolve_file(&self, path: &str) -> Result<Place, Error> {
-        self.resolve(path)?.ok_or_else(|| Error::invalid_input(format!("`{path}` does not name a file")))
+        self.resolve(path)?
+            .ok_or_else(|| Error::invalid_input(format!("`{path}` does not name a file")))
     }
 }
 
@@ -89,7 +94,9 @@ impl Place {
         let message = match error.kind() {
             io::ErrorKind::NotFound => format!("`{shown}` does not exist"),
             io::ErrorKind::PermissionDenied => {
-                format!("`{shown}` may not be used like this: the grant may be for reading only, or a symlink leads out of it")
+                format!(
+                    "`{shown}` may not be used like this: the grant may be for reading only, or a symlink leads out of it"
+                )
             }
             io::ErrorKind::ReadOnlyFilesystem => format!("`{shown}` is granted for reading only"),
             io::ErrorKind::IsADirectory => format!("`{shown}` is a directory"),
@@ -140,7 +147,10 @@ mod tests {
     fn a_path_may_start_with_a_slash_or_not() {
         for path in ["docs/a/b.txt", "/docs/a/b.txt", "./docs//a/./b.txt", "docs/a/b.txt/"] {
             let place = grants().resolve(path).unwrap().unwrap();
-            assert_eq!((place.shown.as_str(), place.path.as_path()), ("docs/a/b.txt", Path::new("/docs/a/b.txt")));
+            assert_eq!(
+                (place.shown.as_str(), place.path.as_path()),
+                ("docs/a/b.txt", Path::new("/docs/a/b.txt"))
+            );
         }
     }
 
@@ -171,6 +181,9 @@ mod tests {
         let refuse = |kind| place.refuse(io::Error::from(kind));
         assert_eq!(refuse(io::ErrorKind::NotFound), Error::not_found("`docs/x` does not exist"));
         assert_eq!(refuse(io::ErrorKind::PermissionDenied).kind(), ErrorKind::Denied);
-        assert_eq!(refuse(io::ErrorKind::IsADirectory), Error::invalid_input("`docs/x` is a directory"));
+        assert_eq!(
+            refuse(io::ErrorKind::IsADirectory),
+            Error::invalid_input("`docs/x` is a directory")
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Reads, writes, lists and searches files in the directories that the operator granted. What lies outside them is kept
-//! out by the host; this plugin sees to it that a model understands what it may do and what went wrong.
+//! Reads, writes, lists and searches files in the directories that the operator granted. What lies
+//! outside them is kept out by the host; this plugin sees to it that a model understands what it
+//! may do and what went wrong.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -9,7 +10,12 @@ pub mod read;
 pub mod search;
 pub mod write;
 
-airlock_guest::plugin!(read::read_file, write::write_file, list::list_directory, search::search_files,);
+airlock_guest::plugin!(
+    read::read_file,
+    write::write_file,
+    list::list_directory,
+    search::search_files,
+);
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,8 @@ use crate::grants::{Grants, Place};
 /// Bounds on `max_entries`.
 const ENTRIES: RangeInclusive<usize> = 1..=5_000;
 
-/// Most names that are read, so that a huge directory does not take all the memory just to be sorted.
+/// Most names that are read, so that a huge directory does not take all the memory just to be
+/// sorted.
 const NAMES_MAX: usize = 100_000;
 
 /// What is in a directory.
@@ -56,11 +57,12 @@ fn default_max_entries() -> usize {
     500
 }
 
-/// Lists a directory: names, kinds and sizes, sorted by name. Without a path it lists the directories that are granted,
-/// with which every other path starts.
+/// Lists a directory: names, kinds and sizes, sorted by name. Without a path it lists the
+/// directories that are granted, with which every other path starts.
 #[tool(read_only, idempotent, destructive = false, open_world = false, title = "List directory")]
 pub fn list_directory(
-    /// The directory, starting with the name of a granted one: `docs/notes`. Empty or `/` for the granted directories.
+    /// The directory, starting with the name of a granted one: `docs/notes`. Empty or `/` for the
+    /// granted directories.
     #[serde(default)]
     path: String,
     /// List at most this many entries.
@@ -88,7 +90,8 @@ fn root(grants: &Grants) -> Result<Listing, Error> {
     Ok(Listing { path: String::new(), entries, truncated: false })
 }
 
-/// The entries of a directory, sorted by name, and whether there are more. One that vanishes meanwhile is left out.
+/// The entries of a directory, sorted by name, and whether there are more. One that vanishes
+/// meanwhile is left out.
 pub(crate) fn entries(place: &Place) -> Result<(Vec<DirEntry>, bool), Error> {
     let directory = fs::read_dir(&place.path).map_err(|error| place.refuse(error))?;
     let mut entries: Vec<DirEntry> = directory.filter_map(Result::ok).take(NAMES_MAX + 1).collect();
@@ -148,7 +151,8 @@ mod tests {
     #[test]
     fn the_root_lists_the_grants() {
         let (_base, grants) = directory();
-        let names = |path| list(&grants, path, 100).unwrap().entries.into_iter().map(|entry| entry.name);
+        let names =
+            |path| list(&grants, path, 100).unwrap().entries.into_iter().map(|entry| entry.name);
         assert!(names("").eq(["archive", "docs"]));
         assert!(names("/").eq(["archive", "docs"]));
     }

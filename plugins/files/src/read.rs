@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::grants::{Grants, Place, not_a};
 
-/// Most bytes of a file in one answer: below the host's usual bound on a result, which holds the text twice.
+/// Most bytes of a file in one answer: below the host's usual bound on a result, which holds the
+/// text twice.
 const BYTES_MAX: u64 = 256 * 1024;
 
 /// Lines where no limit is given.
@@ -45,8 +46,8 @@ pub struct Piece {
 
 /// Reads a text file, or a piece of it.
 ///
-/// Answers at most 256 KiB at once, and 2000 lines where `limit` is absent; `next_offset` in the answer says where to
-/// read on. A file that is not UTF-8 text, an image for one, is refused.
+/// Answers at most 256 KiB at once, and 2000 lines where `limit` is absent; `next_offset` in the
+/// answer says where to read on. A file that is not UTF-8 text, an image for one, is refused.
 #[tool(read_only, idempotent, destructive = false, open_world = false, title = "Read file")]
 pub fn read_file(
     /// The file, starting with the name of a granted directory: `docs/notes/a.txt`.
@@ -63,7 +64,9 @@ pub fn read_file(
 ) -> Result<Structured<Piece>, Error> {
     let piece = read(&Grants::of_host(), &path, offset, limit, unit)?;
     let text = Content::text(piece.text.clone());
-    let more = piece.next_offset.map(|offset| Content::text(format!("[The file goes on; read it with offset {offset}.]")));
+    let more = piece
+        .next_offset
+        .map(|offset| Content::text(format!("[The file goes on; read it with offset {offset}.]")));
     let answer = Structured::new(piece).with(text);
     Ok(match more {
         Some(more) => answer.with(more),
@@ -71,7 +74,13 @@ pub fn read_file(
     })
 }
 
-fn read(grants: &Grants, path: &str, offset: u64, limit: Option<u64>, unit: Unit) -> Result<Piece, Error> {
+fn read(
+    grants: &Grants,
+    path: &str,
+    offset: u64,
+    limit: Option<u64>,
+    unit: Unit,
+) -> Result<Piece, Error> {
     let limit = limit.map(|limit| within("limit", limit, &(1..=u64::MAX))).transpose()?;
     let place = grants.resolve_file(path)?;
     // Opening a directory for reading succeeds on some systems and says little on others.
@@ -85,14 +94,22 @@ fn read(grants: &Grants, path: &str, offset: u64, limit: Option<u64>, unit: Unit
         Unit::Bytes => bytes(file, &place, offset, limit.unwrap_or(BYTES_MAX).min(BYTES_MAX))?,
     };
     let text = String::from_utf8(bytes).map_err(|_| {
-        Error::invalid_input(format!("`{}` is not UTF-8 text, and this tool reads nothing else", place.shown))
-            .with_code("not_text")
+        Error::invalid_input(format!(
+            "`{}` is not UTF-8 text, and this tool reads nothing else",
+            place.shown
+        ))
+        .with_code("not_text")
     })?;
     Ok(Piece { path: place.shown, text, size: metadata.len(), next_offset })
 }
 
 /// Whole lines, and the number of the next one if there is one.
-fn lines(file: File, place: &Place, offset: u64, limit: u64) -> Result<(Vec<u8>, Option<u64>), Error> {
+fn lines(
+    file: File,
+    place: &Place,
+    offset: u64,
+    limit: u64,
+) -> Result<(Vec<u8>, Option<u64>), Error> {
     let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
     let mut at_byte = 0;
     for _ in 0..offset {
@@ -106,7 +123,10 @@ fn lines(file: File, place: &Place, offset: u64, limit: u64) -> Result<(Vec<u8>,
         let before = text.len();
         let room = BYTES_MAX - before as u64;
         // One byte more than there is room for tells a line that fits from one that does not.
-        let read = (&mut file).take(room + 1).read_until(b'\n', &mut text).map_err(|error| place.refuse(error))?;
+        let read = (&mut file)
+            .take(room + 1)
+            .read_until(b'\n', &mut text)
+            .map_err(|error| place.refuse(error))?;
         if read as u64 > room {
             if line == 0 {
                 return Err(long_line(place, offset, at_byte));
@@ -131,20 +151,34 @@ fn long_line(place: &Place, offset: u64, at_byte: u64) -> Error {
     .with_code("long_line")
 }
 
-/// A run of bytes that does not end within a character, and where the next one starts if there is one.
-fn bytes(mut file: File, place: &Place, offset: u64, limit: u64) -> Result<(Vec<u8>, Option<u64>), Error> {
+/// A run of bytes that does not end within a character, and where the next one starts if there is
+/// one.
+fn bytes(
+    mut file: File,
+    place: &Place,
+    offset: u64,
+    limit: u64,
+) -> Result<(Vec<u8>, Option<u64>), Error> {
     let mut text = Vec::new();
     file.seek(SeekFrom::Start(offset)).map_err(|error| place.refuse(error))?;
     file.take(limit + 1).read_to_end(&mut text).map_err(|error| place.refuse(error))?;
     if text.first().is_some_and(|byte| is_continuation(*byte)) && offset > 0 {
-        return Err(Error::invalid_input(format!("byte {offset} of `{}` is within a character", place.shown)));
+        return Err(Error::invalid_input(format!(
+            "byte {offset} of `{}` is within a character",
+            place.shown
+        )));
     }
     let Some(last) = usize::try_from(limit).ok().filter(|limit| text.len() > *limit) else {
         return Ok((text, None));
     };
-    let end = (last.saturating_sub(3)..=last).rev().find(|end| !is_continuation(text[*end])).unwrap_or(last);
+    let end = (last.saturating_sub(3)..=last)
+        .rev()
+        .find(|end| !is_continuation(text[*end]))
+        .unwrap_or(last);
     if end == 0 {
-        return Err(Error::invalid_input("argument `limit` is too small for the character there; 4 always does"));
+        return Err(Error::invalid_input(
+            "argument `limit` is too small for the character there; 4 always does",
+        ));
     }
     text.truncate(end);
     Ok((text, Some(offset + end as u64)))
@@ -223,7 +257,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_by_the_path_that_was_given() {
         let (_base, grants) = directory(b"\x89PNG");
-        let refused = |path: &str| read(&grants, path, 0, None, Unit::Lines).unwrap_err().to_string();
+        let refused =
+            |path: &str| read(&grants, path, 0, None, Unit::Lines).unwrap_err().to_string();
         insta::assert_snapshot!(refused("/docs/a.txt"), @"`docs/a.txt` is not UTF-8 text, and this tool reads nothing else");
         insta::assert_snapshot!(refused("docs/b.txt"), @"`docs/b.txt` does not exist");
         insta::assert_snapshot!(refused("docs"), @"`docs` is not a file");

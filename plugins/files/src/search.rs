@@ -25,7 +25,8 @@ const ENTRIES_MAX: usize = 50_000;
 /// Larger files are not searched for content.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// How often the time is looked at, in directories: each look crosses into the host, which bounds their number.
+/// How often the time is looked at, in directories: each look crosses into the host, which bounds
+/// their number.
 const DIRECTORIES_PER_LOOK: usize = 128;
 
 /// Time that is left for the answer.
@@ -39,9 +40,11 @@ const LINE_MAX: usize = 300;
 pub struct Found {
     /// Hits in the order of their paths.
     pub hits: Vec<Hit>,
-    /// Whether the search stopped early, at a bound or because time was up. Narrow it down to see the rest.
+    /// Whether the search stopped early, at a bound or because time was up. Narrow it down to see
+    /// the rest.
     pub truncated: bool,
-    /// Files whose content could not be searched: larger than 4 MiB, not UTF-8 text, or not to be read.
+    /// Files whose content could not be searched: larger than 4 MiB, not UTF-8 text, or not to be
+    /// read.
     pub skipped: usize,
 }
 
@@ -66,14 +69,17 @@ fn default_max_hits() -> usize {
     100
 }
 
-/// Searches a directory and all below it for files by name, by content or by both. Give `name`, `content` or both;
-/// with `content`, each line that matches is a hit. Symbolic links are not followed.
+/// Searches a directory and all below it for files by name, by content or by both. Give `name`,
+/// `content` or both; with `content`, each line that matches is a hit. Symbolic links are not
+/// followed.
 #[tool(read_only, idempotent, destructive = false, open_world = false, title = "Search files")]
 pub fn search_files(
-    /// The directory to start in, beginning with the name of a granted one. Empty for all that are granted.
+    /// The directory to start in, beginning with the name of a granted one. Empty for all that are
+    /// granted.
     #[serde(default)]
     path: String,
-    /// Glob for the name, `*.md` for one. With a `/` in it, it is for the path below the start: `src/**/*.rs`.
+    /// Glob for the name, `*.md` for one. With a `/` in it, it is for the path below the start:
+    /// `src/**/*.rs`.
     name: Option<String>,
     /// Text that a line must contain.
     content: Option<String>,
@@ -94,7 +100,9 @@ pub fn search_files(
     call: &Context,
 ) -> Result<Found, Error> {
     if name.is_none() && content.is_none() {
-        return Err(Error::invalid_input("give `name`, `content` or both; use `list_directory` to see everything"));
+        return Err(Error::invalid_input(
+            "give `name`, `content` or both; use `list_directory` to see everything",
+        ));
     }
     let name = name.map(|name| glob(&name, ignore_case)).transpose()?;
     let content = content.map(|content| pattern(&content, regex, ignore_case)).transpose()?;
@@ -112,7 +120,10 @@ struct Name {
 
 fn glob(glob: &str, ignore_case: bool) -> Result<Name, Error> {
     let is_for_paths = glob.contains('/');
-    let built = GlobBuilder::new(glob.trim_start_matches('/')).literal_separator(true).case_insensitive(ignore_case).build();
+    let built = GlobBuilder::new(glob.trim_start_matches('/'))
+        .literal_separator(true)
+        .case_insensitive(ignore_case)
+        .build();
     match built {
         Ok(glob) => Ok(Name { glob: glob.compile_matcher(), is_for_paths }),
         Err(error) => Err(Error::invalid_input(format!("`name` is not a glob: {error}"))),
@@ -121,8 +132,13 @@ fn glob(glob: &str, ignore_case: bool) -> Result<Name, Error> {
 
 fn pattern(content: &str, regex: bool, ignore_case: bool) -> Result<Regex, Error> {
     let pattern = if regex { content.to_owned() } else { regex::escape(content) };
-    let built = RegexBuilder::new(&pattern).case_insensitive(ignore_case).size_limit(2 * 1024 * 1024).build();
-    built.map_err(|error| Error::invalid_input(format!("`content` is not a regular expression: {error}")))
+    let built = RegexBuilder::new(&pattern)
+        .case_insensitive(ignore_case)
+        .size_limit(2 * 1024 * 1024)
+        .build();
+    built.map_err(|error| {
+        Error::invalid_input(format!("`content` is not a regular expression: {error}"))
+    })
 }
 
 struct Search<'c> {
@@ -171,13 +187,21 @@ impl Search<'_> {
         Ok(found)
     }
 
-    fn search(&self, directory: &Ahead, entries: &[DirEntry], found: &mut Found, ahead: &mut Vec<Ahead>) -> Result<(), Full> {
+    fn search(
+        &self,
+        directory: &Ahead,
+        entries: &[DirEntry],
+        found: &mut Found,
+        ahead: &mut Vec<Ahead>,
+    ) -> Result<(), Full> {
         let mut below = Vec::new();
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
             let kind = entry.file_type().map_or(Kind::Other, Kind::from);
-            let place =
-                Place { shown: format!("{}/{name}", directory.place.shown), path: directory.place.path.join(entry.file_name()) };
+            let place = Place {
+                shown: format!("{}/{name}", directory.place.shown),
+                path: directory.place.path.join(entry.file_name()),
+            };
             let path_below = format!("{}{name}", directory.below);
             if self.name.as_ref().is_none_or(|glob| glob.matches(&name, &path_below)) {
                 self.hit(entry, kind, &place, found)?;
@@ -194,7 +218,13 @@ impl Search<'_> {
         self.call.remaining().is_some_and(|left| left < TIME_RESERVE)
     }
 
-    fn hit(&self, entry: &DirEntry, kind: Kind, place: &Place, found: &mut Found) -> Result<(), Full> {
+    fn hit(
+        &self,
+        entry: &DirEntry,
+        kind: Kind,
+        place: &Place,
+        found: &mut Found,
+    ) -> Result<(), Full> {
         let Some(content) = &self.content else {
             return self.push(found, Hit { path: place.shown.clone(), line: None, text: None });
         };
@@ -269,7 +299,11 @@ mod tests {
         (base, grants)
     }
 
-    fn searching<'c>(name: Option<&str>, content: Option<&str>, call: &'c Context<'c>) -> Search<'c> {
+    fn searching<'c>(
+        name: Option<&str>,
+        content: Option<&str>,
+        call: &'c Context<'c>,
+    ) -> Search<'c> {
         Search {
             name: name.map(|name| glob(name, false).unwrap()),
             content: content.map(|content| pattern(content, false, false).unwrap()),
@@ -299,7 +333,10 @@ mod tests {
     #[test]
     fn a_glob_with_a_slash_is_for_the_path_below_the_start() {
         assert_eq!(found("docs", Some("src/*.rs"), None), ["docs/src/b.rs"]);
-        assert_eq!(found("docs", Some("src/**/*.rs"), None), ["docs/src/b.rs", "docs/src/deep/c.rs"]);
+        assert_eq!(
+            found("docs", Some("src/**/*.rs"), None),
+            ["docs/src/b.rs", "docs/src/deep/c.rs"]
+        );
         assert_eq!(found("/", Some("docs/*.md"), None), ["docs/a.md"]);
     }
 
@@ -322,7 +359,8 @@ mod tests {
     #[test]
     fn what_is_no_text_is_skipped_and_counted() {
         let (_base, grants) = directory();
-        let found = searching(None, Some("PNG"), &Context::detached()).run(&grants, "docs").unwrap();
+        let found =
+            searching(None, Some("PNG"), &Context::detached()).run(&grants, "docs").unwrap();
         assert_eq!((found.hits.len(), found.skipped, found.truncated), (0, 1, false));
     }
 
@@ -345,20 +383,29 @@ mod tests {
     #[test]
     fn symlinks_are_not_followed() {
         let (base, grants) = directory();
-        std::os::unix::fs::symlink(base.path().join("archive"), base.path().join("docs/link")).unwrap();
-        std::os::unix::fs::symlink(base.path().join("archive/a.md"), base.path().join("docs/link.md")).unwrap();
-        let found = searching(None, Some("old"), &Context::detached()).run(&grants, "docs").unwrap();
+        std::os::unix::fs::symlink(base.path().join("archive"), base.path().join("docs/link"))
+            .unwrap();
+        std::os::unix::fs::symlink(
+            base.path().join("archive/a.md"),
+            base.path().join("docs/link.md"),
+        )
+        .unwrap();
+        let found =
+            searching(None, Some("old"), &Context::detached()).run(&grants, "docs").unwrap();
         assert_eq!(found.hits, []);
     }
 
     #[test]
     fn what_cannot_be_searched_is_refused() {
         let (_base, grants) = directory();
-        let refused = |path: &str| searching(None, Some("x"), &Context::detached()).run(&grants, path).unwrap_err();
+        let refused = |path: &str| {
+            searching(None, Some("x"), &Context::detached()).run(&grants, path).unwrap_err()
+        };
         insta::assert_snapshot!(refused("docs/none"), @"`docs/none` does not exist");
         insta::assert_snapshot!(refused("docs/a.md"), @"`docs/a.md`, or something on the way to it, is not a directory");
         insta::assert_snapshot!(glob("a{", false).map(|_| ()).unwrap_err(), @"`name` is not a glob: error parsing glob 'a{': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)");
-        let neither = search_files(String::new(), None, None, false, false, 1, 1, &Context::detached());
+        let neither =
+            search_files(String::new(), None, None, false, false, 1, 1, &Context::detached());
         insta::assert_snapshot!(neither.unwrap_err(), @"give `name`, `content` or both; use `list_directory` to see everything");
     }
 }

@@ -33,9 +33,15 @@ pub struct Written {
     pub bytes: usize,
 }
 
-/// Writes a text file. A file that does not exist is created in every mode; one that exists is touched only with mode
-/// "overwrite" or "append".
-#[tool(read_only = false, destructive, idempotent = false, open_world = false, title = "Write file")]
+/// Writes a text file. A file that does not exist is created in every mode; one that exists is
+/// touched only with mode "overwrite" or "append".
+#[tool(
+    read_only = false,
+    destructive,
+    idempotent = false,
+    open_world = false,
+    title = "Write file"
+)]
 pub fn write_file(
     /// The file, starting with the name of a granted directory: `docs/notes/a.txt`.
     path: String,
@@ -51,7 +57,13 @@ pub fn write_file(
     write(&Grants::of_host(), &path, &text, mode, create_directories)
 }
 
-fn write(grants: &Grants, path: &str, text: &str, mode: Mode, create_directories: bool) -> Result<Written, Error> {
+fn write(
+    grants: &Grants,
+    path: &str,
+    text: &str,
+    mode: Mode,
+    create_directories: bool,
+) -> Result<Written, Error> {
     let place = grants.resolve_file(path)?;
     if create_directories && let Some(parent) = place.path.parent() {
         fs::create_dir_all(parent).map_err(|error| match error.kind() {
@@ -150,7 +162,8 @@ mod tests {
     #[test]
     fn what_is_no_file_is_refused() {
         let (_base, grants) = directory();
-        let refused = |path: &str| write(&grants, path, "", Mode::Overwrite, true).unwrap_err().to_string();
+        let refused =
+            |path: &str| write(&grants, path, "", Mode::Overwrite, true).unwrap_err().to_string();
         insta::assert_snapshot!(refused("docs"), @"`docs` is not a file");
         insta::assert_snapshot!(refused("/"), @"`/` does not name a file");
         insta::assert_snapshot!(refused("docs/old.txt/a"), @"`docs/old.txt/a`, or something on the way to it, is not a directory");

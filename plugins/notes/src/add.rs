@@ -7,19 +7,28 @@ use crate::shelf::Shelf;
 
 /// Keeps a note, so that it can be found again in later conversations.
 ///
-/// Give it a title that says what it is about, and tags if there will be many of its kind. Look first whether there is a note
-/// on the subject already, with `search_notes`: adding to that one is better than having two. Everyone who may call these
-/// tools can read the notes, so passwords and the like do not belong in them.
-#[tool(read_only = false, destructive = false, idempotent = false, open_world = false, title = "Add a note")]
+/// Give it a title that says what it is about, and tags if there will be many of its kind. Look
+/// first whether there is a note on the subject already, with `search_notes`: adding to that one is
+/// better than having two. Everyone who may call these tools can read the notes, so passwords and
+/// the like do not belong in them.
+#[tool(
+    read_only = false,
+    destructive = false,
+    idempotent = false,
+    open_world = false,
+    title = "Add a note"
+)]
 pub fn add_note(
     /// What the note is about: one line of at most 200 characters.
     #[schemars(length(min = 1, max = 200))]
     title: String,
-    /// The note itself, of at most 50,000 characters; Markdown if you like. Empty where the title says it all.
+    /// The note itself, of at most 50,000 characters; Markdown if you like. Empty where the title
+    /// says it all.
     #[serde(default)]
     #[schemars(length(max = 50000))]
     text: String,
-    /// Words to find it by, at most 20 of up to 50 characters; small and capital letters are the same.
+    /// Words to find it by, at most 20 of up to 50 characters; small and capital letters are the
+    /// same.
     #[serde(default)]
     #[schemars(length(max = 20))]
     tags: Vec<String>,
@@ -28,8 +37,13 @@ pub fn add_note(
 }
 
 fn add(shelf: &Shelf, title: &str, text: String, tags: &[String]) -> Result<Summary, Error> {
-    let mut note =
-        Note { title: note::title(title)?, text: note::text(text)?, tags: note::tags(tags)?, created: None, updated: None };
+    let mut note = Note {
+        title: note::title(title)?,
+        text: note::text(text)?,
+        tags: note::tags(tags)?,
+        created: None,
+        updated: None,
+    };
     let (id, version) = shelf.add(&mut note)?;
     Ok(Summary::of(id, version, &note))
 }

@@ -28,8 +28,9 @@ fn default_limit() -> usize {
 
 /// Lists notes without their texts, the newest first.
 ///
-/// With a tag, only the notes that have it. One call looks at some hundred notes, so there may be fewer than `limit` though
-/// more match: as long as `next_before` is there, older notes have not been looked at.
+/// With a tag, only the notes that have it. One call looks at some hundred notes, so there may be
+/// fewer than `limit` though more match: as long as `next_before` is there, older notes have not
+/// been looked at.
 #[tool(read_only, idempotent, destructive = false, open_world = false, title = "List notes")]
 pub fn list_notes(
     /// A tag that they must have; small and capital letters are the same.
@@ -44,7 +45,12 @@ pub fn list_notes(
     list(&Shelf::open()?, tag.as_deref(), before, limit)
 }
 
-fn list(shelf: &Shelf, tag: Option<&str>, before: Option<u32>, limit: usize) -> Result<Listed, Error> {
+fn list(
+    shelf: &Shelf,
+    tag: Option<&str>,
+    before: Option<u32>,
+    limit: usize,
+) -> Result<Listed, Error> {
     let limit = within("limit", limit, &LIMIT)?;
     let tag = tag.map(|tag| note::tag("tag", tag)).transpose()?;
     let Found { notes, next_before } = shelf.look(before, limit, |id, version, note| {
@@ -62,7 +68,9 @@ mod tests {
     fn shelf() -> Shelf {
         let shelf = Shelf::detached();
         for (title, tag) in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "y")] {
-            shelf.add(&mut Note { title: title.into(), tags: vec![tag.into()], ..Note::default() }).unwrap();
+            shelf
+                .add(&mut Note { title: title.into(), tags: vec![tag.into()], ..Note::default() })
+                .unwrap();
         }
         shelf
     }

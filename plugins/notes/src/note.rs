@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// Characters of a title.
 pub(crate) const TITLE_MAX: usize = 200;
-/// Characters of a text. In bytes, and told twice in an answer, it stays below what an answer may have.
+/// Characters of a text. In bytes, and told twice in an answer, it stays below what an answer may
+/// have.
 pub(crate) const TEXT_MAX: usize = 50_000;
 /// Tags of a note.
 pub(crate) const TAGS_MAX: usize = 20;
@@ -82,7 +83,10 @@ pub(crate) fn tags(tags: &[String]) -> Result<Vec<String>, Error> {
     tags.sort_unstable();
     tags.dedup();
     if tags.len() > TAGS_MAX {
-        return Err(Error::invalid_input(format!("argument `tags` may have at most {TAGS_MAX} tags, not {}", tags.len())));
+        return Err(Error::invalid_input(format!(
+            "argument `tags` may have at most {TAGS_MAX} tags, not {}",
+            tags.len()
+        )));
     }
     Ok(tags)
 }
@@ -91,7 +95,9 @@ pub(crate) fn tags(tags: &[String]) -> Result<Vec<String>, Error> {
 pub(crate) fn tag(argument: &str, tag: &str) -> Result<String, Error> {
     let tag = tag.trim().to_lowercase();
     if tag.is_empty() || tag.chars().any(char::is_control) {
-        return Err(Error::invalid_input(format!("argument `{argument}`: a tag is one line, and not empty")));
+        return Err(Error::invalid_input(format!(
+            "argument `{argument}`: a tag is one line, and not empty"
+        )));
     }
     at_most(argument, &tag, TAG_MAX)?;
     Ok(tag)
@@ -102,7 +108,9 @@ fn at_most(argument: &str, text: &str, max: usize) -> Result<(), Error> {
     if length <= max {
         return Ok(());
     }
-    Err(Error::invalid_input(format!("argument `{argument}` may have at most {max} characters, not {length}")))
+    Err(Error::invalid_input(format!(
+        "argument `{argument}` may have at most {max} characters, not {length}"
+    )))
 }
 
 #[cfg(test)]
@@ -111,7 +119,10 @@ mod tests {
 
     #[test]
     fn titles_texts_and_tags_have_bounds() {
-        assert_eq!(title(&format!(" {} ", "é".repeat(TITLE_MAX))).unwrap().chars().count(), TITLE_MAX);
+        assert_eq!(
+            title(&format!(" {} ", "é".repeat(TITLE_MAX))).unwrap().chars().count(),
+            TITLE_MAX
+        );
         assert!(text("é".repeat(TEXT_MAX)).is_ok());
         assert!(tag("tag", &"é".repeat(TAG_MAX)).is_ok());
         insta::assert_snapshot!(title(&"x".repeat(TITLE_MAX + 1)).unwrap_err(), @"argument `title` may have at most 200 characters, not 201");

@@ -19,7 +19,8 @@ pub struct Whole {
 
 /// Reads a note whole.
 ///
-/// The answer's `version` is for `update_note` and `delete_note`, which with it leave a note alone that was changed since.
+/// The answer's `version` is for `update_note` and `delete_note`, which with it leave a note alone
+/// that was changed since.
 #[tool(read_only, idempotent, destructive = false, open_world = false, title = "Read a note")]
 pub fn read_note(
     /// The note's number, as `list_notes` and `search_notes` tell it.
@@ -52,8 +53,12 @@ mod tests {
     #[test]
     fn a_note_is_told_as_data_and_as_text() {
         let shelf = Shelf::detached();
-        let mut note =
-            Note { title: "Milk".into(), text: "two\nlitres".into(), tags: vec!["a".into(), "b".into()], ..Note::default() };
+        let mut note = Note {
+            title: "Milk".into(),
+            text: "two\nlitres".into(),
+            tags: vec!["a".into(), "b".into()],
+            ..Note::default()
+        };
         shelf.add(&mut note).unwrap();
         let answer = read(&shelf, 1).unwrap();
         assert_eq!((answer.value.note.version, answer.value.text.as_str()), (2, "two\nlitres"));

@@ -46,9 +46,9 @@ fn default_limit() -> usize {
 
 /// Finds the notes that hold every one of some words, in title, text or tags, the newest first.
 ///
-/// Small and capital letters are the same, and parts of words are found too: `plan` finds "Planning". Use few words, and those
-/// that the note is sure to have. One call searches some hundred notes: as long as `next_before` is there, older notes have
-/// not been searched.
+/// Small and capital letters are the same, and parts of words are found too: `plan` finds
+/// "Planning". Use few words, and those that the note is sure to have. One call searches some
+/// hundred notes: as long as `next_before` is there, older notes have not been searched.
 #[tool(read_only, idempotent, destructive = false, open_world = false, title = "Search notes")]
 pub fn search_notes(
     /// At most 20 words, parted by blanks.
@@ -68,7 +68,10 @@ fn search(shelf: &Shelf, query: &str, before: Option<u32>, limit: usize) -> Resu
     let limit = within("limit", limit, &LIMIT)?;
     let words = words(query)?;
     let Found { notes: hits, next_before } = shelf.look(before, limit, |id, version, note| {
-        holds(&note, &words).then(|| Hit { note: Summary::of(id, version, &note), excerpt: excerpt(&note.text, &words) })
+        holds(&note, &words).then(|| Hit {
+            note: Summary::of(id, version, &note),
+            excerpt: excerpt(&note.text, &words),
+        })
     })?;
     Ok(Hits { hits, next_before })
 }
@@ -92,16 +95,19 @@ fn holds(note: &Note, words: &[String]) -> bool {
 /// What stands around the first place where a word is, in one line.
 fn excerpt(text: &str, words: &[String]) -> String {
     let mut places = text.char_indices();
-    let start = places.find(|(at, c)| words.iter().any(|word| may_begin(word, *c) && begins(&text[*at..], word)));
+    let start = places
+        .find(|(at, c)| words.iter().any(|word| may_begin(word, *c) && begins(&text[*at..], word)));
     let start = start.map_or(0, |(at, _)| at);
-    let from = text[..start].char_indices().rev().take(SHOWN_BEFORE).last().map_or(start, |(at, _)| at);
+    let from =
+        text[..start].char_indices().rev().take(SHOWN_BEFORE).last().map_or(start, |(at, _)| at);
     let to = text[start..].char_indices().nth(SHOWN_AFTER).map_or(text.len(), |(at, _)| start + at);
     let shown = text[from..to].split_whitespace().collect::<Vec<_>>().join(" ");
     let mark = |is_cut| if is_cut { "…" } else { "" };
     format!("{}{shown}{}", mark(from > 0), mark(to < text.len()))
 }
 
-/// Whether a word, which is in small letters, could begin with this letter: it spares a closer look at most places.
+/// Whether a word, which is in small letters, could begin with this letter: it spares a closer look
+/// at most places.
 fn may_begin(word: &str, letter: char) -> bool {
     letter.to_lowercase().next() == word.chars().next()
 }
@@ -123,7 +129,12 @@ mod tests {
             ("Planning", "Ask Öystein about the boat.", "work"),
             ("Empty", "", "travel"),
         ] {
-            let mut note = Note { title: title.into(), text: text.into(), tags: vec![tag.into()], ..Note::default() };
+            let mut note = Note {
+                title: title.into(),
+                text: text.into(),
+                tags: vec![tag.into()],
+                ..Note::default()
+            };
             shelf.add(&mut note).unwrap();
         }
         shelf
@@ -157,7 +168,10 @@ mod tests {
         assert_eq!(excerpt("a\n\nneedle\tb", &words), "a needle b");
         let long = format!("{}Needle{}", "ä ".repeat(100), "ö".repeat(200));
         let shown = excerpt(&long, &words);
-        assert!(shown.starts_with("…ä ä") && shown.ends_with("öö…") && shown.contains("ä Needleö"), "{shown}");
+        assert!(
+            shown.starts_with("…ä ä") && shown.ends_with("öö…") && shown.contains("ä Needleö"),
+            "{shown}"
+        );
         assert_eq!(shown.chars().count(), 2 + SHOWN_BEFORE + SHOWN_AFTER);
         assert_eq!(excerpt("", &words), "");
         // Its small letter is two characters long, and in bytes longer than itself.
@@ -166,7 +180,9 @@ mod tests {
 
     #[test]
     fn a_query_without_words_or_too_long_is_refused() {
-        for query in [String::new(), " \n".into(), "x".repeat(QUERY_MAX + 1), "x ".repeat(WORDS_MAX + 1)] {
+        for query in
+            [String::new(), " \n".into(), "x".repeat(QUERY_MAX + 1), "x ".repeat(WORDS_MAX + 1)]
+        {
             insta::allow_duplicates! {
                 insta::assert_snapshot!(search(&shelf(), &query, None, 10).unwrap_err(), @"argument `query` must have 1 to 20 words in at most 500 characters; list_notes shows all notes");
             }

@@ -51,7 +51,9 @@ impl Shelf {
         let mut id = 0;
         self.store.update(LAST_ID, |entry| -> Result<Write, Error> {
             let last: u32 = entry.map_or(Ok(0), |entry| entry.json())?;
-            id = last.checked_add(1).ok_or_else(|| Error::too_large("there are no numbers left for notes"))?;
+            id = last
+                .checked_add(1)
+                .ok_or_else(|| Error::too_large("there are no numbers left for notes"))?;
             Write::json(&id)
         })?;
         note.created = (self.now)();
@@ -65,7 +67,8 @@ impl Shelf {
         Ok((entry.version, entry.json()?))
     }
 
-    /// Changes a note, if it is at `version` where one is given. Answers its new version and what became of it.
+    /// Changes a note, if it is at `version` where one is given. Answers its new version and what
+    /// became of it.
     pub(crate) fn change(
         &self,
         id: u32,
@@ -98,7 +101,8 @@ impl Shelf {
         Err(KvError::Conflict.into())
     }
 
-    /// Looks through the notes older than `before`, the newest first, for at most `limit` of which `keep` makes something.
+    /// Looks through the notes older than `before`, the newest first, for at most `limit` of which
+    /// `keep` makes something.
     pub(crate) fn look<T>(
         &self,
         before: Option<u32>,
@@ -106,7 +110,11 @@ impl Shelf {
         mut keep: impl FnMut(u32, u64, Note) -> Option<T>,
     ) -> Result<Found<T>, Error> {
         // A note more than are looked at, which says whether there are any.
-        let page = self.store.page(PREFIX, before.map(key).as_deref(), u32::try_from(LOOKED_AT + 1).unwrap_or(u32::MAX))?;
+        let page = self.store.page(
+            PREFIX,
+            before.map(key).as_deref(),
+            u32::try_from(LOOKED_AT + 1).unwrap_or(u32::MAX),
+        )?;
         let (mut notes, mut bytes, mut last) = (Vec::new(), 0, None);
         for (looked_at, key) in page.keys.iter().enumerate() {
             if notes.len() == limit || looked_at == LOOKED_AT || bytes > LOOKED_AT_BYTES {
@@ -123,7 +131,8 @@ impl Shelf {
     }
 }
 
-/// The key of a note. Later numbers have earlier keys, so that the newest note is the first that a store lists.
+/// The key of a note. Later numbers have earlier keys, so that the newest note is the first that a
+/// store lists.
 fn key(id: u32) -> String {
     format!("{PREFIX}{:010}", u32::MAX - id)
 }
@@ -133,7 +142,8 @@ fn id(key: &str) -> Option<u32> {
 }
 
 fn missing(id: u32) -> Error {
-    Error::not_found(format!("there is no note {id}; list_notes says which there are")).with_code("no_such_note")
+    Error::not_found(format!("there is no note {id}; list_notes says which there are"))
+        .with_code("no_such_note")
 }
 
 fn check(id: u32, expected: Option<u64>, found: u64) -> Result<(), Error> {
@@ -181,7 +191,8 @@ mod tests {
                 break;
             }
         }
-        let expected: Vec<_> = (1..=25).rev().filter(|id| *id != 20).map(|id| (id, id.to_string())).collect();
+        let expected: Vec<_> =
+            (1..=25).rev().filter(|id| *id != 20).map(|id| (id, id.to_string())).collect();
         assert_eq!(seen, expected);
     }
 
@@ -205,9 +216,11 @@ mod tests {
     #[test]
     fn a_note_that_is_not_there_is_not_found() {
         let shelf = Shelf::detached();
-        for error in
-            [shelf.read(7).unwrap_err(), shelf.change(7, None, |_| Ok(())).unwrap_err(), shelf.delete(7, None).unwrap_err()]
-        {
+        for error in [
+            shelf.read(7).unwrap_err(),
+            shelf.change(7, None, |_| Ok(())).unwrap_err(),
+            shelf.delete(7, None).unwrap_err(),
+        ] {
             assert_eq!(error.message(), "there is no note 7; list_notes says which there are");
         }
     }

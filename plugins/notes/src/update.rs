@@ -7,9 +7,16 @@ use crate::shelf::Shelf;
 
 /// Changes a note. What is not given stays as it is.
 ///
-/// `append` adds to the text without the need to read it first, which is the way to keep a log. To rewrite the text, read the
-/// note, and give its `version` along with `text`: the change is then refused if someone else was quicker.
-#[tool(read_only = false, destructive, idempotent = false, open_world = false, title = "Change a note")]
+/// `append` adds to the text without the need to read it first, which is the way to keep a log. To
+/// rewrite the text, read the note, and give its `version` along with `text`: the change is then
+/// refused if someone else was quicker.
+#[tool(
+    read_only = false,
+    destructive,
+    idempotent = false,
+    open_world = false,
+    title = "Change a note"
+)]
 pub fn update_note(
     /// The note's number, as `list_notes` and `search_notes` tell it.
     id: u32,
@@ -42,10 +49,14 @@ struct Change {
 fn update(shelf: &Shelf, id: u32, version: Option<u64>, change: Change) -> Result<Summary, Error> {
     let Change { title, text, append, tags } = change;
     if text.is_some() && append.is_some() {
-        return Err(Error::invalid_input("give `text` to replace the text or `append` to add to it, not both"));
+        return Err(Error::invalid_input(
+            "give `text` to replace the text or `append` to add to it, not both",
+        ));
     }
     if title.is_none() && text.is_none() && append.is_none() && tags.is_none() {
-        return Err(Error::invalid_input("nothing to change: give `title`, `text`, `append` or `tags`"));
+        return Err(Error::invalid_input(
+            "nothing to change: give `title`, `text`, `append` or `tags`",
+        ));
     }
     let title = title.map(|title| note::title(&title)).transpose()?;
     let text = text.map(note::text).transpose()?;
@@ -66,7 +77,10 @@ fn add_to(note: &mut Note, more: &str) -> Result<(), Error> {
     }
     text.push_str(more);
     note.text = note::text(text).map_err(|_| {
-        Error::too_large(format!("the text would be longer than {} characters; begin another note", note::TEXT_MAX))
+        Error::too_large(format!(
+            "the text would be longer than {} characters; begin another note",
+            note::TEXT_MAX
+        ))
     })?;
     Ok(())
 }
@@ -77,7 +91,14 @@ mod tests {
 
     fn shelf() -> Shelf {
         let shelf = Shelf::detached();
-        shelf.add(&mut Note { title: "a".into(), text: "one".into(), tags: vec!["x".into()], ..Note::default() }).unwrap();
+        shelf
+            .add(&mut Note {
+                title: "a".into(),
+                text: "one".into(),
+                tags: vec!["x".into()],
+                ..Note::default()
+            })
+            .unwrap();
         shelf
     }
 
@@ -85,11 +106,22 @@ mod tests {
     fn what_is_not_given_stays_as_it_is() {
         let shelf = shelf();
         let (before, _) = shelf.read(1).unwrap();
-        let changed = update(&shelf, 1, None, Change { title: Some("b".into()), ..Change::default() }).unwrap();
+        let changed =
+            update(&shelf, 1, None, Change { title: Some("b".into()), ..Change::default() })
+                .unwrap();
         assert!(changed.version > before && changed.updated.is_some());
         let (version, note) = shelf.read(1).unwrap();
-        assert_eq!((version, note.title.as_str(), note.text.as_str()), (changed.version, "b", "one"));
-        update(&shelf, 1, None, Change { tags: Some(vec![]), text: Some(String::new()), ..Change::default() }).unwrap();
+        assert_eq!(
+            (version, note.title.as_str(), note.text.as_str()),
+            (changed.version, "b", "one")
+        );
+        update(
+            &shelf,
+            1,
+            None,
+            Change { tags: Some(vec![]), text: Some(String::new()), ..Change::default() },
+        )
+        .unwrap();
         let (_, note) = shelf.read(1).unwrap();
         assert_eq!((note.title.as_str(), note.text.as_str(), note.tags.len()), ("b", "", 0));
     }
@@ -98,20 +130,32 @@ mod tests {
     fn appended_text_begins_a_line() {
         let shelf = shelf();
         for more in ["two", "three\n", "four"] {
-            update(&shelf, 1, None, Change { append: Some(more.into()), ..Change::default() }).unwrap();
+            update(&shelf, 1, None, Change { append: Some(more.into()), ..Change::default() })
+                .unwrap();
         }
         assert_eq!(shelf.read(1).unwrap().1.text, "one\ntwo\nthree\nfour");
         let too_much = Change { append: Some("x".repeat(note::TEXT_MAX)), ..Change::default() };
         let error = update(&shelf, 1, None, too_much).unwrap_err();
         insta::assert_snapshot!(error, @"the text would be longer than 50000 characters; begin another note");
-        assert_eq!(shelf.read(1).unwrap().1.text, "one\ntwo\nthree\nfour", "a refusal changes nothing");
+        assert_eq!(
+            shelf.read(1).unwrap().1.text,
+            "one\ntwo\nthree\nfour",
+            "a refusal changes nothing"
+        );
     }
 
     #[test]
     fn a_note_that_was_changed_since_is_left_alone() {
         let shelf = shelf();
         let (version, _) = shelf.read(1).unwrap();
-        let write = |text: &str| update(&shelf, 1, Some(version), Change { text: Some(text.into()), ..Change::default() });
+        let write = |text: &str| {
+            update(
+                &shelf,
+                1,
+                Some(version),
+                Change { text: Some(text.into()), ..Change::default() },
+            )
+        };
         write("mine").unwrap();
         let error = write("yours").unwrap_err();
         assert_eq!(error.code(), Some("note_changed"));

@@ -1,7 +1,7 @@
 //! The global functions of a script.
 //!
-//! Starlark's standard ones, and what models expect besides. Nothing that reaches outside, and neither `breakpoint` nor the
-//! interpreter's internals.
+//! Starlark's standard ones, and what models expect besides. Nothing that reaches outside, and
+//! neither `breakpoint` nor the interpreter's internals.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,8 @@ use starlark::{Error, ErrorKind};
 use crate::convert;
 use crate::tool::{Callable, Request, Session, ToolFailure};
 
-/// The globals, made once a process: it takes milliseconds, a hundred times what a small script does.
+/// The globals, made once a process: it takes milliseconds, a hundred times what a small script
+/// does.
 pub(crate) fn globals() -> &'static Globals {
     static GLOBALS: OnceLock<Globals> = OnceLock::new();
     GLOBALS.get_or_init(|| {
@@ -32,24 +33,33 @@ pub(crate) fn globals() -> &'static Globals {
             LibraryExtension::Print,
             LibraryExtension::SetType,
         ];
-        GlobalsBuilder::extended_by(&extensions).with(calls).with(arithmetic).with_namespace("json", json).build()
+        GlobalsBuilder::extended_by(&extensions)
+            .with(calls)
+            .with(arithmetic)
+            .with_namespace("json", json)
+            .build()
     })
 }
 
 /// Tools called otherwise than one at a time, and with failure as a value.
 #[starlark_module]
 fn calls(builder: &mut GlobalsBuilder) {
-    /// Calls several tools at once: `gather([(files.read_file, {"path": "a"}), …])`; the answers are in that order.
+    /// Calls several tools at once: `gather([(files.read_file, {"path": "a"}), …])`; the answers
+    /// are in that order.
     ///
-    /// The first call that failed ends the script, after all have finished. With `attempt = True` each answer is a struct
-    /// as from `attempt`.
+    /// The first call that failed ends the script, after all have finished. With `attempt = True`
+    /// each answer is a struct as from `attempt`.
     fn gather<'v>(
         #[starlark(require = pos)] calls: UnpackList<Value<'v>>,
         #[starlark(require = named, default = false)] attempt: bool,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        let calls = calls.items.into_iter().map(|call| planned(call, heap)).collect::<starlark::Result<Vec<_>>>()?;
+        let calls = calls
+            .items
+            .into_iter()
+            .map(|call| planned(call, heap))
+            .collect::<starlark::Result<Vec<_>>>()?;
         let (tools, requests): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
         let answers = Session::of(eval).tools.call_batch(requests);
         let answers = tools.into_iter().zip(answers).map(|(tool, answer)| {
@@ -59,8 +69,8 @@ fn calls(builder: &mut GlobalsBuilder) {
         Ok(heap.alloc(AllocList(answers.collect::<starlark::Result<Vec<_>>>()?)))
     }
 
-    /// Calls a tool without ending the script if that fails: `attempt(files.read_file, {"path": "a"})` gives a struct with
-    /// `ok`, `value` and `error`.
+    /// Calls a tool without ending the script if that fails: `attempt(files.read_file, {"path":
+    /// "a"})` gives a struct with `ok`, `value` and `error`.
     fn attempt<'v>(
         #[starlark(require = pos)] tool: Value<'v>,
         #[starlark(require = pos)] arguments: Option<Value<'v>>,
@@ -68,7 +78,8 @@ fn calls(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
         let tool = callable(tool)?;
-        let arguments = arguments.map_or_else(|| Ok("{}".to_owned()), |it| tool.object(it, heap))?;
+        let arguments =
+            arguments.map_or_else(|| Ok("{}".to_owned()), |it| tool.object(it, heap))?;
         let answer = Session::of(eval).tools.call(tool.request(arguments));
         Ok(outcome(tool.answer(answer, heap), heap))
     }
@@ -86,7 +97,8 @@ fn arithmetic(builder: &mut GlobalsBuilder) {
         items.iterate(heap)?.try_fold(start, |total, item| total.add(item, heap))
     }
 
-    /// A number rounded to the nearest integer, ties to the even one; or to that many digits after the point.
+    /// A number rounded to the nearest integer, ties to the even one; or to that many digits after
+    /// the point.
     fn round<'v>(
         #[starlark(require = pos)] number: Value<'v>,
         #[starlark(default = NoneOr::None)] ndigits: NoneOr<i32>,
@@ -95,8 +107,12 @@ fn arithmetic(builder: &mut GlobalsBuilder) {
         let digits = ndigits.into_option().map(usize::try_from);
         match (number.downcast_ref(), digits) {
             (None, None | Some(Ok(_))) if number.get_type() == "int" => Ok(number),
-            (Some(StarlarkFloat(float)), None) if float.is_finite() => Ok(heap.alloc(whole(*float))),
-            (Some(StarlarkFloat(float)), Some(Ok(digits))) => Ok(heap.alloc(rounded(*float, digits))),
+            (Some(StarlarkFloat(float)), None) if float.is_finite() => {
+                Ok(heap.alloc(whole(*float)))
+            }
+            (Some(StarlarkFloat(float)), Some(Ok(digits))) => {
+                Ok(heap.alloc(rounded(*float, digits)))
+            }
             _ => Err(unusable("round", number)),
         }
     }
@@ -113,7 +129,9 @@ fn arithmetic(builder: &mut GlobalsBuilder) {
             let base: BigInt = base.to_str().parse().expect("an int prints as its digits");
             return Ok(heap.alloc(base.pow(times)));
         }
-        let float = |value: Value<'v>| UnpackFloat::unpack_value(value)?.ok_or_else(|| unusable("pow", value));
+        let float = |value: Value<'v>| {
+            UnpackFloat::unpack_value(value)?.ok_or_else(|| unusable("pow", value))
+        };
         Ok(heap.alloc(float(base)?.0.powf(float(exponent)?.0)))
     }
 }
@@ -122,27 +140,39 @@ fn arithmetic(builder: &mut GlobalsBuilder) {
 #[starlark_module]
 fn json(builder: &mut GlobalsBuilder) {
     /// A value as JSON text.
-    fn encode<'v>(#[starlark(require = pos)] value: Value<'v>, heap: Heap<'v>) -> anyhow::Result<String> {
+    fn encode<'v>(
+        #[starlark(require = pos)] value: Value<'v>,
+        heap: Heap<'v>,
+    ) -> anyhow::Result<String> {
         convert::to_json(value, heap).map_err(|unfit| anyhow::anyhow!("json.encode: {unfit}"))
     }
 
     /// JSON text as a value.
-    fn decode<'v>(#[starlark(require = pos)] text: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+    fn decode<'v>(
+        #[starlark(require = pos)] text: &str,
+        heap: Heap<'v>,
+    ) -> anyhow::Result<Value<'v>> {
         convert::from_json(text, heap).map_err(|error| anyhow::anyhow!("json.decode: {error}"))
     }
 }
 
 /// One entry of what `gather` was given.
 fn planned<'v>(call: Value<'v>, heap: Heap<'v>) -> starlark::Result<(&'v Callable, Request)> {
-    let [tool, arguments] = TupleRef::from_value(call).map(TupleRef::content).unwrap_or_default() else {
-        return Err(misuse(&format!("gather takes (tool, {{arguments}}) tuples, not {}", call.to_repr())));
+    let [tool, arguments] = TupleRef::from_value(call).map(TupleRef::content).unwrap_or_default()
+    else {
+        return Err(misuse(&format!(
+            "gather takes (tool, {{arguments}}) tuples, not {}",
+            call.to_repr()
+        )));
     };
     let tool = callable(*tool)?;
     Ok((tool, tool.request(tool.object(*arguments, heap)?)))
 }
 
 fn callable(value: Value<'_>) -> starlark::Result<&Callable> {
-    value.downcast_ref().ok_or_else(|| misuse(&format!("this takes a tool, not a {}", value.get_type())))
+    value
+        .downcast_ref()
+        .ok_or_else(|| misuse(&format!("this takes a tool, not a {}", value.get_type())))
 }
 
 /// An answer as a struct: failure is for the script to look at.
@@ -186,7 +216,11 @@ mod tests {
             ("[pow(2, 10), pow(2, -1), pow(2.0, 3), pow(-3, 3)]", "[1024,0.5,8.0,-27]"),
             ("[sum([1, 2.5]), sum([], 3), sum([[1], [2]], []), sum(range(4))]", "[3.5,3,[1,2],6]"),
         ] {
-            assert_eq!(result(&format!("result = {expression}")).as_deref(), Some(value), "{expression}");
+            assert_eq!(
+                result(&format!("result = {expression}")).as_deref(),
+                Some(value),
+                "{expression}"
+            );
         }
         assert_eq!(fail("round('a')").message, "round cannot use \"a\"");
         assert_eq!(fail("round(1234, -2)").message, "round cannot use 1234");
@@ -196,8 +230,14 @@ mod tests {
     fn gather_answers_in_order() {
         let source = "result = gather([(files.read_file, {'n': n}) for n in range(3)])";
         assert_eq!(result(source).as_deref(), Some(r#"[{"n":0},{"n":1},{"n":2}]"#));
-        assert_eq!(fail("gather([files.read_file])").message, "gather takes (tool, {arguments}) tuples, not files.read_file");
-        assert_eq!(fail("gather([(files.read_file, 1)])").message, "files.read_file takes a dict of arguments, not a int");
+        assert_eq!(
+            fail("gather([files.read_file])").message,
+            "gather takes (tool, {arguments}) tuples, not files.read_file"
+        );
+        assert_eq!(
+            fail("gather([(files.read_file, 1)])").message,
+            "files.read_file takes a dict of arguments, not a int"
+        );
         assert_eq!(fail("gather([(len, {})])").message, "this takes a tool, not a function");
     }
 
@@ -207,7 +247,8 @@ mod tests {
         let worked = r#"{"ok":true,"value":{"a":1},"error":null}"#;
         assert_eq!(result("result = attempt(files.fail)").as_deref(), Some(failed));
         assert_eq!(result("result = attempt(files.read_file, {'a': 1})").as_deref(), Some(worked));
-        let source = "result = gather([(files.fail, {}), (files.read_file, {'a': 1})], attempt = True)";
+        let source =
+            "result = gather([(files.fail, {}), (files.read_file, {'a': 1})], attempt = True)";
         assert_eq!(result(source), Some(format!("[{failed},{worked}]")));
     }
 

@@ -9,7 +9,12 @@ use self::wit::airlock::types::types::{Content, ToolError, ToolOutput};
 use self::wit::exports::airlock::plugin::executor;
 use crate::{Answer, Binding, Failure, FailureKind, Request, Script, Tools};
 
-#[expect(unsafe_code, clippy::all, clippy::pedantic, reason = "generated; the canonical ABI passes raw memory")]
+#[expect(
+    unsafe_code,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated; the canonical ABI passes raw memory"
+)]
 mod wit {
     wit_bindgen::generate!({
         path: "../../wit",
@@ -34,7 +39,8 @@ impl Guest for Executor {
 
 impl executor::Guest for Executor {
     fn run(script: executor::Script) -> Result<Option<String>, executor::Failure> {
-        crate::run(&script.into(), &Host, &|line| log::write(Level::Info, line, &[])).map_err(Into::into)
+        crate::run(&script.into(), &Host, &|line| log::write(Level::Info, line, &[]))
+            .map_err(Into::into)
     }
 }
 
@@ -70,7 +76,9 @@ fn text(content: &[Content]) -> String {
                 format!("[{}, {} bytes]", blob.mime_type, blob.data.len())
             }
             Content::ResourceLink(link) => format!("[{}]", link.uri),
-            Content::Embedded(embedded) if embedded.is_text => String::from_utf8_lossy(&embedded.data).into_owned(),
+            Content::Embedded(embedded) if embedded.is_text => {
+                String::from_utf8_lossy(&embedded.data).into_owned()
+            }
             Content::Embedded(embedded) => {
                 format!("[{}, {} bytes]", embedded.uri, embedded.data.len())
             }
@@ -86,8 +94,17 @@ impl From<Request> for CallRequest {
 
 impl From<executor::Script> for Script {
     fn from(script: executor::Script) -> Self {
-        let binding = |it: executor::Binding| Binding { namespace: it.namespace, name: it.name, alias: it.alias, tool: it.tool };
-        Self { name: script.name, source: script.source, bindings: script.bindings.into_iter().map(binding).collect() }
+        let binding = |it: executor::Binding| Binding {
+            namespace: it.namespace,
+            name: it.name,
+            alias: it.alias,
+            tool: it.tool,
+        };
+        Self {
+            name: script.name,
+            source: script.source,
+            bindings: script.bindings.into_iter().map(binding).collect(),
+        }
     }
 }
 
@@ -98,16 +115,25 @@ impl From<Failure> for executor::Failure {
             FailureKind::Runtime => executor::FailureKind::Runtime,
             FailureKind::Tool => executor::FailureKind::Tool,
         };
-        Self { kind, message: failure.message, line: failure.line, column: failure.column, rendered: failure.rendered }
+        Self {
+            kind,
+            message: failure.message,
+            line: failure.line,
+            column: failure.column,
+            rendered: failure.rendered,
+        }
     }
 }
 
-/// The source of randomness that `getrandom` asks the embedder for on this target. There is none: a run has to give the
-/// same result every time. Crates below Starlark link it and never call it.
+/// The source of randomness that `getrandom` asks the embedder for on this target. There is none: a
+/// run has to give the same result every time. Crates below Starlark link it and never call it.
 #[expect(unsafe_code, reason = "`getrandom` finds its custom backend by symbol name")]
 mod entropy {
     #[unsafe(no_mangle)]
-    extern "Rust" fn __getrandom_v03_custom(_dest: *mut u8, _len: usize) -> Result<(), getrandom::Error> {
+    extern "Rust" fn __getrandom_v03_custom(
+        _dest: *mut u8,
+        _len: usize,
+    ) -> Result<(), getrandom::Error> {
         Err(getrandom::Error::UNSUPPORTED)
     }
 }

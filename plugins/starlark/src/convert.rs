@@ -1,7 +1,8 @@
 //! JSON to Starlark values and back.
 //!
-//! Inwards nothing is lost: integers of any size stay integers, keys keep their order. Outwards a value either fits JSON
-//! or the script fails with a sentence that says why; what has no JSON of its own becomes its `repr`.
+//! Inwards nothing is lost: integers of any size stay integers, keys keep their order. Outwards a
+//! value either fits JSON or the script fails with a sentence that says why; what has no JSON of
+//! its own becomes its `repr`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,7 +18,8 @@ use starlark::values::none::NoneType;
 use starlark::values::structs::StructRef;
 use starlark::values::{Heap, Value, ValueLike as _};
 
-/// How deep lists and dicts may nest on the way out. The JSON parsers on the other side stop there as well.
+/// How deep lists and dicts may nest on the way out. The JSON parsers on the other side stop there
+/// as well.
 const MAX_DEPTH: usize = 128;
 
 /// Why a value cannot be JSON.
@@ -35,8 +37,12 @@ impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deep => write!(f, "it nests deeper than {MAX_DEPTH} levels, or contains itself"),
-            Self::NotFinite => f.write_str("it contains a float that JSON cannot hold (nan or infinity)"),
-            Self::SameKey(key) => write!(f, "a dict in it has two keys that are both \"{key}\" as text"),
+            Self::NotFinite => {
+                f.write_str("it contains a float that JSON cannot hold (nan or infinity)")
+            }
+            Self::SameKey(key) => {
+                write!(f, "a dict in it has two keys that are both \"{key}\" as text")
+            }
         }
     }
 }
@@ -53,12 +59,13 @@ fn value<'v>(json: &Json, heap: Heap<'v>) -> Value<'v> {
         Json::Number(it) => number(it, heap),
         Json::String(it) => heap.alloc(it.as_str()),
         Json::Array(items) => heap.alloc(AllocList(items.iter().map(|item| value(item, heap)))),
-        Json::Object(fields) => heap.alloc(AllocDict(fields.iter().map(|(key, item)| (key.as_str(), value(item, heap))))),
+        Json::Object(fields) => heap
+            .alloc(AllocDict(fields.iter().map(|(key, item)| (key.as_str(), value(item, heap))))),
     }
 }
 
-/// Starlark's own conversion panics at `1e999` and rounds integers beyond 64 bits. Here the first is infinite, as in
-/// Python, and the second exact.
+/// Starlark's own conversion panics at `1e999` and rounds integers beyond 64 bits. Here the first
+/// is infinite, as in Python, and the second exact.
 fn number<'v>(number: &Number, heap: Heap<'v>) -> Value<'v> {
     if let Some(small) = number.as_i64() {
         return heap.alloc(small);
@@ -78,7 +85,10 @@ pub(crate) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>) -> Result<String, Un
 }
 
 /// Writes named values as a JSON object.
-pub(crate) fn to_object<'v, 'k>(fields: impl Iterator<Item = (&'k str, Value<'v>)>, heap: Heap<'v>) -> Result<String, Unfit> {
+pub(crate) fn to_object<'v, 'k>(
+    fields: impl Iterator<Item = (&'k str, Value<'v>)>,
+    heap: Heap<'v>,
+) -> Result<String, Unfit> {
     let mut writer = Writer { heap, out: Vec::new(), depth: 0 };
     writer.object(fields)?;
     Ok(writer.finish())
@@ -114,7 +124,8 @@ impl<'v> Writer<'v> {
     }
 
     fn scalar(&mut self, value: impl Serialize) {
-        serde_json::to_writer(&mut self.out, &value).expect("a scalar has JSON, and memory takes it");
+        serde_json::to_writer(&mut self.out, &value)
+            .expect("a scalar has JSON, and memory takes it");
     }
 
     /// An integer that a 64-bit reader would round goes out as text.
@@ -156,7 +167,10 @@ impl<'v> Writer<'v> {
         self.object(keys.iter().map(|key| &**key).zip(dict.values()))
     }
 
-    fn object<'k>(&mut self, fields: impl Iterator<Item = (&'k str, Value<'v>)>) -> Result<(), Unfit> {
+    fn object<'k>(
+        &mut self,
+        fields: impl Iterator<Item = (&'k str, Value<'v>)>,
+    ) -> Result<(), Unfit> {
         self.enclosed(b'{', b'}', fields, |writer, (key, item)| {
             writer.string(key);
             writer.out.push(b':');
@@ -208,13 +222,23 @@ mod tests {
     #[test]
     fn every_value_has_the_json_one_expects() {
         for (expression, json) in [
-            ("[True, 'a\"\\n', 1.0, (1, None), set([2]), range(2)]", r#"[true,"a\"\n",1.0,[1,null],[2],[0,1]]"#),
+            (
+                "[True, 'a\"\\n', 1.0, (1, None), set([2]), range(2)]",
+                r#"[true,"a\"\n",1.0,[1,null],[2],[0,1]]"#,
+            ),
             ("{'b': 1, 'a': struct(x = 2)}", r#"{"b":1,"a":{"x":2}}"#),
             ("{None: 1, True: 2, 2.5: 3, (1, 2): 4}", r#"{"null":1,"true":2,"2.5":3,"(1, 2)":4}"#),
-            ("[1 << 63, (1 << 64) - 1, -(1 << 63)]", "[9223372036854775808,18446744073709551615,-9223372036854775808]"),
+            (
+                "[1 << 63, (1 << 64) - 1, -(1 << 63)]",
+                "[9223372036854775808,18446744073709551615,-9223372036854775808]",
+            ),
             ("[1 << 64, len]", r#"["18446744073709551616","len"]"#),
         ] {
-            assert_eq!(result(&format!("result = {expression}")).as_deref(), Some(json), "{expression}");
+            assert_eq!(
+                result(&format!("result = {expression}")).as_deref(),
+                Some(json),
+                "{expression}"
+            );
         }
     }
 
@@ -224,25 +248,37 @@ mod tests {
         let source = format!("result = json.decode(r'{text}')");
         let same = r#"{"z":[1,1.0,-0.5,1000.0,18446744073709551615,null,true],"a":{"é":"\u0001"}}"#;
         assert_eq!(result(&source).as_deref(), Some(same));
-        assert_eq!(result("result = json.decode('9' * 40) + 1 == pow(10, 40)").as_deref(), Some("true"));
+        assert_eq!(
+            result("result = json.decode('9' * 40) + 1 == pow(10, 40)").as_deref(),
+            Some("true")
+        );
     }
 
     #[test]
     fn numbers_that_no_float_holds_are_infinite() {
-        assert_eq!(result("result = str(json.decode('[1e999, -1e999]'))").as_deref(), Some(r#""[+inf, -inf]""#));
+        assert_eq!(
+            result("result = str(json.decode('[1e999, -1e999]'))").as_deref(),
+            Some(r#""[+inf, -inf]""#)
+        );
     }
 
     #[test]
     fn two_keys_with_one_spelling_are_refused() {
-        let message = "`result` cannot be returned: a dict in it has two keys that are both \"1\" as text";
+        let message =
+            "`result` cannot be returned: a dict in it has two keys that are both \"1\" as text";
         assert_eq!(fail("result = {1: 'a', '1': 'b'}").message, message);
     }
 
     #[test]
     fn nesting_is_bounded_both_ways() {
-        let deep = |levels: usize| format!("x = 1\nfor _ in range({levels}):\n  x = [x]\nresult = x");
+        let deep =
+            |levels: usize| format!("x = 1\nfor _ in range({levels}):\n  x = [x]\nresult = x");
         assert_eq!(result(&deep(128)), Some(format!("{}1{}", "[".repeat(128), "]".repeat(128))));
         assert!(fail(&deep(129)).message.contains("128 levels"));
-        assert!(fail("json.decode('[' * 200 + ']' * 200)").message.starts_with("json.decode: recursion limit"));
+        assert!(
+            fail("json.decode('[' * 200 + ']' * 200)")
+                .message
+                .starts_with("json.decode: recursion limit")
+        );
     }
 }

@@ -36,11 +36,18 @@ impl Failure {
     /// The script ran, but what it left in `result` cannot leave.
     pub(crate) fn of_result(unfit: &Unfit) -> Self {
         let message = format!("`result` cannot be returned: {unfit}");
-        Self { kind: FailureKind::Runtime, rendered: format!("error: {message}\n"), message, line: None, column: None }
+        Self {
+            kind: FailureKind::Runtime,
+            rendered: format!("error: {message}\n"),
+            message,
+            line: None,
+            column: None,
+        }
     }
 }
 
-/// Frames of a call stack that are shown from its outer and its inner end. Recursion has hundreds, all alike.
+/// Frames of a call stack that are shown from its outer and its inner end. Recursion has hundreds,
+/// all alike.
 const OUTER_FRAMES: usize = 4;
 const INNER_FRAMES: usize = 8;
 
@@ -66,7 +73,9 @@ pub(crate) fn describe(error: &Error, namespaces: &Namespaces) -> Failure {
 fn kind(error: &Error) -> FailureKind {
     match error.kind() {
         // `int("a")` is a parser's error as well, but raised by a call.
-        ErrorKind::Parser(_) | ErrorKind::Scope(_) if error.call_stack().is_empty() => FailureKind::Syntax,
+        ErrorKind::Parser(_) | ErrorKind::Scope(_) if error.call_stack().is_empty() => {
+            FailureKind::Syntax
+        }
         ErrorKind::Other(cause) if cause.is::<ToolFailure>() => FailureKind::Tool,
         _ => FailureKind::Runtime,
     }

@@ -1,7 +1,7 @@
 //! What to write in place of the Python that Starlark lacks.
 //!
-//! Models write Python. Starlark refuses what it does not have with "reserved keyword" or "unexpected symbol", which
-//! tells a model that it was wrong and not what would be right.
+//! Models write Python. Starlark refuses what it does not have with "reserved keyword" or
+//! "unexpected symbol", which tells a model that it was wrong and not what would be right.
 
 use crate::tool::Namespaces;
 
@@ -18,19 +18,28 @@ const fn hint(errors: &'static [&'static str], say: &'static str) -> Hint {
 
 /// Tried from the top; the first that applies is given.
 const HINTS: &[Hint] = &[
-    hint(&["keyword `while`"], "there is no `while`: write `for _ in range(1000):` and leave it with `if …: break`"),
+    hint(
+        &["keyword `while`"],
+        "there is no `while`: write `for _ in range(1000):` and leave it with `if …: break`",
+    ),
     hint(
         &["keyword `try`", "keyword `except`", "keyword `finally`"],
         "there are no exceptions: `attempt(tool, {\"argument\": value})` answers a struct with `ok`, `value` and `error`",
     ),
-    hint(&["keyword `raise`", "keyword `assert`"], "to end the script with an error, call `fail(\"why\")`"),
+    hint(
+        &["keyword `raise`", "keyword `assert`"],
+        "to end the script with an error, call `fail(\"why\")`",
+    ),
     hint(
         &["keyword `import`", "keyword `from`", "`load` is not allowed"],
         "there is nothing to import: `json` is a global, and so are the tools",
     ),
     hint(&["keyword `class`"], "there are no classes: use a dict, or `struct(name = value)`"),
     hint(&["keyword `is`"], "there is no `is`: compare with `==` or `!=`, also with `None`"),
-    hint(&["keyword `del`"], "there is no `del`: `dict.pop(key)` and `list.pop(index)` remove an item"),
+    hint(
+        &["keyword `del`"],
+        "there is no `del`: `dict.pop(key)` and `list.pop(index)` remove an item",
+    ),
     hint(&["keyword `with`", "Variable `open`"], "scripts have no files of their own: call a tool"),
     hint(
         &["keyword `async`", "keyword `await`", "Variable `asyncio`"],
@@ -47,26 +56,50 @@ const HINTS: &[Hint] = &[
         &["f-string expression end", "Key `:", "Unsupported format character"],
         "there are no format specifications: write `{x}` or `%s`, and `round(x, 2)` for digits",
     ),
-    hint(&["`list` has no attribute `sort`"], "lists are not sorted in place: `xs = sorted(xs, key = …, reverse = …)`"),
+    hint(
+        &["`list` has no attribute `sort`"],
+        "lists are not sorted in place: `xs = sorted(xs, key = …, reverse = …)`",
+    ),
     hint(&["`list` has no attribute `copy`"], "to copy a list write `list(xs)`"),
-    hint(&["`dict` has no attribute"], "keys of a dict are read with brackets: `d[\"key\"]`, or `d.get(\"key\")`"),
+    hint(
+        &["`dict` has no attribute"],
+        "keys of a dict are read with brackets: `d[\"key\"]`, or `d.get(\"key\")`",
+    ),
     hint(&["has no attribute `dumps`"], "JSON is written with `json.encode(value)`"),
     hint(&["has no attribute `loads`"], "JSON is read with `json.decode(text)`"),
-    hint(&["`NoneType`"], "the value is `None`: `dict.get` found no such key, or a tool answered nothing"),
-    hint(&["`(iter)` not supported on type `string`"], "to go through the characters of a string write `s.elems()`"),
-    hint(&["`return` cannot be used outside"], "a script gives its result by assigning it: `result = …`"),
-    hint(&["Variable `isinstance`"], "types are compared by name: `type(x) == \"string\"`, or `\"list\"`, `\"dict\"`, `\"int\"`"),
+    hint(
+        &["`NoneType`"],
+        "the value is `None`: `dict.get` found no such key, or a tool answered nothing",
+    ),
+    hint(
+        &["`(iter)` not supported on type `string`"],
+        "to go through the characters of a string write `s.elems()`",
+    ),
+    hint(
+        &["`return` cannot be used outside"],
+        "a script gives its result by assigning it: `result = …`",
+    ),
+    hint(
+        &["Variable `isinstance`"],
+        "types are compared by name: `type(x) == \"string\"`, or `\"list\"`, `\"dict\"`, `\"int\"`",
+    ),
     hint(&["Variable `null`"], "that is `None` here"),
     hint(&["Variable `true`", "Variable `false`"], "those are `True` and `False` here"),
     hint(&[", expected symbol ':'"], "a set is written `set([1, 2])`, and a block begins with `:`"),
-    hint(&["symbol ':', expected symbol ')'", "symbol '=', expected"], "one assignment stands alone on its line: `a = b`"),
+    hint(
+        &["symbol ':', expected symbol ')'", "symbol '=', expected"],
+        "one assignment stands alone on its line: `a = b`",
+    ),
     hint(&["unexpected string literal"], "strings are joined with `+`"),
     hint(&["unexpected identifier '_"], "numbers are written without `_`"),
     hint(&["comparisons are not associative"], "write `a < b and b < c`"),
     hint(&["call to print"], "`print` takes values alone and ends the line itself"),
     hint(&["parameter `to_join`"], "only strings are joined: `\", \".join([str(x) for x in xs])`"),
     hint(&["tabs are not allowed"], "indent with spaces"),
-    hint(&["call stack overflow"], "calls nest at most 200 deep: use a loop over a list of what is left to do"),
+    hint(
+        &["call stack overflow"],
+        "calls nest at most 200 deep: use a loop over a list of what is left to do",
+    ),
 ];
 
 /// A hint for an error with this message.
@@ -74,16 +107,25 @@ pub(crate) fn hint_for(message: &str, namespaces: &Namespaces) -> Option<String>
     if let Some((namespace, name, tools)) = namespaces.missed()
         && message.contains(&name)
     {
-        return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(tools.iter().map(String::as_str))));
+        return Some(format!(
+            "`{namespace}` has no tool `{name}`; it has {}",
+            list(tools.iter().map(String::as_str))
+        ));
     }
-    if let Some(hint) = HINTS.iter().find(|hint| hint.errors.iter().any(|error| message.contains(error))) {
+    if let Some(hint) =
+        HINTS.iter().find(|hint| hint.errors.iter().any(|error| message.contains(error)))
+    {
         return Some(hint.say.to_owned());
     }
     if !message.starts_with("Variable `") {
         return None;
     }
     let names = list(namespaces.names());
-    Some(if names.is_empty() { "no tools are bound to this script".into() } else { format!("the tools are under {names}") })
+    Some(if names.is_empty() {
+        "no tools are bound to this script".into()
+    } else {
+        format!("the tools are under {names}")
+    })
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -142,7 +184,10 @@ mod tests {
             ("def f(n):\n  return f(n)\nf(1)", "200 deep"),
         ] {
             let rendered = fail(source).rendered;
-            let said = rendered.split_once("\nhint: ").unwrap_or_else(|| panic!("{source}: no hint in {rendered}")).1;
+            let said = rendered
+                .split_once("\nhint: ")
+                .unwrap_or_else(|| panic!("{source}: no hint in {rendered}"))
+                .1;
             assert!(said.contains(hint), "{source}: {said}");
         }
     }
@@ -158,6 +203,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_there_is_answered_with_the_namespaces() {
-        assert!(fail("x = datetime.now()").rendered.ends_with("\nhint: the tools are under `files`\n"));
+        assert!(
+            fail("x = datetime.now()").rendered.ends_with("\nhint: the tools are under `files`\n")
+        );
     }
 }

@@ -34,12 +34,14 @@ pub struct Script {
     pub bindings: Vec<Binding>,
 }
 
-/// Calls in calls, Starlark's and built-in ones, before a run fails with a line number. Measured in the component: the
-/// worst recursion of its tests needs 96 to 160 KiB of WebAssembly stack for 200, and the host gives 512 KiB. The rest is for
-/// conversion, comparison and nested expressions at the innermost call, which no counter bounds.
+/// Calls in calls, Starlark's and built-in ones, before a run fails with a line number. Measured in
+/// the component: the worst recursion of its tests needs 96 to 160 KiB of WebAssembly stack for
+/// 200, and the host gives 512 KiB. The rest is for conversion, comparison and nested expressions
+/// at the innermost call, which no counter bounds.
 const MAX_FRAMES: usize = 200;
 
-/// Everything a model may write. No `load`: there is nothing to load from. Type hints are read and not enforced.
+/// Everything a model may write. No `load`: there is nothing to load from. Type hints are read and
+/// not enforced.
 const DIALECT: Dialect = Dialect {
     enable_load: false,
     enable_load_reexport: false,
@@ -47,17 +49,23 @@ const DIALECT: Dialect = Dialect {
     ..Dialect::AllOptionsInternal
 };
 
-/// Runs a script; answers what it left in the global `result`, as JSON, unless that is missing or `None`.
+/// Runs a script; answers what it left in the global `result`, as JSON, unless that is missing or
+/// `None`.
 ///
-/// `print` gets each line at once. A panic of the interpreter or exhausted stack is left to the sandbox.
-pub fn run(script: &Script, tools: &dyn Tools, print: &dyn Fn(&str)) -> Result<Option<String>, Failure> {
+/// `print` gets each line at once. A panic of the interpreter or exhausted stack is left to the
+/// sandbox.
+pub fn run(
+    script: &Script,
+    tools: &dyn Tools,
+    print: &dyn Fn(&str),
+) -> Result<Option<String>, Failure> {
     Module::with_temp_heap(|module| {
         let namespaces = Namespaces::bind(&script.bindings, &module);
         evaluate(script, &module, tools, print).map_err(|error| describe(&error, &namespaces))?;
         match module.get("result") {
-            Some(value) if !value.is_none() => {
-                convert::to_json(value, module.heap()).map(Some).map_err(|unfit| Failure::of_result(&unfit))
-            }
+            Some(value) if !value.is_none() => convert::to_json(value, module.heap())
+                .map(Some)
+                .map_err(|unfit| Failure::of_result(&unfit)),
             _ => Ok(None),
         }
     })
@@ -65,7 +73,8 @@ pub fn run(script: &Script, tools: &dyn Tools, print: &dyn Fn(&str)) -> Result<O
 
 /// Builds what every run shares, so that a snapshot taken afterwards holds it.
 ///
-/// The script touches a method of each built-in type: Starlark makes their method tables at first use.
+/// The script touches a method of each built-in type: Starlark makes their method tables at first
+/// use.
 ///
 /// # Panics
 ///
@@ -91,12 +100,20 @@ pub fn prepare() {
     assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
 }
 
-fn evaluate<'v>(script: &Script, module: &Module<'v>, tools: &dyn Tools, print: &dyn Fn(&str)) -> starlark::Result<()> {
+fn evaluate<'v>(
+    script: &Script,
+    module: &Module<'v>,
+    tools: &dyn Tools,
+    print: &dyn Fn(&str),
+) -> starlark::Result<()> {
     let ast = AstModule::parse(&script.name, script.source.clone(), &DIALECT)?;
     let session = Session { tools };
     let lines = Lines(print);
     let mut evaluator = Evaluator::new(module);
-    evaluator.set_max_callstack_size(MAX_FRAMES).map_err(ErrorKind::Internal).map_err(starlark::Error::new_kind)?;
+    evaluator
+        .set_max_callstack_size(MAX_FRAMES)
+        .map_err(ErrorKind::Internal)
+        .map_err(starlark::Error::new_kind)?;
     evaluator.set_print_handler(&lines);
     evaluator.extra = Some(&session);
     evaluator.eval_module(ast, builtins::globals()).map(drop)

@@ -1,7 +1,8 @@
 //! What a script sees of tools: a global for each namespace, with a callable for each tool.
 //!
-//! A callable takes keyword arguments, or one dict. It is a value like any other, so `f = files.read_file; f(path = "a")`
-//! works; that gives nothing away, because the host decides each call by itself.
+//! A callable takes keyword arguments, or one dict. It is a value like any other, so `f =
+//! files.read_file; f(path = "a")` works; that gives nothing away, because the host decides each
+//! call by itself.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,10 @@ use allocative::Allocative;
 use starlark::environment::Module;
 use starlark::eval::{Arguments, Evaluator};
 use starlark::values::dict::DictRef;
-use starlark::values::{Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Value, starlark_value};
+use starlark::values::{
+    Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Value,
+    starlark_value,
+};
 use starlark::{Error, starlark_simple_value};
 
 use crate::convert;
@@ -53,7 +57,10 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(crate) fn of<'e>(evaluator: &'e Evaluator<'_, '_, 'a>) -> &'e Self {
-        evaluator.extra.and_then(|extra| extra.downcast_ref()).expect("`run` sets the session of every evaluator")
+        evaluator
+            .extra
+            .and_then(|extra| extra.downcast_ref())
+            .expect("`run` sets the session of every evaluator")
     }
 }
 
@@ -75,7 +82,8 @@ pub(crate) struct Namespaces {
     missed: Arc<Missed>,
 }
 
-/// The last attribute looked for in vain, and where. Starlark's own message names neither the namespace nor its tools.
+/// The last attribute looked for in vain, and where. Starlark's own message names neither the
+/// namespace nor its tools.
 type Missed = Mutex<Option<(Arc<Shelf>, String)>>;
 
 /// The tools under one name.
@@ -91,15 +99,23 @@ struct Tool {
 }
 
 impl Namespaces {
-    /// Makes a global in `module` for each namespace. Of two bindings under one name the first counts.
+    /// Makes a global in `module` for each namespace. Of two bindings under one name the first
+    /// counts.
     pub(crate) fn bind(bindings: &[Binding], module: &Module<'_>) -> Self {
         let mut shelves: Vec<Shelf> = Vec::new();
         for binding in bindings {
-            let at = shelves.iter().position(|shelf| shelf.name == binding.namespace).unwrap_or_else(|| {
-                shelves.push(Shelf { name: binding.namespace.clone(), tools: Vec::new() });
-                shelves.len() - 1
-            });
-            let tool = Tool { namespace: binding.namespace.clone(), name: binding.name.clone(), full: binding.tool.clone() };
+            let at = shelves
+                .iter()
+                .position(|shelf| shelf.name == binding.namespace)
+                .unwrap_or_else(|| {
+                    shelves.push(Shelf { name: binding.namespace.clone(), tools: Vec::new() });
+                    shelves.len() - 1
+                });
+            let tool = Tool {
+                namespace: binding.namespace.clone(),
+                name: binding.name.clone(),
+                full: binding.tool.clone(),
+            };
             shelves[at].tools.push((binding.alias.clone(), Arc::new(tool)));
         }
         let missed = Arc::new(Missed::default());
@@ -126,7 +142,8 @@ impl Namespaces {
 impl Shelf {
     fn find(&self, attribute: &str) -> Option<&Arc<Tool>> {
         let named = self.tools.iter().find(|(_, tool)| tool.name == attribute);
-        let found = named.or_else(|| self.tools.iter().find(|(alias, _)| alias.as_deref() == Some(attribute)));
+        let found = named
+            .or_else(|| self.tools.iter().find(|(alias, _)| alias.as_deref() == Some(attribute)));
         found.map(|(_, tool)| tool)
     }
 
@@ -151,7 +168,8 @@ impl<'v> StarlarkValue<'v> for Namespace {
         if let Some(tool) = self.shelf.find(attribute) {
             return Some(heap.alloc(Callable { tool: Arc::clone(tool) }));
         }
-        *self.missed.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&self.shelf), attribute.into()));
+        *self.missed.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Arc::clone(&self.shelf), attribute.into()));
         None
     }
 
@@ -197,12 +215,17 @@ impl Callable {
     }
 
     /// What the script gets for what the tool answered.
-    pub(crate) fn answer<'v>(&self, answer: Result<Answer, String>, heap: Heap<'v>) -> Result<Value<'v>, ToolFailure> {
+    pub(crate) fn answer<'v>(
+        &self,
+        answer: Result<Answer, String>,
+        heap: Heap<'v>,
+    ) -> Result<Value<'v>, ToolFailure> {
         match answer {
-            Ok(Answer::Json(json)) => {
-                convert::from_json(&json, heap).map_err(|error| self.failure(&format!("its answer is no JSON: {error}")))
+            Ok(Answer::Json(json)) => convert::from_json(&json, heap)
+                .map_err(|error| self.failure(&format!("its answer is no JSON: {error}"))),
+            Ok(Answer::Text(text)) => {
+                Ok(convert::from_json(&text, heap).unwrap_or_else(|_| heap.alloc(text)))
             }
-            Ok(Answer::Text(text)) => Ok(convert::from_json(&text, heap).unwrap_or_else(|_| heap.alloc(text))),
             Err(message) => Err(self.failure(&message)),
         }
     }
@@ -210,18 +233,26 @@ impl Callable {
     /// The JSON object that a dict stands for.
     pub(crate) fn object<'v>(&self, value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
         if DictRef::from_value(value).is_none() {
-            return Err(self.misuse(&format!("takes a dict of arguments, not a {}", value.get_type())));
+            return Err(
+                self.misuse(&format!("takes a dict of arguments, not a {}", value.get_type()))
+            );
         }
-        convert::to_json(value, heap).map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
+        convert::to_json(value, heap)
+            .map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
     }
 
-    fn arguments<'v>(&self, arguments: &Arguments<'v, '_>, heap: Heap<'v>) -> starlark::Result<String> {
+    fn arguments<'v>(
+        &self,
+        arguments: &Arguments<'v, '_>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<String> {
         let positional: Vec<_> = arguments.positions(heap)?.collect();
         let named = arguments.names_map()?;
         match positional[..] {
             [] => {
                 let fields = named.iter().map(|(name, value)| (name.as_str(), *value));
-                convert::to_object(fields, heap).map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
+                convert::to_object(fields, heap)
+                    .map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
             }
             [only] if named.is_empty() => self.object(only, heap),
             _ => Err(self.misuse("takes arguments by name, like `(key = value)`, or one dict")),
@@ -267,15 +298,27 @@ mod tests {
 
     #[test]
     fn arguments_are_given_by_name_or_as_one_dict() {
-        for call in
-            ["files.read_file(a = 1, b = [2])", "files.read_file({'a': 1, 'b': [2]})", "files.read_file(**{'a': 1, 'b': [2]})"]
-        {
-            assert_eq!(result(&format!("result = {call}")).as_deref(), Some(r#"{"a":1,"b":[2]}"#), "{call}");
+        for call in [
+            "files.read_file(a = 1, b = [2])",
+            "files.read_file({'a': 1, 'b': [2]})",
+            "files.read_file(**{'a': 1, 'b': [2]})",
+        ] {
+            assert_eq!(
+                result(&format!("result = {call}")).as_deref(),
+                Some(r#"{"a":1,"b":[2]}"#),
+                "{call}"
+            );
         }
         for (call, message) in [
             ("files.read_file('a')", "files.read_file takes a dict of arguments, not a string"),
-            ("files.read_file('a', 'b')", "files.read_file takes arguments by name, like `(key = value)`, or one dict"),
-            ("files.read_file({}, b = 1)", "files.read_file takes arguments by name, like `(key = value)`, or one dict"),
+            (
+                "files.read_file('a', 'b')",
+                "files.read_file takes arguments by name, like `(key = value)`, or one dict",
+            ),
+            (
+                "files.read_file({}, b = 1)",
+                "files.read_file takes arguments by name, like `(key = value)`, or one dict",
+            ),
         ] {
             assert_eq!(fail(call).message, message, "{call}");
         }
@@ -292,8 +335,10 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
 
     #[test]
     fn a_namespace_can_be_looked_at() {
-        let source =
-            "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None), type(files.fail)]";
-        assert_eq!(result(source).as_deref(), Some(r#"[["fail","read_file"],false,true,null,"tool"]"#));
+        let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None), type(files.fail)]";
+        assert_eq!(
+            result(source).as_deref(),
+            Some(r#"[["fail","read_file"],false,true,null,"tool"]"#)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Counts, searches and queries text, JSON and CSV. Every tool is a pure function of its arguments; nothing is asked of
-//! the host.
+//! Counts, searches and queries text, JSON and CSV. Every tool is a pure function of its arguments;
+//! nothing is asked of the host.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -8,7 +8,12 @@ pub mod query;
 pub mod table;
 pub mod words;
 
-airlock_guest::plugin!(words::word_count, pattern::regex_find, query::json_query, table::csv_to_json,);
+airlock_guest::plugin!(
+    words::word_count,
+    pattern::regex_find,
+    query::json_query,
+    table::csv_to_json,
+);
 
 #[cfg(test)]
 mod tests {

@@ -10,8 +10,8 @@ use serde::Serialize;
 /// Bounds on `max_matches`.
 const MATCHES: RangeInclusive<usize> = 1..=1_000;
 
-/// Bytes of matched text, groups included, after which no further match is reported: below the host's usual bound on a
-/// result, so that the model gets a cut answer rather than none.
+/// Bytes of matched text, groups included, after which no further match is reported: below the
+/// host's usual bound on a result, so that the model gets a cut answer rather than none.
 const MATCHED_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes that a compiled pattern may take; `\w{1000}` and the like are over it.
@@ -64,10 +64,17 @@ fn default_max_matches() -> usize {
 
 /// Finds every match of a regular expression in a text, with capture groups and positions.
 ///
-/// The syntax is that of Rust's `regex` crate, close to Perl's and RE2's: `(?<name>…)` names a group; `(?i)`, `(?m)`,
-/// `(?s)` and `(?x)` at the start set flags; `\b`, `\d`, `\w` and `\p{Greek}` know Unicode. There are no look-around and
-/// no backreferences, and in return the time is linear in the length of the text, whatever the pattern.
-#[tool(read_only, idempotent, destructive = false, open_world = false, title = "Find by regular expression")]
+/// The syntax is that of Rust's `regex` crate, close to Perl's and RE2's: `(?<name>…)` names a
+/// group; `(?i)`, `(?m)`, `(?s)` and `(?x)` at the start set flags; `\b`, `\d`, `\w` and
+/// `\p{Greek}` know Unicode. There are no look-around and no backreferences, and in return the time
+/// is linear in the length of the text, whatever the pattern.
+#[tool(
+    read_only,
+    idempotent,
+    destructive = false,
+    open_world = false,
+    title = "Find by regular expression"
+)]
 pub fn regex_find(
     /// The text to search.
     text: String,
@@ -119,7 +126,13 @@ fn hit(regex: &Regex, captures: &Captures<'_>, position: &mut Position<'_>) -> H
         let name = name.map(str::to_owned);
         Some(Group { index, name, text: group.as_str().to_owned(), start, end })
     });
-    Hit { text: whole.as_str().to_owned(), start, end, line: position.line, groups: groups.collect() }
+    Hit {
+        text: whole.as_str().to_owned(),
+        start,
+        end,
+        line: position.line,
+        groups: groups.collect(),
+    }
 }
 
 /// A place in a text that only moves on, so that counting characters stays linear in the text.
@@ -174,7 +187,8 @@ mod tests {
     #[test]
     fn positions_are_characters_and_lines() {
         let found = found("é\nnaïve é", "é", 10);
-        let places: Vec<_> = found.matches.iter().map(|hit| (hit.start, hit.end, hit.line)).collect();
+        let places: Vec<_> =
+            found.matches.iter().map(|hit| (hit.start, hit.end, hit.line)).collect();
         assert_eq!(places, [(0, 1, 1), (8, 9, 2)]);
     }
 

@@ -1,5 +1,5 @@
-//! `json_query`. The language is jq as `jaq` implements it, less what reaches outside: a query has no clock, no
-//! environment and no output but its results.
+//! `json_query`. The language is jq as `jaq` implements it, less what reaches outside: a query has
+//! no clock, no environment and no output but its results.
 
 use std::ops::RangeInclusive;
 
@@ -22,7 +22,8 @@ const QUERY_BYTES_MAX: usize = 4 * 1024;
 const DEPTH_MAX: usize = 127;
 
 /// Functions of jq that a tool does without.
-const OUTSIDE: [&str; 8] = ["debug", "debug_empty", "env", "halt", "halt_error", "now", "stderr", "stderr_empty"];
+const OUTSIDE: [&str; 8] =
+    ["debug", "debug_empty", "env", "halt", "halt_error", "now", "stderr", "stderr_empty"];
 
 type Filter = jaq_core::compile::Filter<jaq_core::Native<data::JustLut<Val>>>;
 
@@ -44,12 +45,19 @@ fn default_max_results() -> usize {
 /// A query gives any number of results:
 /// - `.users[].name` gives each name
 /// - `[.users[] | select(.age >= 18) | {name, city: .address.city}]` gives one list of objects
-/// - `.orders | group_by(.customer) | map({customer: .[0].customer, total: map(.price) | add})` adds up by customer
+/// - `.orders | group_by(.customer) | map({customer: .[0].customer, total: map(.price) | add})`
+///   adds up by customer
 /// - `.users | length` counts
 ///
-/// All of jq's language can be used, except what reaches outside the document: `env`, `now`, `input`, `debug`, `halt`
-/// and modules.
-#[tool(read_only, idempotent, destructive = false, open_world = false, title = "Query JSON with jq")]
+/// All of jq's language can be used, except what reaches outside the document: `env`, `now`,
+/// `input`, `debug`, `halt` and modules.
+#[tool(
+    read_only,
+    idempotent,
+    destructive = false,
+    open_world = false,
+    title = "Query JSON with jq"
+)]
 pub fn json_query(
     /// The JSON document, as text.
     json: String,
@@ -62,25 +70,43 @@ pub fn json_query(
 ) -> Result<Results, Error> {
     let max_results = within("max_results", max_results, &RESULTS)?;
     let filter = compile(&query)?;
-    let document: Val = serde_json::from_str(&json)
-        .map_err(|error| Error::invalid_input(format!("`json` is not JSON: {error}")).with_code("invalid_json"))?;
+    let document: Val = serde_json::from_str(&json).map_err(|error| {
+        Error::invalid_input(format!("`json` is not JSON: {error}")).with_code("invalid_json")
+    })?;
     run(&filter, document, max_results)
 }
 
 fn compile(query: &str) -> Result<Filter, Error> {
     if query.len() > QUERY_BYTES_MAX {
-        return Err(bad_query(format!("it is {} bytes long; {QUERY_BYTES_MAX} are the most", query.len())));
+        return Err(bad_query(format!(
+            "it is {} bytes long; {QUERY_BYTES_MAX} are the most",
+            query.len()
+        )));
     }
     let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let funs = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let arena = Arena::default();
     let modules = Loader::new(defs.filter(|def| !OUTSIDE.contains(&def.name)))
         .load(&arena, File { code: query, path: () })
-        .map_err(|errors| bad_query(errors.iter().map(|(_, error)| malformed(query, error)).collect::<Vec<_>>().join("; ")))?;
-    Compiler::default().with_funs(funs.filter(|fun| !OUTSIDE.contains(&fun.0))).compile(modules).map_err(|errors| {
-        let unknown = errors.iter().flat_map(|(_, errors)| errors).map(|(name, kind)| undefined(name, kind));
-        bad_query(unknown.collect::<Vec<_>>().join("; "))
-    })
+        .map_err(|errors| {
+            bad_query(
+                errors
+                    .iter()
+                    .map(|(_, error)| malformed(query, error))
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            )
+        })?;
+    Compiler::default()
+        .with_funs(funs.filter(|fun| !OUTSIDE.contains(&fun.0)))
+        .compile(modules)
+        .map_err(|errors| {
+            let unknown = errors
+                .iter()
+                .flat_map(|(_, errors)| errors)
+                .map(|(name, kind)| undefined(name, kind));
+            bad_query(unknown.collect::<Vec<_>>().join("; "))
+        })
 }
 
 fn bad_query(reason: impl std::fmt::Display) -> Error {
@@ -112,7 +138,8 @@ fn misplaced(query: &str, (expected, at): &parse::Error<&str>) -> String {
     }
 }
 
-/// Where a piece of the query stands. The parser hands out slices of the query, so their addresses tell.
+/// Where a piece of the query stands. The parser hands out slices of the query, so their addresses
+/// tell.
 fn place(query: &str, at: &str) -> String {
     let byte = (at.as_ptr() as usize).wrapping_sub(query.as_ptr() as usize);
     match query.get(..byte) {
@@ -162,8 +189,8 @@ fn failed(results: usize, error: impl std::fmt::Display) -> Error {
     Error::invalid_input(format!("the query failed{after}: {error}")).with_code("query_failed")
 }
 
-/// JSON of a value. A number that JSON has not, infinity for one, is null, as in jq; bytes that are not UTF-8 are
-/// replaced.
+/// JSON of a value. A number that JSON has not, infinity for one, is null, as in jq; bytes that are
+/// not UTF-8 are replaced.
 fn to_json(value: &Val, depth: usize) -> Result<Value, Error> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Error::invalid_input("a result of the query is nested too deeply"));
@@ -172,13 +199,16 @@ fn to_json(value: &Val, depth: usize) -> Result<Value, Error> {
         Val::Null => Value::Null,
         Val::Bool(value) => Value::Bool(*value),
         Val::Num(number) => number.to_string().parse::<Number>().map_or(Value::Null, Value::Number),
-        Val::BStr(bytes) | Val::TStr(bytes) => Value::String(String::from_utf8_lossy(bytes).into_owned()),
+        Val::BStr(bytes) | Val::TStr(bytes) => {
+            Value::String(String::from_utf8_lossy(bytes).into_owned())
+        }
         Val::Arr(items) => {
             let items = items.iter().map(|item| to_json(item, depth));
             Value::Array(items.collect::<Result<_, _>>()?)
         }
         Val::Obj(fields) => {
-            let fields = fields.iter().map(|(key, value)| Ok((key_text(key)?, to_json(value, depth)?)));
+            let fields =
+                fields.iter().map(|(key, value)| Ok((key_text(key)?, to_json(value, depth)?)));
             Value::Object(fields.collect::<Result<Map<_, _>, Error>>()?)
         }
     })
@@ -210,7 +240,10 @@ mod tests {
     #[test]
     fn a_query_selects_reshapes_and_adds_up() {
         assert_eq!(queried(PEOPLE, ".people[].name"), json!(["Ann", "Bo"]));
-        assert_eq!(queried(PEOPLE, "[.people[] | select(.age >= 18) | {name}]"), json!([[{ "name": "Ann" }]]));
+        assert_eq!(
+            queried(PEOPLE, "[.people[] | select(.age >= 18) | {name}]"),
+            json!([[{ "name": "Ann" }]])
+        );
         assert_eq!(queried(PEOPLE, ".people | map(.age) | add"), json!([43]));
         assert_eq!(queried(PEOPLE, ".people | group_by(.age > 10) | map(length)"), json!([[1, 1]]));
     }
@@ -220,7 +253,8 @@ mod tests {
         let json = r#"{"users":[{"name":"Ann","age":36,"address":{"city":"Oslo"}}],
                        "orders":[{"customer":"a","price":1},{"customer":"a","price":2}]}"#;
         let description = <json_query as airlock_guest::Tool>::descriptor().description;
-        let queries = description.lines().filter_map(|line| line.strip_prefix("- `")?.split('`').next());
+        let queries =
+            description.lines().filter_map(|line| line.strip_prefix("- `")?.split('`').next());
         assert_eq!(queries.map(|query| queried(json, query)).collect::<Vec<_>>().len(), 4);
     }
 
@@ -264,7 +298,9 @@ mod tests {
 
     #[test]
     fn nothing_outside_the_document_can_be_reached() {
-        for query in ["env", "$ENV", "now", "input", "halt", "debug", "stderr", r#"import "a" as a; 1"#] {
+        for query in
+            ["env", "$ENV", "now", "input", "halt", "debug", "stderr", r#"import "a" as a; 1"#]
+        {
             assert!(json_query("{}".into(), query.into(), 1).is_err(), "{query}");
         }
         insta::assert_snapshot!(refused("{}", "now"), @"`query` cannot be used: `now` reaches outside the document and is left out");

@@ -40,23 +40,32 @@ fn default_max_rows() -> usize {
 
 /// Converts CSV to JSON, one object a row, keyed by column.
 ///
-/// Fields may be quoted with `"`, a quote inside a quoted field is doubled, and a quoted field may hold line breaks. All
-/// rows need as many fields as the first one.
+/// Fields may be quoted with `"`, a quote inside a quoted field is doubled, and a quoted field may
+/// hold line breaks. All rows need as many fields as the first one.
 ///
-/// Unless `infer_types` is false, an empty field becomes null, `true` and `false` become booleans, and numbers written
-/// as in JSON become numbers. Everything else stays text, and so does what would lose something as a number: leading
-/// zeros (`007`), a plus sign, an exponent (`12E4`), more than 15 digits.
-#[tool(read_only, idempotent, destructive = false, open_world = false, title = "Convert CSV to JSON")]
+/// Unless `infer_types` is false, an empty field becomes null, `true` and `false` become booleans,
+/// and numbers written as in JSON become numbers. Everything else stays text, and so does what
+/// would lose something as a number: leading zeros (`007`), a plus sign, an exponent (`12E4`), more
+/// than 15 digits.
+#[tool(
+    read_only,
+    idempotent,
+    destructive = false,
+    open_world = false,
+    title = "Convert CSV to JSON"
+)]
 pub fn csv_to_json(
     /// The CSV text.
     csv: String,
     /// What parts the fields: one ASCII character, or `tab`.
     #[serde(default = "default_delimiter")]
     delimiter: String,
-    /// Whether the first row names the columns. If not, they are called `column_1`, `column_2` and so on.
+    /// Whether the first row names the columns. If not, they are called `column_1`, `column_2` and
+    /// so on.
     #[serde(default = "default_true")]
     header: bool,
-    /// Whether to make null, booleans and numbers of fields that look like it; otherwise every value is a string.
+    /// Whether to make null, booleans and numbers of fields that look like it; otherwise every
+    /// value is a string.
     #[serde(default = "default_true")]
     infer_types: bool,
     /// Convert at most this many rows.
@@ -66,7 +75,10 @@ pub fn csv_to_json(
 ) -> Result<Table, Error> {
     let max_rows = within("max_rows", max_rows, &ROWS)?;
     let csv = csv.strip_prefix('\u{feff}').unwrap_or(&csv);
-    let mut reader = ReaderBuilder::new().delimiter(delimiter_byte(&delimiter)?).has_headers(header).from_reader(csv.as_bytes());
+    let mut reader = ReaderBuilder::new()
+        .delimiter(delimiter_byte(&delimiter)?)
+        .has_headers(header)
+        .from_reader(csv.as_bytes());
     // Without a header these are the first row, which is read again below.
     let first = reader.headers().map_err(|error| refuse(&error))?.clone();
     let columns = columns(&first, header)?;
@@ -78,7 +90,9 @@ fn delimiter_byte(delimiter: &str) -> Result<u8, Error> {
     match delimiter.as_bytes() {
         b"tab" | br"\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
-        _ => Err(Error::invalid_input(format!("argument `delimiter` must be one ASCII character or `tab`, not {delimiter:?}"))),
+        _ => Err(Error::invalid_input(format!(
+            "argument `delimiter` must be one ASCII character or `tab`, not {delimiter:?}"
+        ))),
     }
 }
 
@@ -97,7 +111,12 @@ fn columns(first: &StringRecord, header: bool) -> Result<Vec<String>, Error> {
     }
 }
 
-fn read(reader: &mut Reader<&[u8]>, columns: Vec<String>, value: fn(&str) -> Value, max_rows: usize) -> Result<Table, Error> {
+fn read(
+    reader: &mut Reader<&[u8]>,
+    columns: Vec<String>,
+    value: fn(&str) -> Value,
+    max_rows: usize,
+) -> Result<Table, Error> {
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| refuse(&error))?;
@@ -123,7 +142,8 @@ fn infer(field: &str) -> Value {
     }
 }
 
-/// The number that a field is, if it keeps every digit. JSON's own grammar refuses leading zeros and plus signs.
+/// The number that a field is, if it keeps every digit. JSON's own grammar refuses leading zeros
+/// and plus signs.
 fn number(field: &str) -> Option<Value> {
     let is_plain = field.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
     let digits = field.bytes().filter(u8::is_ascii_digit).count();
@@ -173,7 +193,9 @@ mod tests {
         let of = |field: &str| converted(&format!("a,b\n{field},\n"))[0]["a"].clone();
         assert_eq!(of(""), json!(null));
         assert_eq!([of("true"), of("-12"), of("0.50")], [json!(true), json!(-12), json!(0.5)]);
-        for kept in ["007", "+1", "12E4", "1.", ".5", "1-2", "True", " 1", "1234567890123456", "NaN"] {
+        for kept in
+            ["007", "+1", "12E4", "1.", ".5", "1-2", "True", " 1", "1234567890123456", "NaN"]
+        {
             assert_eq!(of(kept), json!(kept));
         }
     }
@@ -186,25 +208,35 @@ mod tests {
 
     #[test]
     fn quotes_line_breaks_and_a_byte_order_mark_are_read() {
-        assert_eq!(converted("\u{feff}a,b\r\n\"x \"\"y\"\"\n,z\",2\r\n"), json!([{ "a": "x \"y\"\n,z", "b": 2 }]));
+        assert_eq!(
+            converted("\u{feff}a,b\r\n\"x \"\"y\"\"\n,z\",2\r\n"),
+            json!([{ "a": "x \"y\"\n,z", "b": 2 }])
+        );
     }
 
     #[test]
     fn without_a_header_columns_are_numbered_and_no_row_is_lost() {
         let table = csv_to_json("1;2".into(), ";".into(), false, true, 100).unwrap();
-        assert_eq!(serde_json::to_value(table.rows).unwrap(), json!([{ "column_1": 1, "column_2": 2 }]));
+        assert_eq!(
+            serde_json::to_value(table.rows).unwrap(),
+            json!([{ "column_1": 1, "column_2": 2 }])
+        );
     }
 
     #[test]
     fn a_tab_can_be_written_in_three_ways() {
         for tab in ["tab", "\\t", "\t"] {
-            assert_eq!(csv_to_json("a\tb\n".into(), tab.into(), true, true, 1).unwrap().columns, ["a", "b"]);
+            assert_eq!(
+                csv_to_json("a\tb\n".into(), tab.into(), true, true, 1).unwrap().columns,
+                ["a", "b"]
+            );
         }
     }
 
     #[test]
     fn the_bound_on_rows_is_kept_and_told() {
-        let cut = |max_rows| csv_to_json("a\n1\n2\n".into(), ",".into(), true, true, max_rows).unwrap();
+        let cut =
+            |max_rows| csv_to_json("a\n1\n2\n".into(), ",".into(), true, true, max_rows).unwrap();
         assert!(!cut(2).truncated);
         assert_eq!((cut(1).rows.len(), cut(1).truncated), (1, true));
     }

@@ -9,10 +9,11 @@ use serde::Serialize;
 pub struct Counts {
     /// Bytes of the text in UTF-8.
     pub bytes: usize,
-    /// Unicode code points, line breaks included. An emoji or an accented letter may be more than one.
+    /// Unicode code points, line breaks included. An emoji or an accented letter may be more than
+    /// one.
     pub characters: usize,
-    /// Runs of anything but white space, as `wc` counts them: `it's` and `A.B` are one word each. Languages that do not
-    /// put spaces between words get too low a number.
+    /// Runs of anything but white space, as `wc` counts them: `it's` and `A.B` are one word each.
+    /// Languages that do not put spaces between words get too low a number.
     pub words: usize,
     /// Lines; a last line counts whether a line break ends it or not.
     pub lines: usize,
@@ -20,8 +21,8 @@ pub struct Counts {
     pub paragraphs: usize,
 }
 
-/// Counts bytes, characters, words, lines and paragraphs of a text. Use it instead of counting by eye: the numbers are
-/// exact.
+/// Counts bytes, characters, words, lines and paragraphs of a text. Use it instead of counting by
+/// eye: the numbers are exact.
 #[tool(read_only, idempotent, destructive = false, open_world = false, title = "Count words")]
 pub fn word_count(
     /// The text to count.

@@ -1,4 +1,5 @@
-//! Misbehaves on request, to show what the sandbox does about it. For demonstrations; it asks for nothing.
+//! Misbehaves on request, to show what the sandbox does about it. For demonstrations; it asks for
+//! nothing.
 
 use airlock_guest::tool;
 

@@ -17,7 +17,9 @@ impl Bare {
     /// Compiles a component with what the gateway's own engine has switched on that costs time.
     pub(crate) fn new(file: &str) -> Self {
         let mut pool = PoolingAllocationConfig::new();
-        pool.total_component_instances(8).linear_memory_keep_resident(4 << 20).table_keep_resident(128 << 10);
+        pool.total_component_instances(8)
+            .linear_memory_keep_resident(4 << 20)
+            .table_keep_resident(128 << 10);
         pool.pagemap_scan(Enabled::Auto).decommit_batch_size(8).max_memory_size(64 << 20);
         let mut config = Config::new();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool)).consume_fuel(true);
@@ -29,7 +31,8 @@ impl Bare {
         Self { engine, ready }
     }
 
-    /// Makes an instance and throws it away; nothing of it runs but what it does by itself at the start.
+    /// Makes an instance and throws it away; nothing of it runs but what it does by itself at the
+    /// start.
     pub(crate) async fn instantiate(&self) -> Duration {
         let began = Instant::now();
         let mut store = Store::new(&self.engine, ());

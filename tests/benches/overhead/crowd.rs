@@ -17,14 +17,20 @@ pub(crate) struct Crowd {
 /// Calls that do nothing, `in_flight` of them at any time, until there were `total`.
 pub(crate) async fn calls(view: &View, in_flight: usize, total: u32) -> Crowd {
     let began = Instant::now();
-    let calls = stream::iter(0..total).map(|_| tokio::spawn(call(view.clone()))).buffer_unordered(in_flight);
+    let calls = stream::iter(0..total)
+        .map(|_| tokio::spawn(call(view.clone())))
+        .buffer_unordered(in_flight);
     let took: Vec<_> = calls.map(|ended| ended.expect("no panic in it")).collect().await;
     Crowd { per_second: f64::from(total) / began.elapsed().as_secs_f64(), times: Times::of(took) }
 }
 
 /// The same on a runtime of its own with so many threads; calls a second.
 pub(crate) fn on_threads(view: &View, threads: u32, total: u32) -> f64 {
-    let runtime = Builder::new_multi_thread().worker_threads(threads as usize).enable_all().build().expect("a runtime");
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(threads as usize)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let view = view.clone();
     // On a worker: the thread that waits would be one more.
     let work = runtime.spawn(async move {

@@ -1,10 +1,13 @@
-//! What the sandbox costs: the same work in a fresh sandbox through the door, and natively, side by side in one process.
+//! What the sandbox costs: the same work in a fresh sandbox through the door, and natively, side by
+//! side in one process.
 //!
-//! `make bench` runs it. Without the program for native scripts (`NATIVE_SCRIPT`) that column stays empty.
+//! `make bench` runs it. Without the program for native scripts (`NATIVE_SCRIPT`) that column stays
+//! empty.
 //!
-//! It has a harness of its own because what it prints are ratios: each round runs every variant once, so that whatever else the
-//! machine does meets all of them alike. Criterion and divan time one function after the other and print times, which on a
-//! shared machine compare one minute with another. An aim stands beside its value where the project has set one.
+//! It has a harness of its own because what it prints are ratios: each round runs every variant
+//! once, so that whatever else the machine does meets all of them alike. Criterion and divan time
+//! one function after the other and print times, which on a shared machine compare one minute with
+//! another. An aim stands beside its value where the project has set one.
 
 mod bare;
 mod crowd;
@@ -44,7 +47,8 @@ impl Times {
 fn main() {
     // `cargo test` runs benchmarks too, to see that they do not break; it passes no `--bench`.
     let is_bench = env::args().any(|argument| argument == "--bench");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(measure(if is_bench { 1 } else { 100 }));
 }
 
@@ -60,10 +64,15 @@ async fn measure(hurry: usize) {
     let times = |times: usize| (times / hurry).max(1);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load {load}");
-    println!("{:34} {:>10} {:>10} {:>10} {:>10} {:>10} {:>7}", "", "fuel", "p50", "p99", "bare p50", "native", "ratio");
+    println!(
+        "{:34} {:>10} {:>10} {:>10} {:>10} {:>10} {:>7}",
+        "", "fuel", "p50", "p99", "bare p50", "native", "ratio"
+    );
     rounds(&gateway, &HOSTILE, "plugin call that does nothing", "{}", times(20_000)).await;
-    for (what, words, count) in [("plugin counts words in 1 KiB", 200, 10_000), ("plugin counts words in 64 KiB", 13_000, 1_000)]
-    {
+    for (what, words, count) in [
+        ("plugin counts words in 1 KiB", 200, 10_000),
+        ("plugin counts words in 64 KiB", 13_000, 1_000),
+    ] {
         let arguments = json!({"text": "word ".repeat(words)}).to_string();
         rounds(&gateway, &TEXT, what, &arguments, times(count)).await;
     }
@@ -108,11 +117,14 @@ static HOSTILE: Work = Work {
 static TEXT: Work = Work {
     tool: "text-word_count",
     component: guests::TEXT,
-    native: |arguments| drop(black_box(airlock_text::words::word_count::invoke(arguments, &Context::detached()))),
+    native: |arguments| {
+        drop(black_box(airlock_text::words::word_count::invoke(arguments, &Context::detached())))
+    },
     aim: "",
 };
 
-/// Through the door, as an instance alone, and natively: once each a round, so that all three meet the same machine.
+/// Through the door, as an instance alone, and natively: once each a round, so that all three meet
+/// the same machine.
 async fn rounds(gateway: &Gateway, work: &'static Work, what: &str, arguments: &str, times: usize) {
     let view = gateway.caller(Origin::Caller).view().clone();
     let arguments = arguments.to_owned();
@@ -133,8 +145,10 @@ async fn rounds(gateway: &Gateway, work: &'static Work, what: &str, arguments: &
     });
     let (door, alone, native, fuel) = measured.await.expect("no panic in it");
     let ratio = door.at(50).as_secs_f64() / native.at(50).as_secs_f64();
-    let [p50, p99, alone, native] = [door.at(50), door.at(99), alone.at(50), native.at(50)].map(|it| format!("{it:.1?}"));
-    let aim = if work.aim.is_empty() { String::new() } else { format!("  (aim: p50 {})", work.aim) };
+    let [p50, p99, alone, native] =
+        [door.at(50), door.at(99), alone.at(50), native.at(50)].map(|it| format!("{it:.1?}"));
+    let aim =
+        if work.aim.is_empty() { String::new() } else { format!("  (aim: p50 {})", work.aim) };
     println!("{what:34} {fuel:>10} {p50:>10} {p99:>10} {alone:>10} {native:>10} {ratio:>7.1}{aim}");
 }
 
@@ -144,19 +158,24 @@ async fn calls_at_once(gateway: &Gateway, times: usize) {
     let view = gateway.caller(Origin::Caller).view().clone();
     for (in_flight, least) in [(1, 1), (64, 64), (1_000, 1_000)] {
         let done = crowd::calls(&view, in_flight, times.max(least)).await;
-        let (p50, p99) = (format!("{:.1?}", done.times.at(50)), format!("{:.1?}", done.times.at(99)));
+        let (p50, p99) =
+            (format!("{:.1?}", done.times.at(50)), format!("{:.1?}", done.times.at(99)));
         let what = format!("{in_flight} in flight");
         println!("{what:34} {:>10.0} calls/s, p50 {p50}, p99 {p99}", done.per_second);
     }
     // Runtimes of their own, which may not be waited for on a worker of this one.
     let ratios = tokio::task::spawn_blocking(move || {
-        let mut ratios: Vec<_> =
-            (0..5).map(|_| crowd::on_threads(&view, 2, times) / crowd::on_threads(&view, 1, times)).collect();
+        let mut ratios: Vec<_> = (0..5)
+            .map(|_| crowd::on_threads(&view, 2, times) / crowd::on_threads(&view, 1, times))
+            .collect();
         ratios.sort_unstable_by(f64::total_cmp);
         ratios
     });
     let ratios = ratios.await.expect("no panic in it");
-    println!("{:34} {:>10.2} times one, median of 5  (aim: 1.8)", "calls on two threads", ratios[2]);
+    println!(
+        "{:34} {:>10.2} times one, median of 5  (aim: 1.8)",
+        "calls on two threads", ratios[2]
+    );
 }
 
 /// What happens inside a call: the decision, and a call that another one makes.
@@ -185,7 +204,11 @@ const SCRIPTS: [(&str, &str, usize); 4] = [
     ("script that does nothing", "pass", 5_000),
     ("script with one sum", "result = 1 + 1", 5_000),
     ("script with 10 tool calls", "for _ in range(10): hostile.ok()\nresult = 1", 2_000),
-    ("script with 100,000 turns of a loop", "t = 0\nfor i in range(100000):\n    t = t + i % 7\nresult = t", 40),
+    (
+        "script with 100,000 turns of a loop",
+        "t = 0\nfor i in range(100000):\n    t = t + i % 7\nresult = t",
+        40,
+    ),
 ];
 
 fn setup() -> Setup {
@@ -193,7 +216,12 @@ fn setup() -> Setup {
         .client(Client::wasm("hostile", guests::HOSTILE).auto(&["ok"]).code_mode())
         .client(Client::wasm("text", guests::TEXT))
         .client(Client::wasm("nested", guests::HOSTILE).tools(&["nested-ok"]))
-        .client(Client::wasm("spinning", guests::HOSTILE).trusted().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "10s"))
+        .client(
+            Client::wasm("spinning", guests::HOSTILE)
+                .trusted()
+                .limit("fuel", 900_000_000_000_u64)
+                .limit("cpu_time", "10s"),
+        )
 }
 
 async fn start(setup: &Setup) -> Gateway {
@@ -202,14 +230,23 @@ async fn start(setup: &Setup) -> Gateway {
 }
 
 /// Runs one call again and again, each time as a request of its own would, and prints a line.
-async fn row(gateway: &Gateway, what: &str, tool: &str, arguments: &str, times: usize, native: Option<Duration>) {
+async fn row(
+    gateway: &Gateway,
+    what: &str,
+    tool: &str,
+    arguments: &str,
+    times: usize,
+    native: Option<Duration>,
+) {
     let view = gateway.caller(Origin::Caller).view().clone();
     let work = repeat(view, tool.to_owned(), arguments.to_owned(), times);
     // On a worker, where requests are answered too.
     let (sandboxed, fuel) = tokio::spawn(work).await.expect("no panic in it");
     let (p50, p99) = (sandboxed.at(50), sandboxed.at(99));
     let (native, ratio) = match native {
-        Some(native) => (format!("{native:.1?}"), format!("{:.1}", p50.as_secs_f64() / native.as_secs_f64())),
+        Some(native) => {
+            (format!("{native:.1?}"), format!("{:.1}", p50.as_secs_f64() / native.as_secs_f64()))
+        }
         None => Default::default(),
     };
     let (p50, p99) = (format!("{p50:.1?}"), format!("{p99:.1?}"));
@@ -239,7 +276,8 @@ async fn one(view: &View, tool: &str, arguments: &str) -> (Duration, u64) {
 }
 
 /// Limits of a call where the operator sets none.
-const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+const BUDGET: Budget =
+    Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 
 fn median(times: usize, mut work: impl FnMut()) -> Duration {
     let took = (0..times).map(|_| {
@@ -250,19 +288,26 @@ fn median(times: usize, mut work: impl FnMut()) -> Duration {
     Times::of(took.collect()).at(50)
 }
 
-/// The interpreter without a sandbox is another program, because its features of `serde_json` must not reach this one.
+/// The interpreter without a sandbox is another program, because its features of `serde_json` must
+/// not reach this one.
 fn native_script(setup: &Setup, source: &str, times: usize) -> Option<Duration> {
     let program = env::var_os("NATIVE_SCRIPT")?;
     let file = setup.directory().join("native.star");
     fs::write(&file, source).expect("a file");
-    let output = Command::new(Path::new(&program)).arg(&file).arg(times.to_string()).output().expect("it can be started");
+    let output = Command::new(Path::new(&program))
+        .arg(&file)
+        .arg(times.to_string())
+        .output()
+        .expect("it can be started");
     let nanoseconds = String::from_utf8_lossy(&output.stdout).trim().parse();
     let said = String::from_utf8_lossy(&output.stderr);
-    Some(Duration::from_nanos(nanoseconds.unwrap_or_else(|_| panic!("the native interpreter failed: {said}"))))
+    Some(Duration::from_nanos(
+        nanoseconds.unwrap_or_else(|_| panic!("the native interpreter failed: {said}")),
+    ))
 }
 
-/// How long after its deadline a guest that never stops was stopped, at worst. It is the caller's deadline: after a few of its
-/// own the plugin's circuit would open.
+/// How long after its deadline a guest that never stops was stopped, at worst. It is the caller's
+/// deadline: after a few of its own the plugin's circuit would open.
 async fn overrun(gateway: &Gateway, times: usize) -> Duration {
     let deadline = Duration::from_millis(50);
     let view = gateway.caller(Origin::Caller).view().clone();

@@ -17,7 +17,8 @@ use serde_json::json;
 /// Time to load a plugin whose native code is not there yet, and time where it is; in that order.
 pub(crate) async fn load() -> (Duration, Duration) {
     let directory = tempfile::tempdir().expect("a directory");
-    let sandbox = Sandbox::new(&Settings::new(Some(directory.path().join("cache")))).expect("a sandbox");
+    let sandbox =
+        Sandbox::new(&Settings::new(Some(directory.path().join("cache")))).expect("a sandbox");
     let wasm: Arc<[u8]> = fs::read(guests::TEXT).expect("the component").into();
     let (_compiled, first) = timed(&sandbox, &wasm).await;
     let mut times = Vec::new();
@@ -31,15 +32,18 @@ pub(crate) async fn load() -> (Duration, Duration) {
 async fn timed(sandbox: &Sandbox, wasm: &Arc<[u8]>) -> (Plugin, Duration) {
     let name: ClientName = ClientName::parse("text").expect("a name");
     let began = Instant::now();
-    let plugin =
-        sandbox.plugin(&name, wasm.clone(), Grants::default(), Limits::PLUGIN, Lender::default()).await.expect("it loads");
+    let plugin = sandbox
+        .plugin(&name, wasm.clone(), Grants::default(), Limits::PLUGIN, Lender::default())
+        .await
+        .expect("it loads");
     (plugin, began.elapsed())
 }
 
 /// KiB of resident memory that a loaded plugin takes while nobody calls it.
 pub(crate) async fn per_plugin(count: usize) -> u64 {
     let directory = tempfile::tempdir().expect("a directory");
-    let sandbox = Sandbox::new(&Settings::new(Some(directory.path().join("cache")))).expect("a sandbox");
+    let sandbox =
+        Sandbox::new(&Settings::new(Some(directory.path().join("cache")))).expect("a sandbox");
     let wasm: Arc<[u8]> = fs::read(guests::TEXT).expect("the component").into();
     let mut plugins = vec![timed(&sandbox, &wasm).await.0];
     let before = resident();
@@ -62,7 +66,8 @@ pub(crate) async fn per_call(count: usize) -> u64 {
     let call = || gateway.admit("relay-relay", r#"{"tool":"internal-wait","arguments":{}}"#).run();
     let before = resident();
     let mut calls = join_all((0..count).map(|_| call()));
-    // A guest runs up to its own call when it is polled; more than once, because tokio makes many at once take turns.
+    // A guest runs up to its own call when it is polled; more than once, because tokio makes many
+    // at once take turns.
     for _ in 0..10 {
         assert!((&mut calls).now_or_never().is_none(), "they wait for ever");
         tokio::task::yield_now().await;

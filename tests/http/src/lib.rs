@@ -48,7 +48,10 @@ pub fn ok(body: &str) -> Answer {
 
 /// A response with further header lines, each ended by CRLF.
 pub fn says(status: &str, headers: &str, body: &str) -> Answer {
-    Answer::Says(format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()))
+    Answer::Says(format!(
+        "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    ))
 }
 
 /// A redirect.
@@ -66,7 +69,11 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
         let address = listener.local_addr().expect("an address");
         let (seen, answer) = (
-            Arc::new(Seen { requests: Mutex::default(), connections: AtomicUsize::new(0), hung_up: Semaphore::new(0) }),
+            Arc::new(Seen {
+                requests: Mutex::default(),
+                connections: AtomicUsize::new(0),
+                hung_up: Semaphore::new(0),
+            }),
             Arc::new(answer),
         );
         let task = AbortOnDropHandle::new(tokio::spawn({
@@ -75,7 +82,11 @@ impl Server {
                 let mut connections = Vec::new();
                 while let Ok((stream, _)) = listener.accept().await {
                     seen.connections.fetch_add(1, Ordering::Relaxed);
-                    connections.push(AbortOnDropHandle::new(tokio::spawn(serve(stream, seen.clone(), answer.clone()))));
+                    connections.push(AbortOnDropHandle::new(tokio::spawn(serve(
+                        stream,
+                        seen.clone(),
+                        answer.clone(),
+                    ))));
                 }
             }
         }));
@@ -123,7 +134,11 @@ async fn serve(mut stream: TcpStream, seen: Arc<Seen>, answer: Arc<impl Fn(&str)
                 }
             }
             Answer::Drips => {
-                drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n").await);
+                drop(
+                    stream
+                        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n")
+                        .await,
+                );
                 while stream.write_all(b"x").await.is_ok() {
                     tokio::task::yield_now().await;
                 }
@@ -142,7 +157,11 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     loop {
         let text = String::from_utf8_lossy(&request).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.to_lowercase().split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+            let length = head
+                .to_lowercase()
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.lines().next()?.parse().ok());
             if body.len() >= length.unwrap_or(0) {
                 return Some(text);
             }

@@ -8,7 +8,8 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// Computes, calls a tool, computes again, and so on: it gives way in its own code as well as in the host's.
+/// Computes, calls a tool, computes again, and so on: it gives way in its own code as well as in
+/// the host's.
 const BUSY: Text = Text {
     items: r#"(data (i32.const 256) "busy-run{}good-word_count{\22text\22:\22a b\22}")"#,
     ..Text::run(
@@ -42,7 +43,8 @@ async fn poll_times(gateway: &Embedded, polls: u32) -> bool {
                 Poll::Ready(true)
             }
             Poll::Pending => {
-                // Whoever is waited for gets a turn before the next poll, but not always enough of one.
+                // Whoever is waited for gets a turn before the next poll, but not always enough of
+                // one.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -61,10 +63,12 @@ async fn a_call_that_is_dropped_after_any_number_of_polls_leaves_nothing_behind(
     for _ in 0..16 {
         let polls = polls.new_tree(&mut runner).expect("a strategy without conditions").current();
         println!("dropped after so many polls: {polls:?}");
-        futures_util::future::join_all(polls.iter().map(|polls| poll_times(&gateway, *polls))).await;
+        futures_util::future::join_all(polls.iter().map(|polls| poll_times(&gateway, *polls)))
+            .await;
         gateway.emptied().await;
     }
-    // Memory, handles and places in the queue came back too: as many calls as there are slots work at once.
+    // Memory, handles and places in the queue came back too: as many calls as there are slots work
+    // at once.
     let calls = (0..64).map(|_| gateway.call("good-word_count", r#"{"text":"a b"}"#));
     for ended in futures_util::future::join_all(calls).await {
         assert!(ended.answer.is_ok(), "{ended:?}");

@@ -1,4 +1,5 @@
-//! Tenants that want all there is, beside others: what one does costs the others nothing but their own part.
+//! Tenants that want all there is, beside others: what one does costs the others nothing but their
+//! own part.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +13,8 @@ const EXECUTE: &str = "executeToolCode";
 const WAITING: &str = r#"{"code":"internal.wait()"}"#;
 const QUICK: &str = r#"{"code":"result = 6 * 7"}"#;
 
-/// A gateway with few slots and a short queue, whose scripts can call a tool that waits until the gate is closed.
+/// A gateway with few slots and a short queue, whose scripts can call a tool that waits until the
+/// gate is closed.
 async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
     let gate = gate.clone();
     let waits = move |_| {
@@ -23,7 +25,12 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
             Ok(ToolOutput::text("went on"))
         }
     };
-    let policy = Policy { execute: Whitelist::All, auto_execute: Whitelist::All, code_mode: true, ..Policy::default() };
+    let policy = Policy {
+        execute: Whitelist::All,
+        auto_execute: Whitelist::All,
+        code_mode: true,
+        ..Policy::default()
+    };
     Embedded::with(
         Setup::new()
             .client(Client::wasm("scripted", guests::TEXT).code_mode().auto(&["*"]))
@@ -32,7 +39,14 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
             (sandbox.instances_per_depth, sandbox.queue) = (8, 20);
             sandbox.queue_wait = Duration::from_mins(1);
         },
-        |builder| builder.native_policy(policy).register_tool("wait", "Waits.", json!({"type": "object"}), waits),
+        |builder| {
+            builder.native_policy(policy).register_tool(
+                "wait",
+                "Waits.",
+                json!({"type": "object"}),
+                waits,
+            )
+        },
     )
     .await
 }
@@ -51,10 +65,13 @@ async fn sixty_four_slow_scripts_of_one_key_leave_room_to_the_scripts_of_another
     for _ in 0..64 {
         slow.spawn(ended(greedy.admit(EXECUTE, WAITING).expect("it is there")));
     }
-    // Five run: three quarters of the executor's share, which is six of eight. Fifteen wait: three quarters of the queue.
+    // Five run: three quarters of the executor's share, which is six of eight. Fifteen wait: three
+    // quarters of the queue.
     let mut codes = Vec::new();
     while codes.len() < 44 {
-        let code = tokio::time::timeout(wait::SOON, slow.join_next()).await.expect("those without a place end at once");
+        let code = tokio::time::timeout(wait::SOON, slow.join_next())
+            .await
+            .expect("those without a place end at once");
         codes.push(code.expect("there are more").expect("no panic in it"));
     }
     assert!(codes.iter().all(|code| *code == "busy"), "{codes:?}");
@@ -63,10 +80,15 @@ async fn sixty_four_slow_scripts_of_one_key_leave_room_to_the_scripts_of_another
     let neighbour = gateway.holder("neighbour");
     for _ in 0..20 {
         assert_eq!(ended(neighbour.admit(EXECUTE, QUICK).expect("it is there")).await, "ok");
-        assert_eq!(ended(neighbour.admit("good-word_count", r#"{"text":"a b"}"#).expect("it is there")).await, "ok");
+        assert_eq!(
+            ended(neighbour.admit("good-word_count", r#"{"text":"a b"}"#).expect("it is there"))
+                .await,
+            "ok"
+        );
     }
     // More than there is room for, beside those that wait: each has its turn before them.
-    let many = (0..8).map(|_| tokio::spawn(ended(neighbour.admit(EXECUTE, QUICK).expect("it is there"))));
+    let many =
+        (0..8).map(|_| tokio::spawn(ended(neighbour.admit(EXECUTE, QUICK).expect("it is there"))));
     for code in join_all(many).await {
         assert_eq!(code.expect("no panic in it"), "ok");
     }
@@ -78,11 +100,13 @@ async fn sixty_four_slow_scripts_of_one_key_leave_room_to_the_scripts_of_another
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_of_one_key_has_a_place_for_another_and_calls_that_are_dropped_leave_no_trace() {
+async fn a_full_queue_of_one_key_has_a_place_for_another_and_calls_that_are_dropped_leave_no_trace()
+{
     let gate = Arc::new(Semaphore::new(0));
     let gateway = gateway(&gate).await;
     let mut slow = JoinSet::new();
-    // The executor's share is six: five for the first and one for the second. Together they fill the queue.
+    // The executor's share is six: five for the first and one for the second. Together they fill
+    // the queue.
     for (name, count) in [("one", 20), ("two", 6)] {
         let holder = gateway.holder(name);
         for _ in 0..count {
@@ -95,7 +119,8 @@ async fn a_full_queue_of_one_key_has_a_place_for_another_and_calls_that_are_drop
     let newcomer = gateway.holder("three").admit(EXECUTE, QUICK).expect("it is there");
     let newcomer = tokio::spawn(ended(newcomer));
     // It waits, and the tenant with the most calls makes room for it.
-    let pushed_out = tokio::time::timeout(wait::SOON, slow.join_next()).await.expect("one is turned away");
+    let pushed_out =
+        tokio::time::timeout(wait::SOON, slow.join_next()).await.expect("one is turned away");
     assert_eq!(pushed_out.expect("there are many").expect("no panic in it"), "busy");
     assert!(!newcomer.is_finished());
     // All that run and wait are dropped but the newcomer, which runs.
@@ -113,11 +138,18 @@ async fn a_full_queue_of_one_key_has_a_place_for_another_and_calls_that_are_drop
 async fn a_key_whose_arguments_overrun_a_tool_switches_it_off_for_itself_alone() {
     const ANN: &str = "sk-bf-ann-0123456789abcdef";
     const BOB: &str = "sk-bf-bob-0123456789abcdef";
-    let plugin = Client::wasm("text", guests::TEXT).trusted().limit("fuel", 50_000_000).limit("cpu_time", "60s");
+    let plugin = Client::wasm("text", guests::TEXT)
+        .trusted()
+        .limit("fuel", 50_000_000)
+        .limit("cpu_time", "60s");
     let setup = Setup::new().client(plugin).client(Client::wasm("crash", guests::HOSTILE));
     let rows: &[(&str, &[&str])] = &[("text", &["*"]), ("crash", &["*"])];
-    let gateway =
-        setup.set("/server/require_virtual_key", false).key("ann", ANN, rows).key("bob", BOB, rows).serve_connected().await;
+    let gateway = setup
+        .set("/server/require_virtual_key", false)
+        .key("ann", ANN, rows)
+        .key("bob", BOB, rows)
+        .serve_connected()
+        .await;
     let execute = async |key: &str, tool: &str, arguments: Value| {
         let reply = gateway.execute_with(&[("x-bf-vk", key)], tool, &arguments).await;
         if reply.status == 200 { "ok".to_owned() } else { reply.code().to_owned() }
@@ -128,7 +160,11 @@ async fn a_key_whose_arguments_overrun_a_tool_switches_it_off_for_itself_alone()
         assert_eq!(execute(ANN, "text-json_query", endless()).await, "out_of_fuel");
     }
     assert_eq!(execute(ANN, "text-json_query", quick()).await, "circuit_open");
-    assert_eq!(execute(ANN, "text-word_count", json!({"text": "a b"})).await, "ok", "another tool of the plugin");
+    assert_eq!(
+        execute(ANN, "text-word_count", json!({"text": "a b"})).await,
+        "ok",
+        "another tool of the plugin"
+    );
     assert_eq!(execute(BOB, "text-json_query", quick()).await, "ok", "another key");
     // A crash concerns all the tools of a plugin, and no other key either.
     for _ in 0..5 {

@@ -1,4 +1,5 @@
-//! What one call leaves behind for the next: nothing. And what a call depends on: its guest and its input.
+//! What one call leaves behind for the next: nothing. And what a call depends on: its guest and its
+//! input.
 
 use airlock_tests::{
     Client, Embedded, Setup, guests,
@@ -6,7 +7,8 @@ use airlock_tests::{
 };
 use futures_util::future::join_all;
 
-/// Takes all the memory and table elements that it may have, and writes a secret over all of it but its own answer.
+/// Takes all the memory and table elements that it may have, and writes a secret over all of it but
+/// its own answer.
 const WRITER: Text = Text {
     items: "(table $table 0 funcref) (elem declare func $secret) (func $secret)",
     ..Text::run(
@@ -42,7 +44,8 @@ const READER: Text = Text {
 
 #[tokio::test]
 async fn a_slot_that_held_a_secret_is_zero_for_the_next_guest() {
-    // A few slots and many modules: a writer prefers a slot that nobody used, and a reader then has to take a used one.
+    // A few slots and many modules: a writer prefers a slot that nobody used, and a reader then has
+    // to take a used one.
     let mut setup = Setup::new();
     for number in 0..8 {
         for (name, text) in [("writer", &WRITER), ("reader", &READER)] {
@@ -52,15 +55,26 @@ async fn a_slot_that_held_a_secret_is_zero_for_the_next_guest() {
                 &format!("(table $table 0 funcref) (global $own i32 (i32.const {number}))"),
                 1,
             );
-            let file = setup.file(&format!("{name}{number}.wasm"), wat::parse_str(own).expect("a component"));
-            setup = setup.client(Client::wasm(&format!("{name}{number}"), file).trusted().limit("memory", "32MiB"));
+            let file = setup
+                .file(&format!("{name}{number}.wasm"), wat::parse_str(own).expect("a component"));
+            setup = setup.client(
+                Client::wasm(&format!("{name}{number}"), file).trusted().limit("memory", "32MiB"),
+            );
         }
     }
-    let gateway =
-        Embedded::with(setup, |sandbox| (sandbox.instances_per_depth, sandbox.depths) = (1, 1), |builder| builder).await;
+    let gateway = Embedded::with(
+        setup,
+        |sandbox| (sandbox.instances_per_depth, sandbox.depths) = (1, 1),
+        |builder| builder,
+    )
+    .await;
     for round in 0..2 {
         for number in 0..8 {
-            assert_eq!(gateway.call(&format!("writer{number}-run"), "{}").await.text(), "ok", "writer {number} of round {round}");
+            assert_eq!(
+                gateway.call(&format!("writer{number}-run"), "{}").await.text(),
+                "ok",
+                "writer {number} of round {round}"
+            );
         }
         for number in 0..8 {
             assert_eq!(
@@ -83,7 +97,12 @@ async fn the_same_input_costs_the_same_fuel_and_gives_the_same_answer_everywhere
         let setup = Setup::new();
         let written = Client::text(&setup, "written", &WELL_BEHAVED);
         let setup = setup.client(written).client(Client::wasm("text", guests::TEXT));
-        let gateway = Embedded::with(setup, |sandbox| sandbox.instances_per_depth = instances, |builder| builder).await;
+        let gateway = Embedded::with(
+            setup,
+            |sandbox| sandbox.instances_per_depth = instances,
+            |builder| builder,
+        )
+        .await;
         for tool in ["text-word_count", "written-run"] {
             let cold = gateway.call(tool, ARGUMENTS).await;
             let alone = gateway.call(tool, ARGUMENTS).await;

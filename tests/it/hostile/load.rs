@@ -1,4 +1,5 @@
-//! Components that are refused before anything of them runs, each with a reason that says what is wrong.
+//! Components that are refused before anything of them runs, each with a reason that says what is
+//! wrong.
 
 use airlock_tests::{
     Client, Embedded, Setup,
@@ -6,7 +7,8 @@ use airlock_tests::{
     wat::WELL_BEHAVED,
 };
 
-/// Offers components to a gateway; each has to be refused for its own reason, and the good one beside them to work.
+/// Offers components to a gateway; each has to be refused for its own reason, and the good one
+/// beside them to work.
 async fn are_refused(components: &[Unloadable]) {
     let mut setup = Setup::new();
     let good = Client::text(&setup, "good", &WELL_BEHAVED);
@@ -21,7 +23,9 @@ async fn are_refused(components: &[Unloadable]) {
     for Unloadable { name, does, says, .. } in components {
         match gateway.failure(name) {
             None => wrong.push(format!("{name}, which {does}, was loaded")),
-            Some(reason) if !reason.contains(says) => wrong.push(format!("{name}: {reason}\n  lacks {says:?}")),
+            Some(reason) if !reason.contains(says) => {
+                wrong.push(format!("{name}: {reason}\n  lacks {says:?}"))
+            }
             Some(_) => {}
         }
     }
@@ -42,10 +46,22 @@ async fn native_code_is_never_loaded_from_where_a_plugin_comes_from() {
     let setup = Setup::new();
     let client = Client::text(&setup, "good", &WELL_BEHAVED);
     let cache = directory.path().join("cache");
-    let gateway = Embedded::with(setup.client(client), |sandbox| sandbox.cache = Some(cache.clone()), |builder| builder).await;
+    let gateway = Embedded::with(
+        setup.client(client),
+        |sandbox| sandbox.cache = Some(cache.clone()),
+        |builder| builder,
+    )
+    .await;
     gateway.stop().await;
-    let native = std::fs::read_dir(&cache).expect("it was made").filter_map(|entry| std::fs::read(entry.ok()?.path()).ok());
+    let native = std::fs::read_dir(&cache)
+        .expect("it was made")
+        .filter_map(|entry| std::fs::read(entry.ok()?.path()).ok());
     let native = native.max_by_key(Vec::len).expect("something was compiled");
-    let native = Unloadable { name: "native", does: "is native code", component: native, says: "not a WebAssembly component" };
+    let native = Unloadable {
+        name: "native",
+        does: "is native code",
+        component: native,
+        says: "not a WebAssembly component",
+    };
     are_refused(&[native]).await;
 }

@@ -1,4 +1,5 @@
-//! The room that guests share: slots of the pool, memory of the process, and a host that has a bad day.
+//! The room that guests share: slots of the pool, memory of the process, and a host that has a bad
+//! day.
 
 use std::{pin::pin, time::Duration};
 
@@ -22,7 +23,10 @@ const CALLS: Text = Text {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
-    let spinning = Client::wasm("spin", guests::HOSTILE).trusted().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "5m");
+    let spinning = Client::wasm("spin", guests::HOSTILE)
+        .trusted()
+        .limit("fuel", 900_000_000_000_u64)
+        .limit("cpu_time", "5m");
     let gateway = Embedded::with(
         Setup::new().client(spinning).client(Client::wasm("good", guests::HOSTILE)),
         |sandbox| {
@@ -36,7 +40,9 @@ async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
     for _ in 0..2 {
         spinning.spawn(gateway.admit("spin-spin", "{}").run());
     }
-    let is_full = async || gateway.gateway().sandbox().usage().is_none_or(|usage| usage.instances == 2).then_some(());
+    let is_full = async || {
+        gateway.gateway().sandbox().usage().is_none_or(|usage| usage.instances == 2).then_some(())
+    };
     wait::until("both slots to be taken", is_full).await;
     let mut waiting = pin!(gateway.call("good-ok", "{}"));
     // Polled once, it has its place in the queue.
@@ -52,7 +58,10 @@ async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_takes_all_it_can_get_leaves_room_to_the_others() {
-    let spinning = Client::wasm("spin", guests::HOSTILE).trusted().limit("fuel", 900_000_000_000_u64).limit("cpu_time", "5m");
+    let spinning = Client::wasm("spin", guests::HOSTILE)
+        .trusted()
+        .limit("fuel", 900_000_000_000_u64)
+        .limit("cpu_time", "5m");
     let gateway = Embedded::with(
         Setup::new().client(spinning).client(Client::wasm("good", guests::HOSTILE)),
         |sandbox| (sandbox.instances_per_depth, sandbox.queue_wait) = (4, Duration::from_mins(1)),
@@ -63,7 +72,9 @@ async fn a_plugin_that_takes_all_it_can_get_leaves_room_to_the_others() {
     for _ in 0..20 {
         spinning.spawn(gateway.admit("spin-spin", "{}").run());
     }
-    let is_full = async || gateway.gateway().sandbox().usage().is_none_or(|usage| usage.instances == 3).then_some(());
+    let is_full = async || {
+        gateway.gateway().sandbox().usage().is_none_or(|usage| usage.instances == 3).then_some(())
+    };
     wait::until("its share to be taken", is_full).await;
     for _ in 0..5 {
         assert_eq!(gateway.call("good-ok", "{}").await.text(), "ok");
@@ -75,11 +86,18 @@ async fn a_plugin_that_takes_all_it_can_get_leaves_room_to_the_others() {
 
 #[tokio::test]
 async fn guests_that_use_up_the_memory_of_the_process_are_busy_and_not_at_fault() {
-    let setup = Setup::new().client(Client::wasm("hoard", guests::HOSTILE).trusted().limit("memory", "256MiB"));
-    let gateway = Embedded::with(setup, |sandbox| sandbox.process_memory_bytes = 32 << 20, |builder| builder).await;
+    let setup = Setup::new()
+        .client(Client::wasm("hoard", guests::HOSTILE).trusted().limit("memory", "256MiB"));
+    let gateway =
+        Embedded::with(setup, |sandbox| sandbox.process_memory_bytes = 32 << 20, |builder| builder)
+            .await;
     for _ in 0..3 {
         assert_eq!(gateway.call("hoard-hoard", "{}").await.text(), "busy");
-        assert_eq!(gateway.call("hoard-take", r#"{"mebibytes":24}"#).await.text(), "took 24", "what a guest held comes back");
+        assert_eq!(
+            gateway.call("hoard-take", r#"{"mebibytes":24}"#).await.text(),
+            "took 24",
+            "what a guest held comes back"
+        );
     }
     gateway.emptied().await;
     gateway.stop().await;
@@ -101,7 +119,11 @@ async fn a_tool_of_the_host_that_panics_fails_its_own_call_alone() {
     )
     .await;
     for _ in 0..3 {
-        assert_eq!(gateway.call("calls-run", "{}").await.text(), "ok", "the guest is told, and goes on");
+        assert_eq!(
+            gateway.call("calls-run", "{}").await.text(),
+            "ok",
+            "the guest is told, and goes on"
+        );
         assert_eq!(gateway.call("good-ok", "{}").await.text(), "ok");
     }
     gateway.emptied().await;
@@ -112,8 +134,12 @@ async fn a_tool_of_the_host_that_panics_fails_its_own_call_alone() {
 async fn a_plugin_that_is_replaced_under_a_thousand_calls_fails_none_of_them() {
     let setup = Setup::new();
     let answer = |text: &str| {
-        wat::parse_str(WELL_BEHAVED.text().replace(r#"(i32.const 0) "ok""#, &format!(r#"(i32.const 0) "{text}""#)))
-            .expect("a component")
+        wat::parse_str(
+            WELL_BEHAVED
+                .text()
+                .replace(r#"(i32.const 0) "ok""#, &format!(r#"(i32.const 0) "{text}""#)),
+        )
+        .expect("a component")
     };
     let file = setup.file("changing.wasm", answer("v1"));
     let gateway = Embedded::start(setup.client(Client::wasm("changing", &file))).await;
@@ -123,7 +149,9 @@ async fn a_plugin_that_is_replaced_under_a_thousand_calls_fails_none_of_them() {
         (number, gateway.call("changing-run", "{}").await.text().to_owned())
     };
     std::fs::write(&file, answer("v2")).expect("a file");
-    let replace = async { gateway.gateway().plugins().reload("changing").await.expect("it is as good as the first") };
+    let replace = async {
+        gateway.gateway().plugins().reload("changing").await.expect("it is as good as the first")
+    };
     let (calls, _) = tokio::join!(join_all((0..1_000).map(call)), replace);
     for (number, text) in calls {
         assert!(["v1", "v2"].contains(&text.as_str()), "call {number}: {text}");

@@ -10,11 +10,12 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 /// More than a gateway without servers takes, and far less than any flood left in memory would.
 const MOST_MEMORY: u64 = 400 << 20;
 
-/// Starts two servers that flood and one that does not. Waits until the two are given up, with `/health` answering all the time;
-/// then the third still works and SIGTERM ends the gateway.
+/// Starts two servers that flood and one that does not. Waits until the two are given up, with
+/// `/health` answering all the time; then the third still works and SIGTERM ends the gateway.
 async fn withstands(flooding: [Client; 2]) {
     let [one, other] = flooding;
-    let gateway = Setup::new().client(one).client(other).client(misbehaving("good", [])).serve().await;
+    let gateway =
+        Setup::new().client(one).client(other).client(misbehaving("good", [])).serve().await;
     gateway.connected("good").await;
     for name in ["one", "other"] {
         given_up(&gateway, name).await;
@@ -33,7 +34,12 @@ async fn given_up(gateway: &Gateway, name: &str) {
     wait::until(&format!("{name} to be given up"), async || {
         let asked = Instant::now();
         let healthy = gateway.get("/health").await;
-        assert!(healthy.status == 200 && asked.elapsed() < AT_ONCE, "{:?}: {}", asked.elapsed(), healthy.text);
+        assert!(
+            healthy.status == 200 && asked.elapsed() < AT_ONCE,
+            "{:?}: {}",
+            asked.elapsed(),
+            healthy.text
+        );
         let client = gateway.client(name).await?;
         let reason = client["last_failure"]["message"].as_str()?;
         assert!(reason.starts_with("it floods the gateway with messages"), "{reason}");
@@ -53,17 +59,26 @@ async fn two_servers_that_flood_with_notifications_are_given_up() {
 
 #[tokio::test]
 async fn two_servers_that_flood_with_pings_are_given_up() {
-    withstands([misbehaving("one", ["flood=pings"]), misbehaving("other", ["flood=pings", "deaf"])]).await;
+    withstands([
+        misbehaving("one", ["flood=pings"]),
+        misbehaving("other", ["flood=pings", "deaf"]),
+    ])
+    .await;
 }
 
 #[tokio::test]
 async fn two_servers_that_flood_with_requests_for_what_is_not_offered_are_given_up() {
-    withstands([misbehaving("one", ["flood=sampling"]), misbehaving("other", ["flood=roots", "deaf"])]).await;
+    withstands([
+        misbehaving("one", ["flood=sampling"]),
+        misbehaving("other", ["flood=roots", "deaf"]),
+    ])
+    .await;
 }
 
 #[tokio::test]
 async fn two_servers_that_flood_with_changes_and_answers_are_given_up() {
-    withstands([misbehaving("one", ["flood=changes"]), misbehaving("other", ["flood=answers"])]).await;
+    withstands([misbehaving("one", ["flood=changes"]), misbehaving("other", ["flood=answers"])])
+        .await;
 }
 
 #[tokio::test]
@@ -73,7 +88,8 @@ async fn two_servers_that_flood_with_what_is_no_message_are_given_up() {
 
 #[tokio::test]
 async fn two_servers_that_flood_a_stream_of_events_are_given_up() {
-    let (one, other) = (MisbehavingHttp::start(["flood=notifications"]), MisbehavingHttp::start(["flood=pings"]));
+    let (one, other) =
+        (MisbehavingHttp::start(["flood=notifications"]), MisbehavingHttp::start(["flood=pings"]));
     withstands([one.client("one"), other.client("other")]).await;
 }
 
@@ -83,7 +99,12 @@ async fn a_stream_that_wants_to_be_opened_again_at_once_is_opened_later() {
     let server = MisbehavingHttp::start(["retry"]);
     let gateway = Setup::new().client(server.client("server")).serve_connected().await;
     let opened = wait::until("the stream to be opened again", async || {
-        let streams: u64 = gateway.execute("server-streams", &json!({})).await.content().parse().expect("a number");
+        let streams: u64 = gateway
+            .execute("server-streams", &json!({}))
+            .await
+            .content()
+            .parse()
+            .expect("a number");
         (streams >= 3).then_some(streams)
     })
     .await;
@@ -96,7 +117,8 @@ async fn a_list_that_changes_all_the_time_is_read_less_often_and_its_complaints_
     let gateway = Setup::new().client(misbehaving("server", ["changing"])).serve_connected().await;
     let began = Instant::now();
     wait::until("the list to be read for the fourth time", async || {
-        let read: u32 = gateway.execute("server-listed", &json!({})).await.content().parse().expect("a number");
+        let read: u32 =
+            gateway.execute("server-listed", &json!({})).await.content().parse().expect("a number");
         (read >= 4).then_some(())
     })
     .await;

@@ -16,7 +16,8 @@ fn is_kept(gateway: &Gateway, reply: &str) {
 async fn a_refusal_that_repeats_the_credential_reaches_neither_log_nor_operator() {
     for status in ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "500 Oops"] {
         let server = MisbehavingHttp::start([&format!("refuse={status}")]);
-        let client = server.client("server").set("/headers/authorization", format!("Bearer {TOKEN}"));
+        let client =
+            server.client("server").set("/headers/authorization", format!("Bearer {TOKEN}"));
         let gateway = Setup::new().client(client).serve().await;
         let shown = gateway.in_state("server", "disconnected").await.to_string();
         assert!(shown.contains(&status[..3]), "{shown}");
@@ -41,7 +42,8 @@ async fn an_answer_that_repeats_the_credential_is_masked() {
 
 #[tokio::test]
 async fn a_child_that_repeats_its_environment_is_masked() {
-    let client = misbehaving("server", []).envs(&[&format!("API_TOKEN={TOKEN}"), "HOME=/home/someone"]);
+    let client =
+        misbehaving("server", []).envs(&[&format!("API_TOKEN={TOKEN}"), "HOME=/home/someone"]);
     let gateway = Setup::new().client(client).serve_connected().await;
     let said = gateway.execute("server-secret", &json!({})).await.content();
     assert!(said.contains("[secret API_TOKEN]") && said.contains("/home/someone"), "{said}");

@@ -1,4 +1,5 @@
-//! An MCP server over stdio or HTTP (2025-11-25) that misbehaves on request: at start by argument, later by tool.
+//! An MCP server over stdio or HTTP (2025-11-25) that misbehaves on request: at start by argument,
+//! later by tool.
 //!
 //! It writes JSON-RPC by hand, because what it sends is what no library would.
 //!
@@ -87,7 +88,12 @@ impl Server {
         if self.is("changing") {
             send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))?;
         }
-        if let Some(kind) = self.modes.iter().find_map(|mode| mode.strip_prefix("flood=")).filter(|_| self.listed == 1) {
+        if let Some(kind) = self
+            .modes
+            .iter()
+            .find_map(|mode| mode.strip_prefix("flood="))
+            .filter(|_| self.listed == 1)
+        {
             let kind = kind.to_owned();
             // It ends with the process, or with the pipe.
             thread::spawn(move || flood::without_end(&kind, &mut io::stdout()));
@@ -165,14 +171,19 @@ impl Server {
             "hang" => return None,
             "refuse" => return Some(Err(-32000)),
             "fail" => {
-                return Some(Ok(json!({"content": [{"type": "text", "text": "it did not work"}], "isError": true})));
+                return Some(Ok(
+                    json!({"content": [{"type": "text", "text": "it did not work"}], "isError": true}),
+                ));
             }
             "flood_stderr" => {
                 flood_stderr(16 << 10);
                 "flooded".to_owned()
             }
             "garbage" => {
-                println!("}}{{ \u{0} this is not JSON\n{{\"jsonrpc\":\"1.0\"}}\n{}", "x".repeat(100_000));
+                println!(
+                    "}}{{ \u{0} this is not JSON\n{{\"jsonrpc\":\"1.0\"}}\n{}",
+                    "x".repeat(100_000)
+                );
                 "after the garbage".to_owned()
             }
             "huge_line" => "x".repeat(32 << 20),
@@ -188,8 +199,16 @@ impl Server {
     }
 
     fn note(&self, text: &str) -> String {
-        let file = self.modes.iter().find_map(|mode| mode.strip_prefix("notes=")).expect("`note` needs notes=FILE");
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(file).expect("notes=FILE can be written");
+        let file = self
+            .modes
+            .iter()
+            .find_map(|mode| mode.strip_prefix("notes="))
+            .expect("`note` needs notes=FILE");
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(file)
+            .expect("notes=FILE can be written");
         writeln!(file, "{text}").expect("notes=FILE can be written");
         format!("noted {text}")
     }
@@ -215,10 +234,11 @@ const TOOLS: [&str; 17] = [
     "wait_for",
 ];
 
-/// A schema within 256 KiB whose types cost billions of steps if each reference is read in full, and each property of it is
-/// looked for in the whole list of required ones.
+/// A schema within 256 KiB whose types cost billions of steps if each reference is read in full,
+/// and each property of it is looked for in the whole list of required ones.
 fn vast() -> Value {
-    let references: Map<_, _> = (0..100).map(|n| (format!("p{n}"), json!({"$ref": "#/d"}))).collect();
+    let references: Map<_, _> =
+        (0..100).map(|n| (format!("p{n}"), json!({"$ref": "#/d"}))).collect();
     let properties: Map<_, _> = (0..15_500).map(|n| (format!("{n:x}"), json!(0))).collect();
     json!({
         "type": "object",

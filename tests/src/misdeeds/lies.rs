@@ -1,4 +1,5 @@
-//! Answers that are none: addresses outside memory, tags that do not exist, text that is not UTF-8, JSON that is not JSON.
+//! Answers that are none: addresses outside memory, tags that do not exist, text that is not UTF-8,
+//! JSON that is not JSON.
 
 use super::{Limit, Misdeed};
 use crate::wat::{Text, WELL_BEHAVED};

@@ -187,5 +187,7 @@ const RANDOM: Text = Text {
     imports: r#"(import "host" "random" (func $random (param i64 i32)))"#,
     // The same room for each, or memory would end it.
     library: r#"(func (export "same") (param i32 i32 i32 i32) (result i32) (i32.const 65536))"#,
-    ..Text::run("(loop $again (call $random (i64.const 4096) (i32.const 256)) (br $again)) unreachable")
+    ..Text::run(
+        "(loop $again (call $random (i64.const 4096) (i32.const 256)) (br $again)) unreachable",
+    )
 };

@@ -1,5 +1,5 @@
-//! Stores of keys and values. A store that is full is told to the guest, which goes on; what ends these guests is what they
-//! spend on trying.
+//! Stores of keys and values. A store that is full is told to the guest, which goes on; what ends
+//! these guests is what they spend on trying.
 
 use super::Misdeed;
 use crate::wat::{Text, WELL_BEHAVED};

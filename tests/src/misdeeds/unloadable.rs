@@ -16,13 +16,24 @@ pub struct Unloadable {
 
 /// All of them.
 pub fn unloadable() -> Vec<Unloadable> {
-    [no_components(), bad_descriptors(), too_large_for_the_pool(), other_contracts(), hard_to_compile()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        no_components(),
+        bad_descriptors(),
+        too_large_for_the_pool(),
+        other_contracts(),
+        hard_to_compile(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
-fn one(name: &'static str, does: &'static str, component: Vec<u8>, says: &'static str) -> Unloadable {
+fn one(
+    name: &'static str,
+    does: &'static str,
+    component: Vec<u8>,
+    says: &'static str,
+) -> Unloadable {
     Unloadable { name, does, component, says }
 }
 
@@ -117,12 +128,24 @@ fn too_large_for_the_pool() -> Vec<Unloadable> {
         one(
             "memories",
             "has three memories",
-            beside("(core module $more (memory 1)) (core instance (instantiate $more)) (core instance (instantiate $more))"),
+            beside(
+                "(core module $more (memory 1)) (core instance (instantiate $more)) (core instance (instantiate $more))",
+            ),
             "memories",
         ),
         one("tables", "has five tables", beside(FIVE_TABLES), "tables"),
-        one("minimum", "begins with more than 1 GiB of memory", written(Text { pages: 16_385, ..WELL_BEHAVED }), "memory"),
-        one("threads", "shares memory between threads", beside("(core module (memory 1 1 shared))"), "threads"),
+        one(
+            "minimum",
+            "begins with more than 1 GiB of memory",
+            written(Text { pages: 16_385, ..WELL_BEHAVED }),
+            "memory",
+        ),
+        one(
+            "threads",
+            "shares memory between threads",
+            beside("(core module (memory 1 1 shared))"),
+            "threads",
+        ),
     ]
 }
 
@@ -140,8 +163,18 @@ fn other_contracts() -> Vec<Unloadable> {
             changed(TOOLS, r#"(export "airlock:plugin/tool@0.1.0""#),
             "tools",
         ),
-        one("later", "was built for a later contract", changed(TOOLS, r#"(export "airlock:plugin/tools@0.9.0""#), "0.9.0"),
-        one("lacks_invoke", "cannot be invoked", changed(r#"(export "invoke" (func $invoke))"#, ""), "invoke"),
+        one(
+            "later",
+            "was built for a later contract",
+            changed(TOOLS, r#"(export "airlock:plugin/tools@0.9.0""#),
+            "0.9.0",
+        ),
+        one(
+            "lacks_invoke",
+            "cannot be invoked",
+            changed(r#"(export "invoke" (func $invoke))"#, ""),
+            "invoke",
+        ),
         one(
             "lacks_describe",
             "cannot be asked for its tools",
@@ -162,7 +195,12 @@ fn other_contracts() -> Vec<Unloadable> {
 
 fn hard_to_compile() -> Vec<Unloadable> {
     vec![
-        one("one_body", "has one function of 3 MB", parsed(&body(3_000_000)), "bytes in one function"),
+        one(
+            "one_body",
+            "has one function of 3 MB",
+            parsed(&body(3_000_000)),
+            "bytes in one function",
+        ),
         one(
             "functions",
             "has 1,000,000 functions",
@@ -175,8 +213,18 @@ fn hard_to_compile() -> Vec<Unloadable> {
             parsed(&format!("(component {}{})", "(component ".repeat(60), ")".repeat(60))),
             "levels of nested components",
         ),
-        one("instances", "makes 1,100 instances", beside_many("(core instance (instantiate $more))", 1_100), "instances"),
-        one("types", "has 60,000 types", parsed(&format!("(component {})", "(type u8)".repeat(60_000))), "types"),
+        one(
+            "instances",
+            "makes 1,100 instances",
+            beside_many("(core instance (instantiate $more))", 1_100),
+            "instances",
+        ),
+        one(
+            "types",
+            "has 60,000 types",
+            parsed(&format!("(component {})", "(type u8)".repeat(60_000))),
+            "types",
+        ),
     ]
 }
 
@@ -186,9 +234,13 @@ const FIVE_TABLES: &str = "(core module $more (table 1 funcref))
     (core instance (instantiate $more)) (core instance (instantiate $more)) (core instance (instantiate $more))
     (core instance (instantiate $more)) (core instance (instantiate $more))";
 
-/// A component that is good but for the time that it takes to compile: functions of a size that is just allowed.
+/// A component that is good but for the time that it takes to compile: functions of a size that is
+/// just allowed.
 pub fn slow() -> Vec<u8> {
-    parsed(&format!("(component (core module {}))", format!("(func {})", "i32.const 1 drop ".repeat(300_000)).repeat(12)))
+    parsed(&format!(
+        "(component (core module {}))",
+        format!("(func {})", "i32.const 1 drop ".repeat(300_000)).repeat(12)
+    ))
 }
 
 /// A component with one function of about so many bytes.

@@ -65,16 +65,22 @@ fn check_name(name: &str, span: Span) -> syn::Result<()> {
     if name.is_empty() {
         return Err(Error::new(span, "a tool's name is not empty"));
     }
-    if let Some(bad) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))) {
+    if let Some(bad) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')))
+    {
         return Err(Error::new(
             span,
-            format_args!("a tool's name has letters a to z and A to Z, digits, `_` and `-` only, not {bad:?}"),
+            format_args!(
+                "a tool's name has letters a to z and A to Z, digits, `_` and `-` only, not {bad:?}"
+            ),
         ));
     }
     if name.len() > NAME_MAX {
         return Err(Error::new(
             span,
-            format_args!("a tool's name has at most {NAME_MAX} characters; this one has {}", name.len()),
+            format_args!(
+                "a tool's name has at most {NAME_MAX} characters; this one has {}",
+                name.len()
+            ),
         ));
     }
     Ok(())

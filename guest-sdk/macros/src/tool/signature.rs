@@ -2,8 +2,8 @@
 
 use proc_macro2::Ident;
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, ItemFn, Lit, Meta, Pat, PatIdent, PatType, ReturnType, Type, TypeReference,
-    parse_quote,
+    Attribute, Error, Expr, ExprLit, FnArg, ItemFn, Lit, Meta, Pat, PatIdent, PatType, ReturnType,
+    Type, TypeReference, parse_quote,
 };
 
 pub(super) struct Signature {
@@ -42,7 +42,8 @@ impl Signature {
     }
 }
 
-/// Reads the function and takes from its parameters the attributes that the compiler would refuse there.
+/// Reads the function and takes from its parameters the attributes that the compiler would refuse
+/// there.
 pub(super) fn parse(function: &mut ItemFn) -> syn::Result<Signature> {
     let mut errors = Vec::new();
     check_modifiers(function, &mut errors);
@@ -77,7 +78,10 @@ pub(super) fn parse(function: &mut ItemFn) -> syn::Result<Signature> {
 fn check_modifiers(function: &ItemFn, errors: &mut Vec<Error>) {
     let sig = &function.sig;
     if let Some(token) = &sig.asyncness {
-        errors.push(Error::new_spanned(token, "a tool is not `async`: each call has an instance of its own, and may block"));
+        errors.push(Error::new_spanned(
+            token,
+            "a tool is not `async`: each call has an instance of its own, and may block",
+        ));
     }
     if !matches!(sig.safety, syn::Safety::Default) {
         errors.push(Error::new_spanned(&sig.safety, "a tool is a safe function"));
@@ -90,9 +94,15 @@ fn check_modifiers(function: &ItemFn, errors: &mut Vec<Error>) {
     }
     if !sig.generics.params.is_empty() {
         let params = &sig.generics.params;
-        errors.push(Error::new_spanned(params, "a tool is not generic: its schema is that of one type"));
+        errors.push(Error::new_spanned(
+            params,
+            "a tool is not generic: its schema is that of one type",
+        ));
     } else if let Some(clause) = &sig.generics.where_clause {
-        errors.push(Error::new_spanned(clause, "a tool is not generic: its schema is that of one type"));
+        errors.push(Error::new_spanned(
+            clause,
+            "a tool is not generic: its schema is that of one type",
+        ));
     }
 }
 
@@ -121,9 +131,14 @@ fn parse_input(input: &mut FnArg) -> syn::Result<Input> {
 
 fn take_attrs(parameter: &mut PatType) -> syn::Result<Vec<Attribute>> {
     let attrs = std::mem::take(&mut parameter.attrs);
-    let known = |attr: &&Attribute| ["doc", "serde", "schemars"].iter().any(|name| attr.path().is_ident(name));
+    let known = |attr: &&Attribute| {
+        ["doc", "serde", "schemars"].iter().any(|name| attr.path().is_ident(name))
+    };
     match attrs.iter().find(|attr| !known(attr)) {
-        Some(attr) => Err(Error::new_spanned(attr, "a parameter takes doc comments, `#[serde(…)]` and `#[schemars(…)]` only")),
+        Some(attr) => Err(Error::new_spanned(
+            attr,
+            "a parameter takes doc comments, `#[serde(…)]` and `#[schemars(…)]` only",
+        )),
         None => Ok(attrs),
     }
 }
@@ -131,10 +146,12 @@ fn take_attrs(parameter: &mut PatType) -> syn::Result<Vec<Attribute>> {
 fn is_context(ty: &Type) -> syn::Result<bool> {
     const BY_REFERENCE: &str = "the context is lent: take it as `&Context`";
     match ty {
-        Type::Reference(TypeReference { mutability, elem, .. }) if ends_in(elem, "Context") => match mutability {
-            Some(_) => Err(Error::new_spanned(ty, BY_REFERENCE)),
-            None => Ok(true),
-        },
+        Type::Reference(TypeReference { mutability, elem, .. }) if ends_in(elem, "Context") => {
+            match mutability {
+                Some(_) => Err(Error::new_spanned(ty, BY_REFERENCE)),
+                None => Ok(true),
+            }
+        }
         _ if ends_in(ty, "Context") => Err(Error::new_spanned(ty, BY_REFERENCE)),
         _ => Ok(false),
     }
@@ -145,8 +162,12 @@ fn check_type(ty: &Type) -> syn::Result<()> {
         Type::Reference(_) | Type::Ptr(_) | Type::Slice(_) => {
             "an argument is owned: take `String` for a text, `Vec<T>` for a list"
         }
-        Type::ImplTrait(_) | Type::TraitObject(_) => "an argument has one type: its schema is made from it",
-        Type::FnPtr(_) | Type::Never(_) | Type::Infer(_) => "an argument is a type that JSON can hold",
+        Type::ImplTrait(_) | Type::TraitObject(_) => {
+            "an argument has one type: its schema is made from it"
+        }
+        Type::FnPtr(_) | Type::Never(_) | Type::Infer(_) => {
+            "an argument is a type that JSON can hold"
+        }
         _ => return Ok(()),
     };
     Err(Error::new_spanned(ty, message))
@@ -179,7 +200,8 @@ fn docs(attrs: &[Attribute]) -> Vec<Expr> {
         .collect()
 }
 
-/// Whether a doc line says nothing. One that is made by a macro, `include_str!` for one, is taken to say something.
+/// Whether a doc line says nothing. One that is made by a macro, `include_str!` for one, is taken
+/// to say something.
 fn is_blank(line: &Expr) -> bool {
     match line {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value().trim().is_empty(),

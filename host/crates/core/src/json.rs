@@ -1,8 +1,9 @@
 //! JSON from outside, bounded before a tree is built of it.
 //!
-//! A limit on bytes is no limit on memory: `{"":0},` is 7 bytes of text and 550 bytes as a [`Value`]. [`check`] reads the text
-//! once, builds nothing, and charges every value and key with what the tree of it takes; [`parse`] does the same and then
-//! builds the tree. This module knows JSON and nothing of the gateway.
+//! A limit on bytes is no limit on memory: `{"":0},` is 7 bytes of text and 550 bytes as a
+//! [`Value`]. [`check`] reads the text once, builds nothing, and charges every value and key with
+//! what the tree of it takes; [`parse`] does the same and then builds the tree. This module knows
+//! JSON and nothing of the gateway.
 
 mod charge;
 mod scan;
@@ -24,7 +25,8 @@ pub const MAX_DEPTH: usize = 127;
 pub struct Caps {
     /// Values and keys together. A key of an object is a node, and so is its value.
     pub nodes: usize,
-    /// Arrays and objects inside one another: 0 admits scalars alone, more than [`MAX_DEPTH`] has no effect.
+    /// Arrays and objects inside one another: 0 admits scalars alone, more than [`MAX_DEPTH`] has
+    /// no effect.
     pub depth: usize,
     /// Estimated memory of the tree, in bytes.
     pub tree_bytes: usize,
@@ -44,8 +46,9 @@ pub struct Cost {
     pub nodes: usize,
     /// Arrays and objects inside one another, at the deepest place.
     pub depth: usize,
-    /// Upper bound on the memory that the tree holds as a [`serde_json::Value`], in bytes: spare capacity and the allocator's
-    /// rounding included. While an array or object grows, its old allocation may exist beside the new one for a moment.
+    /// Upper bound on the memory that the tree holds as a [`serde_json::Value`], in bytes: spare
+    /// capacity and the allocator's rounding included. While an array or object grows, its old
+    /// allocation may exist beside the new one for a moment.
     pub tree_bytes: usize,
 }
 
@@ -71,7 +74,9 @@ pub enum Error {
         at: usize,
     },
     /// The tree would take more memory than the cap.
-    #[error("takes more than {limit_bytes} bytes of memory when parsed, found {found_bytes} by byte {at} of {len}")]
+    #[error(
+        "takes more than {limit_bytes} bytes of memory when parsed, found {found_bytes} by byte {at} of {len}"
+    )]
     TooLarge {
         /// The cap.
         limit_bytes: usize,
@@ -102,21 +107,24 @@ impl Error {
     }
 }
 
-/// Checks a JSON text against `caps` and returns what it costs. Reads it once, allocates nothing, and stops at the first byte
-/// that is not valid or crosses a cap.
+/// Checks a JSON text against `caps` and returns what it costs. Reads it once, allocates nothing,
+/// and stops at the first byte that is not valid or crosses a cap.
 ///
 /// Accepts exactly the texts within `caps` that `serde_json` parses to a [`serde_json::Value`].
 pub fn check(text: &[u8], caps: &Caps) -> Result<Cost, Error> {
     scan::Scanner::new(text, caps).run()
 }
 
-/// Checks a JSON text against `caps` like [`check`], then parses it. The cost is that of a [`serde_json::Value`] or
-/// [`serde_json::Map`]; other types may take more or less.
+/// Checks a JSON text against `caps` like [`check`], then parses it. The cost is that of a
+/// [`serde_json::Value`] or [`serde_json::Map`]; other types may take more or less.
 pub fn parse<T: DeserializeOwned>(text: &[u8], caps: &Caps) -> Result<(T, Cost), Error> {
     match check(text, caps) {
         Ok(cost) => Ok((serde_json::from_slice(text)?, cost)),
-        // `serde_json` stops at the same byte at the latest, so it builds no more than was charged; its error has line and column.
-        Err(error @ Error::Syntax { .. }) => Err(serde_json::from_slice::<T>(text).err().map_or(error, Error::Parse)),
+        // `serde_json` stops at the same byte at the latest, so it builds no more than was charged;
+        // its error has line and column.
+        Err(error @ Error::Syntax { .. }) => {
+            Err(serde_json::from_slice::<T>(text).err().map_or(error, Error::Parse))
+        }
         Err(error) => Err(error),
     }
 }

@@ -1,4 +1,5 @@
-//! Airlock without I/O: tools as plain data, the one door that decides about calls, and what both are made of.
+//! Airlock without I/O: tools as plain data, the one door that decides about calls, and what both
+//! are made of.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -1,16 +1,19 @@
 //! JSON Schema: a value is checked against a schema where both may have been written to do harm.
 //!
-//! The crate that does the checking takes any schema and any value and returns when it is done. What it then does was seen
-//! with `jsonschema` 0.60.2: a reference that leads back to itself without a step into the value counts as satisfied, which
-//! is no answer; `anyOf: [b, b]` with `b` of the same form doubles the work with each level (0.85 s at 26 levels, for the
-//! value `1`); collecting the errors of a recursion with two branches doubles it with each level of the value (13 s and
-//! gigabytes at 20); `uniqueItems` compares each item with all others where numbers above 2⁵³ make hashes collide (0.4 s
-//! for 400 KB); and a schema within its limits recurses over a megabyte deep while it is compiled. So a schema is first read
-//! as a graph of what meets which value ([`graph`]), its costs are summed up ([`cost`]), and what cannot be bounded is refused
+//! The crate that does the checking takes any schema and any value and returns when it is done.
+//! What it then does was seen with `jsonschema` 0.60.2: a reference that leads back to itself
+//! without a step into the value counts as satisfied, which is no answer; `anyOf: [b, b]` with `b`
+//! of the same form doubles the work with each level (0.85 s at 26 levels, for the value `1`);
+//! collecting the errors of a recursion with two branches doubles it with each level of the value
+//! (13 s and gigabytes at 20); `uniqueItems` compares each item with all others where numbers above
+//! 2⁵³ make hashes collide (0.4 s for 400 KB); and a schema within its limits recurses over a
+//! megabyte deep while it is compiled. So a schema is first read as a graph of what meets which
+//! value ([`graph`]), its costs are summed up ([`cost`]), and what cannot be bounded is refused
 //! when it is loaded; each value is then priced before it is looked at ([`price`]).
 //!
-//! `format` is an annotation, as 2020-12 has it by default, and so are the `content` keywords. References stay within the
-//! document. This module does not know which tools its schemas belong to.
+//! `format` is an annotation, as 2020-12 has it by default, and so are the `content` keywords.
+//! References stay within the document. This module does not know which tools its schemas belong
+//! to.
 
 mod cost;
 mod document;
@@ -34,7 +37,8 @@ use crate::{json::JsonText, text::cut};
 
 /// The largest schema, as JSON text.
 pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
-/// The deepest nesting of a schema, and of a value that is checked. The outermost value is at depth 0.
+/// The deepest nesting of a schema, and of a value that is checked. The outermost value is at depth
+/// 0.
 pub const MAX_DEPTH: usize = 64;
 /// The most subschemas that a document may have within reach.
 pub const MAX_SUBSCHEMAS: usize = 4_096;
@@ -42,11 +46,12 @@ pub const MAX_SUBSCHEMAS: usize = 4_096;
 const SUBSCHEMA_BYTES: usize = 512;
 /// Text of the schema or the value that is shown in an error, in bytes.
 const MAX_SHOWN: usize = 120;
-/// What the compiler of the crate may recurse through. 64 levels with a reference at the bottom of each, eight of which it
-/// follows on the stack, were seen to take less than two megabytes.
+/// What the compiler of the crate may recurse through. 64 levels with a reference at the bottom of
+/// each, eight of which it follows on the stack, were seen to take less than two megabytes.
 const COMPILER_STACK_BYTES: usize = 8 << 20;
 
-/// A schema that values are checked against. Checking holds no lock and allocates nothing for a value that fits.
+/// A schema that values are checked against. Checking holds no lock and allocates nothing for a
+/// value that fits.
 pub struct CompiledSchema {
     validator: Validator,
     costs: Costs,
@@ -84,13 +89,17 @@ pub enum Problem {
     #[error("more than {MAX_SUBSCHEMAS} subschemas")]
     TooManySubschemas,
     /// No draft that is known, or another one inside.
-    #[error("\"$schema\" is {0:?}, expected one JSON Schema draft from 4 to 2020-12 for the whole document")]
+    #[error(
+        "\"$schema\" is {0:?}, expected one JSON Schema draft from 4 to 2020-12 for the whole document"
+    )]
     Dialect(String),
     /// Part of the document is a document of its own.
     #[error("an identifier inside the document ({0:?}) changes what references mean; leave it out")]
     InnerIdentifier(String),
     /// A reference to somewhere else.
-    #[error("the reference {0:?} leaves the document; only references that start with \"#\" are followed")]
+    #[error(
+        "the reference {0:?} leaves the document; only references that start with \"#\" are followed"
+    )]
     OutsideReference(String),
     /// A reference to nothing.
     #[error("nothing is at the reference {0:?}")]
@@ -139,17 +148,25 @@ pub enum Problem {
 }
 
 impl CompiledSchema {
-    /// Compiles `schema`, which stands for `which` in the error. It runs on a thread of its own, whose stack is large enough
-    /// for any schema within the limits, and blocks until that has ended: some 0.1 ms for an ordinary schema.
+    /// Compiles `schema`, which stands for `which` in the error. It runs on a thread of its own,
+    /// whose stack is large enough for any schema within the limits, and blocks until that has
+    /// ended: some 0.1 ms for an ordinary schema.
     pub fn compile(which: &'static str, schema: &Value) -> Result<Self, BadSchema> {
         let bad = |(place, problem)| BadSchema { which, place, problem };
         let failed = |what: &str| bad(("#".into(), Problem::Invalid(what.to_owned())));
         thread::scope(|scope| {
-            let compiler = thread::Builder::new().name("schema".into()).stack_size(COMPILER_STACK_BYTES);
+            let compiler =
+                thread::Builder::new().name("schema".into()).stack_size(COMPILER_STACK_BYTES);
             let compiler = compiler.spawn_scoped(scope, || compile(schema));
             let compiler = compiler.map_err(|_| failed("there is no thread to compile it on"))?;
-            // The crate states its invariants as panics, and not all of them have been tried by someone who wants them broken.
-            compiler.join().unwrap_or_else(|_| Err(("#".into(), Problem::Invalid("it breaks the compiler".into())))).map_err(bad)
+            // The crate states its invariants as panics, and not all of them have been tried by
+            // someone who wants them broken.
+            compiler
+                .join()
+                .unwrap_or_else(|_| {
+                    Err(("#".into(), Problem::Invalid("it breaks the compiler".into())))
+                })
+                .map_err(bad)
         })
     }
 
@@ -165,8 +182,8 @@ impl CompiledSchema {
         self.bytes
     }
 
-    /// Checks a value. It takes at most some 50 ms, and a microsecond for what a model writes by hand; what would take longer
-    /// is refused unseen.
+    /// Checks a value. It takes at most some 50 ms, and a microsecond for what a model writes by
+    /// hand; what would take longer is refused unseen.
     pub fn check(&self, instance: &Value) -> Result<(), Violations> {
         let price = self.costs.price(instance).map_err(Violations::unpriced)?;
         // As above: a broken invariant costs the call and no more.
@@ -174,7 +191,11 @@ impl CompiledSchema {
             if self.validator.is_valid(instance) {
                 Ok(())
             } else if price.affords_errors {
-                Err(violations::explain(self.validator.iter_errors(instance), &self.document, instance))
+                Err(violations::explain(
+                    self.validator.iter_errors(instance),
+                    &self.document,
+                    instance,
+                ))
             } else {
                 Err(Violations::unexplained())
             }
@@ -203,7 +224,9 @@ fn options(draft: Draft) -> jsonschema::ValidationOptions<'static> {
         .without_content_encoding_support("base64")
         .without_content_media_type_support("application/json")
         .with_pattern_options(
-            PatternOptions::regex().size_limit(pattern::MAX_COMPILED_BYTES).dfa_size_limit(pattern::MAX_STATES_BYTES),
+            PatternOptions::regex()
+                .size_limit(pattern::MAX_COMPILED_BYTES)
+                .dfa_size_limit(pattern::MAX_STATES_BYTES),
         )
         .offline()
 }

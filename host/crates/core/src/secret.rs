@@ -1,5 +1,5 @@
-//! Text that must not be seen: where it comes from ([`Source`]), what holds it ([`Secret`]), and what takes it out of what
-//! leaves the gateway ([`Scrubber`]).
+//! Text that must not be seen: where it comes from ([`Source`]), what holds it ([`Secret`]), and
+//! what takes it out of what leaves the gateway ([`Scrubber`]).
 
 mod answer;
 mod escapes;

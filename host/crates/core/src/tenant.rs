@@ -1,7 +1,7 @@
 //! Tenants: who calls are accounted to, and how a bounded resource is divided between them.
 //!
-//! A [`Pool`] is such a resource: slots of the sandbox, memory, requests on their way. This module knows neither keys nor
-//! guests; the owner of a resource says how much of it there is.
+//! A [`Pool`] is such a resource: slots of the sandbox, memory, requests on their way. This module
+//! knows neither keys nor guests; the owner of a resource says how much of it there is.
 
 mod shares;
 
@@ -76,7 +76,8 @@ impl fmt::Debug for Tenant {
     }
 }
 
-/// A bounded resource that tenants share, for use from many tasks. Cheap to clone; clones are the same resource.
+/// A bounded resource that tenants share, for use from many tasks. Cheap to clone; clones are the
+/// same resource.
 #[derive(Clone)]
 pub struct Pool(Arc<Mutex<Shares>>);
 
@@ -139,7 +140,10 @@ impl Drop for Held {
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("tenant", &self.tenant).field("amount", &self.amount).finish_non_exhaustive()
+        f.debug_struct("Held")
+            .field("tenant", &self.tenant)
+            .field("amount", &self.amount)
+            .finish_non_exhaustive()
     }
 }
 
@@ -154,8 +158,13 @@ mod tests {
     #[test]
     fn tenants_differ_by_credential_and_show_their_name_alone() {
         assert_eq!(key(1), Tenant::of_key([1; 32], "other name"));
-        assert!(key(1) != key(2) && key(1) != Tenant::ANONYMOUS && Tenant::ANONYMOUS != Tenant::GATEWAY);
-        assert_eq!(format!("{:?} {} {}", key(1), Tenant::ANONYMOUS, Tenant::GATEWAY), "key \"same name\" anonymous gateway");
+        assert!(
+            key(1) != key(2) && key(1) != Tenant::ANONYMOUS && Tenant::ANONYMOUS != Tenant::GATEWAY
+        );
+        assert_eq!(
+            format!("{:?} {} {}", key(1), Tenant::ANONYMOUS, Tenant::GATEWAY),
+            "key \"same name\" anonymous gateway"
+        );
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub fn one_line(text: &str) -> String {
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Renders an error with its causes, separated by `: `. A cause that the text already holds is left out, because many
-/// libraries repeat the cause in their own message.
+/// Renders an error with its causes, separated by `: `. A cause that the text already holds is left
+/// out, because many libraries repeat the cause in their own message.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in causes(error) {
@@ -47,7 +47,9 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Iterates over the causes of an error, the nearest first.
-pub fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+pub fn causes<'e>(
+    error: &'e (dyn Error + 'static),
+) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     let mut next = error.source();
     std::iter::from_fn(move || {
         let cause = next?;

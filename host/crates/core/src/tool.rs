@@ -1,4 +1,5 @@
-//! Tools as plain data: their names, what their sources announce, who may call them, and how calls end.
+//! Tools as plain data: their names, what their sources announce, who may call them, and how calls
+//! end.
 //!
 //! This module runs nothing and decides nothing: the [`door`](crate::door) does.
 

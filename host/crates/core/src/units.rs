@@ -63,7 +63,11 @@ impl Visitor<'_> for SpanVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Span, E> {
-        if self.bare_seconds { Ok(Span::secs(seconds)) } else { Err(E::invalid_type(de::Unexpected::Unsigned(seconds), &self)) }
+        if self.bare_seconds {
+            Ok(Span::secs(seconds))
+        } else {
+            Err(E::invalid_type(de::Unexpected::Unsigned(seconds), &self))
+        }
     }
 }
 
@@ -126,7 +130,10 @@ impl Visitor<'_> for SizeVisitor {
 }
 
 fn misread<E: de::Error>(text: &str, expected: &dyn de::Expected) -> E {
-    E::custom(format_args!("found {:?}, expected {expected}", crate::text::cut(text.to_owned(), 64)))
+    E::custom(format_args!(
+        "found {:?}, expected {expected}",
+        crate::text::cut(text.to_owned(), 64)
+    ))
 }
 
 impl Serialize for Size {

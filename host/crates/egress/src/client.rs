@@ -1,5 +1,5 @@
-//! The two HTTP clients that everything leaves through: one for the internet, one that also reaches private networks. A
-//! connection of one is never used by the other.
+//! The two HTTP clients that everything leaves through: one for the internet, one that also reaches
+//! private networks. A connection of one is never used by the other.
 
 use std::{error::Error as _, io, sync::Arc, time::Duration};
 
@@ -30,7 +30,10 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) fn new(resolver: &Arc<dyn Resolver>) -> reqwest::Result<Self> {
-        Ok(Self { public: client(resolver, Reach::Public)?, private: client(resolver, Reach::Private)? })
+        Ok(Self {
+            public: client(resolver, Reach::Public)?,
+            private: client(resolver, Reach::Private)?,
+        })
     }
 
     /// The one that goes as far and no farther.
@@ -39,8 +42,9 @@ impl Clients {
     }
 }
 
-/// Nothing happens here that the policy has not seen: no proxy from the environment, no redirect, no second try, no
-/// decompression that makes much of little, no cookies (they are not compiled in).
+/// Nothing happens here that the policy has not seen: no proxy from the environment, no redirect,
+/// no second try, no decompression that makes much of little, no cookies (they are not compiled
+/// in).
 fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Client> {
     tls::client()
         .dns_resolver(Checked { resolver: resolver.clone(), farthest })
@@ -61,8 +65,9 @@ fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Clie
         .build()
 }
 
-/// Tells what went wrong on the way: to the guest as much as it may know, to the operator's log the rest. Neither sees the
-/// URL, which may hold a credential, and the host's name is the guest's own text.
+/// Tells what went wrong on the way: to the guest as much as it may know, to the operator's log the
+/// rest. Neither sees the URL, which may hold a credential, and the host's name is the guest's own
+/// text.
 pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credentials) -> Error {
     let error = error.without_url();
     if let Some(unresolved) = find::<Unresolved>(&error) {
@@ -73,22 +78,31 @@ pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credent
         Error::invalid("the request cannot be written as HTTP")
     } else if error.is_connect() {
         if is_tls(&error) {
-            Error::new(ErrorKind::Tls, "no encrypted connection: the certificate or the encryption is not acceptable")
+            Error::new(
+                ErrorKind::Tls,
+                "no encrypted connection: the certificate or the encryption is not acceptable",
+            )
         } else {
             Error::new(ErrorKind::Connect, "no connection to the server")
         }
     } else if find::<hyper::Error>(&error).is_some_and(hyper::Error::is_parse_too_large) {
         Error::new(ErrorKind::TooLarge, "the response has too many headers").having_sent(true)
     } else {
-        Error::new(ErrorKind::Protocol, "the server broke off, or its answer is not HTTP").having_sent(true)
+        Error::new(ErrorKind::Protocol, "the server broke off, or its answer is not HTTP")
+            .having_sent(true)
     }
 }
 
 /// Tells why a host is not dialled. A refusal looks like any other to the guest.
-pub(super) fn explain_unresolved(unresolved: &Unresolved, caller: &str, credentials: &Credentials) -> Error {
+pub(super) fn explain_unresolved(
+    unresolved: &Unresolved,
+    caller: &str,
+    credentials: &Credentials,
+) -> Error {
     match unresolved {
         Unresolved::Refused { host, address, .. } => {
-            let (host, reason) = (credentials.blotted(host), credentials.blotted(&unresolved.to_string()));
+            let (host, reason) =
+                (credentials.blotted(host), credentials.blotted(&unresolved.to_string()));
             warn!(caller, %host, %address, %reason, "outbound request refused");
             Error::denied()
         }
@@ -101,8 +115,10 @@ pub(super) fn explain_unresolved(unresolved: &Unresolved, caller: &str, credenti
 
 /// A connection fails in the operating system, by time, or in TLS.
 fn is_tls(error: &reqwest::Error) -> bool {
-    // rustls reports through an error within an error of this type; those of the system have a number.
-    find::<io::Error>(error).is_some_and(|error| error.raw_os_error().is_none() && error.get_ref().is_some())
+    // rustls reports through an error within an error of this type; those of the system have a
+    // number.
+    find::<io::Error>(error)
+        .is_some_and(|error| error.raw_os_error().is_none() && error.get_ref().is_some())
         && !error.is_timeout()
 }
 

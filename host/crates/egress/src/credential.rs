@@ -1,4 +1,5 @@
-//! Secrets that the host attaches to requests at the last moment, so that a guest can use them and not see them.
+//! Secrets that the host attaches to requests at the last moment, so that a guest can use them and
+//! not see them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,8 @@ use super::{headers, rule::Rule, spelling, target::Target};
 
 /// The longest value, in bytes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
-/// Shorter values are not blotted out of responses: they occur there by chance, and blotting would break what is not secret.
+/// Shorter values are not blotted out of responses: they occur there by chance, and blotting would
+/// break what is not secret.
 const MIN_BLOTTED_BYTES: usize = 8;
 /// Times that escapes are undone in search of a value: a URL is often a parameter of another one.
 const MAX_UNDONE: usize = 4;
@@ -37,15 +39,18 @@ pub enum Injection {
 }
 
 impl Injection {
-    /// Into a header. Not every header can carry a credential: what belongs to the connection is the host's to set.
+    /// Into a header. Not every header can carry a credential: what belongs to the connection is
+    /// the host's to set.
     pub fn header(name: &str, prefix: &str) -> Result<Self, BadCredential> {
-        let parsed = HeaderName::try_from(name).ok().filter(|name| !headers::is_reserved(name.as_str()));
+        let parsed =
+            HeaderName::try_from(name).ok().filter(|name| !headers::is_reserved(name.as_str()));
         let name = parsed.ok_or_else(|| BadCredential::Header { found: name.to_owned() })?;
         let is_plain = prefix.bytes().all(|b| (b' '..=b'~').contains(&b));
         if !is_plain {
             return Err(BadCredential::Prefix { found: prefix.to_owned() });
         }
-        if name == header::AUTHORIZATION && headers::authenticates_the_connection(prefix.as_bytes()) {
+        if name == header::AUTHORIZATION && headers::authenticates_the_connection(prefix.as_bytes())
+        {
             return Err(BadCredential::Scheme);
         }
         Ok(Self::Header { name, prefix: prefix.to_owned() })
@@ -73,7 +78,9 @@ pub struct Credential {
 #[derive(Debug, thiserror::Error)]
 pub enum BadCredential {
     /// A header that cannot carry one.
-    #[error("found the header {found:?}, expected a header's name such as authorization that is not the host's own to set")]
+    #[error(
+        "found the header {found:?}, expected a header's name such as authorization that is not the host's own to set"
+    )]
     Header {
         /// The name.
         found: String,
@@ -84,14 +91,19 @@ pub enum BadCredential {
         /// The prefix.
         found: String,
     },
-    /// A scheme of authorization by which a server takes all that follows on a connection for the same caller's.
-    #[error("found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer")]
+    /// A scheme of authorization by which a server takes all that follows on a connection for the
+    /// same caller's.
+    #[error(
+        "found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer"
+    )]
     Scheme,
     /// A parameter without a name.
     #[error("found an empty query parameter, expected a name such as api_key")]
     Parameter,
     /// A value that cannot be sent.
-    #[error("the value of {name:?} must have 1 to {MAX_VALUE_BYTES} bytes, all of them printable ASCII")]
+    #[error(
+        "the value of {name:?} must have 1 to {MAX_VALUE_BYTES} bytes, all of them printable ASCII"
+    )]
     Value {
         /// The credential.
         name: String,
@@ -108,17 +120,27 @@ pub enum BadCredential {
 }
 
 impl Credential {
-    /// Joins a secret with its use. `audience` narrows what the policy allows and never widens it; with an empty one the
-    /// credential goes nowhere. Whether its rules are private makes no difference.
-    pub fn new(name: &str, value: Secret, injection: Injection, audience: Vec<Rule>) -> Result<Self, BadCredential> {
+    /// Joins a secret with its use. `audience` narrows what the policy allows and never widens it;
+    /// with an empty one the credential goes nowhere. Whether its rules are private makes no
+    /// difference.
+    pub fn new(
+        name: &str,
+        value: Secret,
+        injection: Injection,
+        audience: Vec<Rule>,
+    ) -> Result<Self, BadCredential> {
         let bytes = value.expose().as_bytes();
-        let is_plain = bytes.iter().all(|b| (b' '..=b'~').contains(b)) && !bytes.starts_with(b" ") && !bytes.ends_with(b" ");
+        let is_plain = bytes.iter().all(|b| (b' '..=b'~').contains(b))
+            && !bytes.starts_with(b" ")
+            && !bytes.ends_with(b" ");
         if bytes.is_empty() || bytes.len() > MAX_VALUE_BYTES || !is_plain {
             return Err(BadCredential::Value { name: name.to_owned() });
         }
         if let Injection::Header { name: its, prefix } = &injection
             && *its == header::AUTHORIZATION
-            && headers::authenticates_the_connection(format!("{prefix}{}", value.expose()).as_bytes())
+            && headers::authenticates_the_connection(
+                format!("{prefix}{}", value.expose()).as_bytes(),
+            )
         {
             return Err(BadCredential::Scheme);
         }
@@ -141,7 +163,9 @@ impl Credential {
     /// Whether the URL already has its parameter, which the guest is not to set beside it.
     pub(super) fn collides_with(&self, url: &Url) -> bool {
         match &self.injection {
-            Injection::Query { parameter } => url.query_pairs().any(|(name, _)| name == parameter.as_str()),
+            Injection::Query { parameter } => {
+                url.query_pairs().any(|(name, _)| name == parameter.as_str())
+            }
             Injection::Header { .. } => false,
         }
     }
@@ -161,9 +185,13 @@ impl Credential {
         }
     }
 
-    /// Takes it out of an address that a server redirects to, where servers like to repeat the query they were sent.
+    /// Takes it out of an address that a server redirects to, where servers like to repeat the
+    /// query they were sent.
     pub(super) fn detach(&self, target: &mut Target) {
-        let (Injection::Query { parameter }, Some(query)) = (&self.injection, target.url().query()) else { return };
+        let (Injection::Query { parameter }, Some(query)) = (&self.injection, target.url().query())
+        else {
+            return;
+        };
         let is_ours = |piece: &&str| {
             form_urlencoded::parse(piece.as_bytes())
                 .any(|(name, value)| name == parameter.as_str() && value == self.value.expose())
@@ -208,36 +236,47 @@ impl Credentials {
         self.by_name.get(name)
     }
 
-    /// Whether a text holds one of the values, however it is escaped, and however short it is: what is asked is whether a
-    /// request may go on, and one that stops by chance does less harm than one that leaks.
+    /// Whether a text holds one of the values, however it is escaped, and however short it is: what
+    /// is asked is whether a request may go on, and one that stops by chance does less harm than
+    /// one that leaks.
     pub(super) fn occur_in(&self, text: &[u8]) -> bool {
         let Some(values) = &self.values else { return false };
         let is_behind_escapes = |is_form| {
-            let undone = iter::successors(spelling::undo(text, is_form), |text| spelling::undo(text, is_form));
+            let undone = iter::successors(spelling::undo(text, is_form), |text| {
+                spelling::undo(text, is_form)
+            });
             undone.take(MAX_UNDONE).any(|text| values.is_match(&text))
         };
         values.is_match(text) || is_behind_escapes(false) || is_behind_escapes(true)
     }
 
-    /// A text for the operator's log, in which the values are replaced by as many `*`, whatever their length and case.
+    /// A text for the operator's log, in which the values are replaced by as many `*`, whatever
+    /// their length and case.
     pub(super) fn blotted(&self, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
         blot(self.values.as_ref(), &mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Replaces the values by as many `*`, so that a server that sends back what it was sent does not show them to the guest.
-    /// This is the second wall: one that encodes or compresses what it sends back gets past it. The first is the audience.
+    /// Replaces the values by as many `*`, so that a server that sends back what it was sent does
+    /// not show them to the guest. This is the second wall: one that encodes or compresses what it
+    /// sends back gets past it. The first is the audience.
     pub(super) fn blot(&self, bytes: &mut [u8]) {
         blot(self.spellings.as_ref(), bytes);
     }
 }
 
-/// Makes what finds texts; none where there are none. A DFA, which would be chosen for so few, takes tens of megabytes for the
-/// spellings of a long value.
-fn search(texts: &BTreeSet<String>, in_any_case: bool) -> Result<Option<AhoCorasick>, BadCredential> {
+/// Makes what finds texts; none where there are none. A DFA, which would be chosen for so few,
+/// takes tens of megabytes for the spellings of a long value.
+fn search(
+    texts: &BTreeSet<String>,
+    in_any_case: bool,
+) -> Result<Option<AhoCorasick>, BadCredential> {
     let mut builder = AhoCorasick::builder();
-    builder.kind(Some(AhoCorasickKind::ContiguousNFA)).match_kind(MatchKind::LeftmostLongest).ascii_case_insensitive(in_any_case);
+    builder
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
+        .match_kind(MatchKind::LeftmostLongest)
+        .ascii_case_insensitive(in_any_case);
     (!texts.is_empty()).then(|| builder.build(texts)).transpose().map_err(BadCredential::Search)
 }
 
@@ -263,7 +302,13 @@ mod tests {
     const VALUE: &str = "s3cret/&value";
 
     fn credential(injection: Injection) -> Credential {
-        Credential::new("token", Secret::new(VALUE), injection, vec!["https://x.com GET /**".parse().unwrap()]).unwrap()
+        Credential::new(
+            "token",
+            Secret::new(VALUE),
+            injection,
+            vec!["https://x.com GET /**".parse().unwrap()],
+        )
+        .unwrap()
     }
 
     #[test]
@@ -277,37 +322,63 @@ mod tests {
                 insta::assert_snapshot!(header("Authorization", prefix), @"found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer");
             }
         }
-        for (prefix, value, fine) in [("", "NTLM abcd", false), ("Nego", "tiate abcd", false), ("Bearer ", "NTLM", true)] {
+        for (prefix, value, fine) in
+            [("", "NTLM abcd", false), ("Nego", "tiate abcd", false), ("Bearer ", "NTLM", true)]
+        {
             let injection = Injection::header("authorization", prefix).unwrap();
-            assert_eq!(Credential::new("token", Secret::new(value), injection, Vec::new()).is_ok(), fine, "{prefix}{value}");
+            assert_eq!(
+                Credential::new("token", Secret::new(value), injection, Vec::new()).is_ok(),
+                fine,
+                "{prefix}{value}"
+            );
         }
         insta::assert_snapshot!(Injection::query("").unwrap_err(), @"found an empty query parameter, expected a name such as api_key");
         for bad in ["", "a\r\nb", "é", " a", "a ", &"a".repeat(MAX_VALUE_BYTES + 1)] {
-            let error = Credential::new("token", Secret::new(bad), Injection::query("key").unwrap(), Vec::new()).unwrap_err();
+            let error = Credential::new(
+                "token",
+                Secret::new(bad),
+                Injection::query("key").unwrap(),
+                Vec::new(),
+            )
+            .unwrap_err();
             insta::allow_duplicates! {
                 insta::assert_snapshot!(error, @r#"the value of "token" must have 1 to 8192 bytes, all of them printable ASCII"#);
             }
         }
         let longest = Secret::new("a".repeat(MAX_VALUE_BYTES));
-        assert!(Credential::new("token", longest, Injection::query("key").unwrap(), Vec::new()).is_ok());
-        let two = vec![credential(Injection::query("a").unwrap()), credential(Injection::query("b").unwrap())];
+        assert!(
+            Credential::new("token", longest, Injection::query("key").unwrap(), Vec::new()).is_ok()
+        );
+        let two = vec![
+            credential(Injection::query("a").unwrap()),
+            credential(Injection::query("b").unwrap()),
+        ];
         insta::assert_snapshot!(Credentials::new(two).unwrap_err(), @r#"there are two credentials named "token""#);
     }
 
     #[test]
     fn the_value_shows_up_nowhere_but_in_the_request() {
-        for injection in [Injection::header("authorization", "Bearer ").unwrap(), Injection::query("key").unwrap()] {
+        for injection in [
+            Injection::header("authorization", "Bearer ").unwrap(),
+            Injection::query("key").unwrap(),
+        ] {
             let credentials = Credentials::new(vec![credential(injection)]).unwrap();
-            let (mut url, mut headers) = (Url::parse("https://x.com/a?b=c").unwrap(), HeaderMap::new());
+            let (mut url, mut headers) =
+                (Url::parse("https://x.com/a?b=c").unwrap(), HeaderMap::new());
             credentials.get("token").unwrap().attach(&mut url, &mut headers);
-            assert!(!format!("{credentials:?} {headers:?}").contains("s3cret"), "{credentials:?} {headers:?}");
+            assert!(
+                !format!("{credentials:?} {headers:?}").contains("s3cret"),
+                "{credentials:?} {headers:?}"
+            );
         }
     }
 
     #[test]
     fn it_is_attached_as_its_owner_says() {
-        let (mut url, mut headers) = (Url::parse("https://x.com/a?b=%63").unwrap(), HeaderMap::new());
-        credential(Injection::header("Authorization", "Bearer ").unwrap()).attach(&mut url, &mut headers);
+        let (mut url, mut headers) =
+            (Url::parse("https://x.com/a?b=%63").unwrap(), HeaderMap::new());
+        credential(Injection::header("Authorization", "Bearer ").unwrap())
+            .attach(&mut url, &mut headers);
         credential(Injection::query("api key").unwrap()).attach(&mut url, &mut headers);
         assert_eq!(headers["authorization"], "Bearer s3cret/&value");
         assert_eq!(url.as_str(), "https://x.com/a?b=%63&api+key=s3cret%2F%26value");
@@ -332,12 +403,24 @@ mod tests {
 
     #[test]
     fn values_that_come_back_are_blotted_out_at_their_length() {
-        let credentials = Credentials::new(vec![credential(Injection::query("key").unwrap())]).unwrap();
-        let mut body = b"<s3cret/&value> ?key=s3cret%2F%26value s3cret%2f%26value s3cret/%26value s3cret".to_vec();
+        let credentials =
+            Credentials::new(vec![credential(Injection::query("key").unwrap())]).unwrap();
+        let mut body =
+            b"<s3cret/&value> ?key=s3cret%2F%26value s3cret%2f%26value s3cret/%26value s3cret"
+                .to_vec();
         credentials.blot(&mut body);
         let stars = "*".repeat(17);
-        assert_eq!(String::from_utf8(body).unwrap(), format!("<*************> ?key={stars} {stars} *************** s3cret"));
-        let short = Credential::new("short", Secret::new("1234567"), Injection::query("k").unwrap(), Vec::new()).unwrap();
+        assert_eq!(
+            String::from_utf8(body).unwrap(),
+            format!("<*************> ?key={stars} {stars} *************** s3cret")
+        );
+        let short = Credential::new(
+            "short",
+            Secret::new("1234567"),
+            Injection::query("k").unwrap(),
+            Vec::new(),
+        )
+        .unwrap();
         let mut body = b"1234567".to_vec();
         let credentials = Credentials::new(vec![short]).unwrap();
         credentials.blot(&mut body);
@@ -348,14 +431,27 @@ mod tests {
 
     #[test]
     fn values_are_found_in_every_spelling_and_at_every_length() {
-        let credentials = Credentials::new(vec![credential(Injection::query("key").unwrap())]).unwrap();
-        for text in ["s3cret/&value", "/x/s3cret%2F%26value", "s3cret%2f&v%61lue", "S3CRET/&VALUE", "s3cret%25252F%252526value"] {
+        let credentials =
+            Credentials::new(vec![credential(Injection::query("key").unwrap())]).unwrap();
+        for text in [
+            "s3cret/&value",
+            "/x/s3cret%2F%26value",
+            "s3cret%2f&v%61lue",
+            "S3CRET/&VALUE",
+            "s3cret%25252F%252526value",
+        ] {
             assert!(credentials.occur_in(text.as_bytes()), "{text}");
         }
         for text in ["", "/x/s3cret", "s3cret%2F value", "%"] {
             assert!(!credentials.occur_in(text.as_bytes()), "{text}");
         }
-        let short = Credential::new("short", Secret::new("a +"), Injection::query("k").unwrap(), Vec::new()).unwrap();
+        let short = Credential::new(
+            "short",
+            Secret::new("a +"),
+            Injection::query("k").unwrap(),
+            Vec::new(),
+        )
+        .unwrap();
         let credentials = Credentials::new(vec![short]).unwrap();
         for (text, found) in [("a +", true), ("?a+%2B", true), ("?a%20+", true), ("?a++", false)] {
             assert_eq!(credentials.occur_in(text.as_bytes()), found, "{text}");

@@ -27,8 +27,8 @@ pub enum ErrorKind {
     Unavailable,
 }
 
-/// Why there is no response. `Display` is for the guest: it says what is wrong, and neither what would be allowed nor any
-/// address that a name stands for.
+/// Why there is no response. `Display` is for the guest: it says what is wrong, and neither what
+/// would be allowed nor any address that a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -46,14 +46,19 @@ impl Error {
         Self { kind, message: message.into(), request_sent: false }
     }
 
-    /// One text for every refusal, so that nothing about the policy can be learnt from their differences.
+    /// One text for every refusal, so that nothing about the policy can be learnt from their
+    /// differences.
     pub fn denied() -> Self {
         Self::new(ErrorKind::Denied, "the request is not permitted")
     }
 
     /// A request whose task is gone, so that nobody knows how far it came.
     pub fn lost() -> Self {
-        Self { kind: ErrorKind::Unavailable, message: "the request broke off".into(), request_sent: true }
+        Self {
+            kind: ErrorKind::Unavailable,
+            message: "the request broke off".into(),
+            request_sent: true,
+        }
     }
 
     pub(super) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {

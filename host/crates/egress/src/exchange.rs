@@ -1,4 +1,5 @@
-//! One request with its redirects: each decided on, sent, and what comes back taken in within its bounds.
+//! One request with its redirects: each decided on, sent, and what comes back taken in within its
+//! bounds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +22,8 @@ use super::{
     target::Host,
 };
 
-/// Room that is made for a body before any of it has arrived: what a server announces is not yet there.
+/// Room that is made for a body before any of it has arrived: what a server announces is not yet
+/// there.
 const FIRST_BYTES: usize = 64 << 10;
 
 /// One request with its redirects.
@@ -52,19 +54,25 @@ impl<'a> Exchange<'a> {
             let response = self.dispatch(&hop, permit).await?;
             let status = response.status();
             debug!(%caller, host = %self.host(&hop), method = %hop.method, status = status.as_u16(), "outbound request");
-            let location = response.headers().get(header::LOCATION).filter(|_| hop::is_redirect(status));
+            let location =
+                response.headers().get(header::LOCATION).filter(|_| hop::is_redirect(status));
             let (Some(location), Redirects::Follow) = (location, redirects) else {
                 return self.take_in(&hop, response, wanted).await;
             };
             if followed == policy.bounds().redirects {
-                return Err(Error::new(ErrorKind::TooManyRedirects, format!("more than {followed} redirects")));
+                return Err(Error::new(
+                    ErrorKind::TooManyRedirects,
+                    format!("more than {followed} redirects"),
+                ));
             }
             followed += 1;
             self.session.count()?;
-            let unreadable = |_| Error::new(ErrorKind::Protocol, "the server redirects to what is no text");
+            let unreadable =
+                |_| Error::new(ErrorKind::Protocol, "the server redirects to what is no text");
             hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
             permit = self.decide(&hop)?;
-            hop.credential = hop.credential.filter(|credential| credential.is_for(&hop.target, &hop.method));
+            hop.credential =
+                hop.credential.filter(|credential| credential.is_for(&hop.target, &hop.method));
         }
     }
 
@@ -78,7 +86,8 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Refuses to attach a credential outside its audience. On redirects it is left behind instead: it was the server's idea.
+    /// Refuses to attach a credential outside its audience. On redirects it is left behind instead:
+    /// it was the server's idea.
     fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
         if hop.credential.is_none_or(|credential| credential.is_for(&hop.target, &hop.method)) {
             return Ok(());
@@ -107,7 +116,8 @@ impl<'a> Exchange<'a> {
             credential.attach(&mut url, &mut headers);
         }
         if permit.any_host {
-            // Idle connections are bounded for each host, and nobody bounds how many hosts a pattern stands for.
+            // Idle connections are bounded for each host, and nobody bounds how many hosts a
+            // pattern stands for.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let mut request = reqwest::Request::new(hop.method.clone(), url);
@@ -123,17 +133,29 @@ impl<'a> Exchange<'a> {
     }
 
     /// Takes in what a server answered, as much as may be.
-    async fn take_in(&self, hop: &Hop<'_>, mut response: reqwest::Response, wanted: Option<u64>) -> Result<Response, Error> {
+    async fn take_in(
+        &self,
+        hop: &Hop<'_>,
+        mut response: reqwest::Response,
+        wanted: Option<u64>,
+    ) -> Result<Response, Error> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         let bounds = policy.bounds();
         if response.status().is_informational() {
-            return Err(Error::new(ErrorKind::Protocol, "the server answered with something else than a response"));
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the server answered with something else than a response",
+            ));
         }
         if headers::size(response.headers()) > bounds.response_header_bytes {
             let limit = bounds.response_header_bytes;
-            return Err(Error::new(ErrorKind::TooLarge, format!("the response's headers have more than {limit} bytes")));
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("the response's headers have more than {limit} bytes"),
+            ));
         }
-        let wanted = wanted.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let wanted =
+            wanted.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut memory = self.session.memory();
         let limit = wanted.min(bounds.response_bytes);
         let mut body = read(&mut response, limit, &mut memory, caller, credentials).await?;
@@ -163,11 +185,16 @@ async fn read(
     caller: &str,
     credentials: &Credentials,
 ) -> Result<Vec<u8>, Error> {
-    let too_large = || Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"));
+    let too_large = || {
+        Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"))
+    };
     let announced = response.content_length().unwrap_or(0);
-    let announced = usize::try_from(announced).ok().filter(|bytes| *bytes <= limit).ok_or_else(too_large)?;
+    let announced =
+        usize::try_from(announced).ok().filter(|bytes| *bytes <= limit).ok_or_else(too_large)?;
     let mut body = Vec::with_capacity(announced.min(FIRST_BYTES));
-    while let Some(chunk) = response.chunk().await.map_err(|error| client::explain(error, caller, credentials))? {
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| client::explain(error, caller, credentials))?
+    {
         if chunk.len() > limit - body.len() {
             return Err(too_large());
         }

@@ -1,5 +1,5 @@
-//! Headers that a guest may set. What frames a message or belongs to the connection is the host's, and so is what makes a
-//! server see another request than the one that was decided on.
+//! Headers that a guest may set. What frames a message or belongs to the connection is the host's,
+//! and so is what makes a server see another request than the one that was decided on.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -10,7 +10,8 @@ const MAX_HEADERS: usize = 64;
 /// Bytes of all names and values of one request's headers.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Of the connection and of the framing (RFC 9110, sections 7.2, 7.6 and 8.6; RFC 9112; RFC 7540 for the last).
+/// Of the connection and of the framing (RFC 9110, sections 7.2, 7.6 and 8.6; RFC 9112; RFC 7540
+/// for the last).
 const FRAMING: [&str; 10] = [
     "connection",
     "content-length",
@@ -24,68 +25,103 @@ const FRAMING: [&str; 10] = [
     "http2-settings",
 ];
 /// Servers and frameworks let these override the method or the path, and rules are about both.
-const OVERRIDES: [&str; 5] = ["x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url"];
-/// What a guest sets for whichever origin answers. Nobody knows what another header means to a server: `x-api-key` is as much
-/// of one origin as `authorization`.
+const OVERRIDES: [&str; 5] = [
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+];
+/// What a guest sets for whichever origin answers. Nobody knows what another header means to a
+/// server: `x-api-key` is as much of one origin as `authorization`.
 const OF_ANY_ORIGIN: [&str; 3] = ["accept", "range", "user-agent"];
 /// How other names of that kind begin.
 const FAMILIES_OF_ANY_ORIGIN: [&str; 3] = ["accept-", "content-", "if-"];
 /// What describes a body, and goes where it goes.
-const OF_THE_BODY: [HeaderName; 4] =
-    [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::CONTENT_LOCATION];
+const OF_THE_BODY: [HeaderName; 4] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LOCATION,
+];
 
-/// Whether only the host sets a header; the name is in lower case. One that servers could take for such a header is one.
+/// Whether only the host sets a header; the name is in lower case. One that servers could take for
+/// such a header is one.
 pub fn is_reserved(name: &str) -> bool {
     let name = folded(name);
-    FRAMING.contains(&name.as_str()) || OVERRIDES.contains(&name.as_str()) || name.starts_with("proxy-")
+    FRAMING.contains(&name.as_str())
+        || OVERRIDES.contains(&name.as_str())
+        || name.starts_with("proxy-")
 }
 
-/// A name as those servers see it that hand headers on in environment variables (RFC 3875, section 4.1.18): `x_api_key` and
-/// `x-api-key` are one to them, and to some every sign that is neither letter nor digit is `_`.
+/// A name as those servers see it that hand headers on in environment variables (RFC 3875, section
+/// 4.1.18): `x_api_key` and `x-api-key` are one to them, and to some every sign that is neither
+/// letter nor digit is `_`.
 fn folded(name: &str) -> String {
     name.replace(|character: char| !character.is_ascii_alphanumeric(), "-")
 }
 
 /// Takes in a guest's headers.
-pub(super) fn accept(given: &[(String, Vec<u8>)], credential: Option<&Credential>) -> Result<HeaderMap, Error> {
+pub(super) fn accept(
+    given: &[(String, Vec<u8>)],
+    credential: Option<&Credential>,
+) -> Result<HeaderMap, Error> {
     if given.len() > MAX_HEADERS {
         return Err(Error::invalid(format!("the request has more than {MAX_HEADERS} headers")));
     }
     if given.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > MAX_BYTES {
-        return Err(Error::invalid(format!("the request's headers have more than {MAX_BYTES} bytes")));
+        return Err(Error::invalid(format!(
+            "the request's headers have more than {MAX_BYTES} bytes"
+        )));
     }
     let mut headers = HeaderMap::with_capacity(given.len());
     for (name, value) in given {
-        let name = HeaderName::try_from(name.as_str()).map_err(|_| Error::invalid("a header's name is none"))?;
-        let value = HeaderValue::try_from(value.as_slice())
-            .map_err(|_| Error::invalid(format!("the value of header {name} has bytes that a header cannot hold")))?;
+        let name = HeaderName::try_from(name.as_str())
+            .map_err(|_| Error::invalid("a header's name is none"))?;
+        let value = HeaderValue::try_from(value.as_slice()).map_err(|_| {
+            Error::invalid(format!(
+                "the value of header {name} has bytes that a header cannot hold"
+            ))
+        })?;
         if is_reserved(name.as_str()) {
             return Err(Error::invalid(format!("header {name} is the host's to set")));
         }
-        if credential.and_then(Credential::header).is_some_and(|its| folded(its.as_str()) == folded(name.as_str())) {
+        if credential
+            .and_then(Credential::header)
+            .is_some_and(|its| folded(its.as_str()) == folded(name.as_str()))
+        {
             return Err(Error::invalid(format!("header {name} belongs to the credential")));
         }
         if name == header::AUTHORIZATION && authenticates_the_connection(value.as_bytes()) {
-            return Err(Error::invalid("a scheme of authorization that holds for a whole connection cannot be used"));
+            return Err(Error::invalid(
+                "a scheme of authorization that holds for a whole connection cannot be used",
+            ));
         }
         headers.append(name, value);
     }
     Ok(headers)
 }
 
-/// Connections are used again, by other callers too: whoever came next would be taken for this one (RFC 4559, section 6). The
-/// scheme is the first token (RFC 9110, section 5.6.2), whatever stands around it.
+/// Connections are used again, by other callers too: whoever came next would be taken for this one
+/// (RFC 4559, section 6). The scheme is the first token (RFC 9110, section 5.6.2), whatever stands
+/// around it.
 pub(super) fn authenticates_the_connection(value: &[u8]) -> bool {
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    let scheme = value.split(|byte| !is_of_token(byte)).find(|token| !token.is_empty()).unwrap_or_default();
-    [b"ntlm".as_slice(), b"negotiate"].iter().any(|of_connection| scheme.eq_ignore_ascii_case(of_connection))
+    let scheme =
+        value.split(|byte| !is_of_token(byte)).find(|token| !token.is_empty()).unwrap_or_default();
+    [b"ntlm".as_slice(), b"negotiate"]
+        .iter()
+        .any(|of_connection| scheme.eq_ignore_ascii_case(of_connection))
 }
 
 /// Drops what another origin must not be shown: everything that is not known to be of any.
 pub(super) fn leave_origin(headers: &mut HeaderMap) {
-    let is_of_any =
-        |name: &str| OF_ANY_ORIGIN.contains(&name) || FAMILIES_OF_ANY_ORIGIN.iter().any(|beginning| name.starts_with(*beginning));
-    let dropped: Vec<HeaderName> = headers.keys().filter(|name| !is_of_any(name.as_str())).cloned().collect();
+    let is_of_any = |name: &str| {
+        OF_ANY_ORIGIN.contains(&name)
+            || FAMILIES_OF_ANY_ORIGIN.iter().any(|beginning| name.starts_with(*beginning))
+    };
+    let dropped: Vec<HeaderName> =
+        headers.keys().filter(|name| !is_of_any(name.as_str())).cloned().collect();
     for name in dropped {
         headers.remove(name);
     }
@@ -111,14 +147,22 @@ mod tests {
     use crate::credential::Injection;
 
     fn accepted(headers: &[(&str, &str)]) -> Result<HeaderMap, String> {
-        let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+            .collect();
         accept(&headers, None).map_err(|error| error.to_string())
     }
 
     #[test]
     fn ordinary_headers_go_through_also_twice_and_in_any_case() {
-        let headers =
-            accepted(&[("Accept", "a"), ("accept", "b"), ("X-Odd", "\t caf\u{e9} "), ("Authorization", "Bearer x")]).unwrap();
+        let headers = accepted(&[
+            ("Accept", "a"),
+            ("accept", "b"),
+            ("X-Odd", "\t caf\u{e9} "),
+            ("Authorization", "Bearer x"),
+        ])
+        .unwrap();
         assert_eq!(headers.get_all("accept").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(headers.len(), 4);
     }
@@ -130,18 +174,28 @@ mod tests {
             X-Method-Override X-Original-URL X-Rewrite-URL X_HTTP_Method_Override x-http_method Content_Length \
             Transfer_Encoding Proxy_Authorization X.Original.URL";
         for name in reserved.split_whitespace() {
-            assert_eq!(accepted(&[(name, "x")]), Err(format!("header {} is the host's to set", name.to_lowercase())));
+            assert_eq!(
+                accepted(&[(name, "x")]),
+                Err(format!("header {} is the host's to set", name.to_lowercase()))
+            );
         }
     }
 
     #[test]
     fn nothing_breaks_out_of_a_header() {
         for name in ["", " ", "a b", "a:b", ":authority", "a\r\nhost", "a\0", "é", "host "] {
-            assert_eq!(accepted(&[(name, "x")]), Err("a header's name is none".to_owned()), "{name:?}");
+            assert_eq!(
+                accepted(&[(name, "x")]),
+                Err("a header's name is none".to_owned()),
+                "{name:?}"
+            );
         }
         for value in ["a\r\nhost: evil", "a\nb", "a\rb", "a\0b", "\u{7f}"] {
             let error = accepted(&[("x-a", value)]).unwrap_err();
-            assert_eq!(error, "the value of header x-a has bytes that a header cannot hold", "{value:?}");
+            assert_eq!(
+                error, "the value of header x-a has bytes that a header cannot hold",
+                "{value:?}"
+            );
         }
     }
 
@@ -149,15 +203,30 @@ mod tests {
     fn number_and_size_are_bounded() {
         let many = |count| vec![("x-a", "b"); count];
         assert!(accepted(&many(MAX_HEADERS)).is_ok());
-        assert_eq!(accepted(&many(MAX_HEADERS + 1)), Err("the request has more than 64 headers".to_owned()));
+        assert_eq!(
+            accepted(&many(MAX_HEADERS + 1)),
+            Err("the request has more than 64 headers".to_owned())
+        );
         let long = |bytes: usize| accepted(&[("x-a", &"b".repeat(bytes - 3))]);
         assert!(long(MAX_BYTES).is_ok());
-        assert_eq!(long(MAX_BYTES + 1), Err("the request's headers have more than 65536 bytes".to_owned()));
+        assert_eq!(
+            long(MAX_BYTES + 1),
+            Err("the request's headers have more than 65536 bytes".to_owned())
+        );
     }
 
     #[test]
     fn nobody_authenticates_a_connection_that_others_use() {
-        for value in ["NTLM TlRM", "negotiate abc", "Negotiate", " NTLM x", "\t Negotiate x", "NTLM\tx", "NTLM,x", ", NTLM x"] {
+        for value in [
+            "NTLM TlRM",
+            "negotiate abc",
+            "Negotiate",
+            " NTLM x",
+            "\t Negotiate x",
+            "NTLM\tx",
+            "NTLM,x",
+            ", NTLM x",
+        ] {
             assert!(accepted(&[("authorization", value)]).is_err(), "{value:?}");
         }
         for value in ["Basic bnRsbQ==", " Bearer NTLM", "NTLMv3 x", "", " "] {
@@ -169,24 +238,33 @@ mod tests {
     fn only_headers_that_are_for_anybody_leave_their_origin() {
         let names = "accept accept-language authorization content-type cookie if-none-match range ranger user-agent x-accept \
             x-api-key x_content-type";
-        let given: Vec<_> = names.split_whitespace().flat_map(|name| [(name, "a"), (name, "b")]).collect();
+        let given: Vec<_> =
+            names.split_whitespace().flat_map(|name| [(name, "a"), (name, "b")]).collect();
         let mut headers = accepted(&given).unwrap();
         leave_origin(&mut headers);
         let kept: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(headers.len(), 12, "{kept:?}");
-        for name in ["accept", "accept-language", "content-type", "if-none-match", "range", "user-agent"] {
+        for name in
+            ["accept", "accept-language", "content-type", "if-none-match", "range", "user-agent"]
+        {
             assert_eq!(headers.get_all(name).iter().count(), 2, "{name}");
         }
     }
 
     #[test]
     fn the_header_of_a_credential_is_not_set_beside_it() {
-        let of = |injection| Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap();
+        let of = |injection| {
+            Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap()
+        };
         for name in ["X-Key", "X_Key"] {
             let given = [(name.to_owned(), b"mine".to_vec())];
             for its in ["x-key", "x_key"] {
-                let error = accept(&given, Some(&of(Injection::header(its, "").unwrap()))).unwrap_err();
-                assert_eq!(error.to_string(), format!("header {} belongs to the credential", name.to_lowercase()));
+                let error =
+                    accept(&given, Some(&of(Injection::header(its, "").unwrap()))).unwrap_err();
+                assert_eq!(
+                    error.to_string(),
+                    format!("header {} belongs to the credential", name.to_lowercase())
+                );
             }
         }
         let given = [("X-Key".to_owned(), b"mine".to_vec())];

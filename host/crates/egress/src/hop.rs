@@ -24,10 +24,17 @@ pub(super) struct Hop<'a> {
 
 impl<'a> Hop<'a> {
     /// Checks what a caller wants to send.
-    pub(super) fn first(request: Request, bounds: &Bounds, credentials: &'a Credentials) -> Result<Self, Error> {
+    pub(super) fn first(
+        request: Request,
+        bounds: &Bounds,
+        credentials: &'a Credentials,
+    ) -> Result<Self, Error> {
         let method = rule::method(&request.method);
-        let method = method.map_err(|_| Error::invalid("the method is none that is sent; it is written in capitals"))?;
-        let target = Target::parse(&request.url).map_err(|error| Error::invalid(error.to_string()))?;
+        let method = method.map_err(|_| {
+            Error::invalid("the method is none that is sent; it is written in capitals")
+        })?;
+        let target =
+            Target::parse(&request.url).map_err(|error| Error::invalid(error.to_string()))?;
         let credential = match request.credential {
             // One that was not granted does not exist, and is refused as what is not permitted.
             Some(name) => Some(credentials.get(&name).ok_or_else(Error::denied)?),
@@ -35,25 +42,38 @@ impl<'a> Hop<'a> {
         };
         let headers = headers::accept(&request.headers, credential)?;
         if credential.is_some_and(|credential| credential.collides_with(target.url())) {
-            return Err(Error::invalid("the URL's query has the parameter that belongs to the credential"));
+            return Err(Error::invalid(
+                "the URL's query has the parameter that belongs to the credential",
+            ));
         }
         let body = request.body.filter(|body| !body.is_empty());
         if body.is_some() && matches!(method, Method::GET | Method::HEAD) {
-            // It means nothing (RFC 9110, section 9.3.1), and servers that skip it read it as the next request.
+            // It means nothing (RFC 9110, section 9.3.1), and servers that skip it read it as the
+            // next request.
             return Err(Error::invalid(format!("a {method} request has no body")));
         }
         if body.as_ref().is_some_and(|body| body.len() > bounds.request_bytes) {
-            return Err(Error::invalid(format!("the request's body has more than {} bytes", bounds.request_bytes)));
+            return Err(Error::invalid(format!(
+                "the request's body has more than {} bytes",
+                bounds.request_bytes
+            )));
         }
         Ok(Self { method, target, headers, body, credential })
     }
 
     /// What a redirect makes of it, as browsers do it (the Fetch standard, "HTTP-redirect fetch").
-    pub(super) fn redirected(mut self, status: StatusCode, location: &str, credentials: &Credentials) -> Result<Self, Error> {
-        let mut target = self
-            .target
-            .join(location)
-            .map_err(|_| Error::new(ErrorKind::Protocol, "the server redirects to what is no address for a request"))?;
+    pub(super) fn redirected(
+        mut self,
+        status: StatusCode,
+        location: &str,
+        credentials: &Credentials,
+    ) -> Result<Self, Error> {
+        let mut target = self.target.join(location).map_err(|_| {
+            Error::new(
+                ErrorKind::Protocol,
+                "the server redirects to what is no address for a request",
+            )
+        })?;
         if self.target.scheme() == "https" && target.scheme() == "http" {
             // What was said in private would be repeated in public.
             return Err(Error::denied());
@@ -83,7 +103,8 @@ impl<'a> Hop<'a> {
         Ok(self)
     }
 
-    /// Whether a value of a credential is anywhere in what it sends by itself: a server or the guest has written it there.
+    /// Whether a value of a credential is anywhere in what it sends by itself: a server or the
+    /// guest has written it there.
     fn holds_any_of(&self, credentials: &Credentials) -> bool {
         let in_header = |(name, value): (&HeaderName, &HeaderValue)| {
             credentials.occur_in(name.as_str().as_bytes()) || credentials.occur_in(value.as_bytes())
@@ -113,7 +134,8 @@ mod tests {
     }
 
     fn refused(request: Request) -> String {
-        let error = Hop::first(request, &BOUNDS, &Credentials::default()).err().expect("it is refused");
+        let error =
+            Hop::first(request, &BOUNDS, &Credentials::default()).err().expect("it is refused");
         assert!(!error.request_sent);
         format!("{:?}: {error}", error.kind)
     }
@@ -125,24 +147,42 @@ mod tests {
         insta::assert_snapshot!(refused(request("CONNECT", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
         insta::assert_snapshot!(refused(request("GET", "x.com")), @"InvalidRequest: the URL cannot be read: relative URL without a base");
         insta::assert_snapshot!(refused(request("GET", "https://x.com/a%2fb")), @"InvalidRequest: the URL's path holds an encoded slash");
-        let body =
-            |method, bytes: &'static [u8]| Request { body: Some(Bytes::from_static(bytes)), ..request(method, "https://x.com") };
+        let body = |method, bytes: &'static [u8]| Request {
+            body: Some(Bytes::from_static(bytes)),
+            ..request(method, "https://x.com")
+        };
         insta::assert_snapshot!(refused(body("GET", b"1")), @"InvalidRequest: a GET request has no body");
         insta::assert_snapshot!(refused(body("HEAD", b"1")), @"InvalidRequest: a HEAD request has no body");
         insta::assert_snapshot!(refused(body("POST", b"12345")), @"InvalidRequest: the request's body has more than 4 bytes");
-        let unknown = Request { credential: Some("token".to_owned()), ..request("GET", "https://x.com") };
+        let unknown =
+            Request { credential: Some("token".to_owned()), ..request("GET", "https://x.com") };
         insta::assert_snapshot!(refused(unknown), @"Denied: the request is not permitted");
-        for fine in [body("GET", b""), body("POST", b"1234"), body("DELETE", b"1"), request("POST", "https://x.com")] {
+        for fine in [
+            body("GET", b""),
+            body("POST", b"1234"),
+            body("DELETE", b"1"),
+            request("POST", "https://x.com"),
+        ] {
             assert!(Hop::first(fine, &BOUNDS, &Credentials::default()).is_ok());
         }
     }
 
     #[test]
     fn the_parameter_of_a_credential_is_not_set_beside_it() {
-        let credential = Credential::new("token", Secret::new("value"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+        let credential = Credential::new(
+            "token",
+            Secret::new("value"),
+            Injection::query("key").unwrap(),
+            Vec::new(),
+        )
+        .unwrap();
         let credentials = Credentials::new(vec![credential]).unwrap();
         let with = |url| Request { credential: Some("token".to_owned()), ..request("GET", url) };
-        for (url, fine) in [("https://x.com/?a=key", true), ("https://x.com/?key=1", false), ("https://x.com/?a&k%65y", false)] {
+        for (url, fine) in [
+            ("https://x.com/?a=key", true),
+            ("https://x.com/?key=1", false),
+            ("https://x.com/?a&k%65y", false),
+        ] {
             assert_eq!(Hop::first(with(url), &BOUNDS, &credentials).is_ok(), fine, "{url}");
         }
     }
@@ -150,7 +190,8 @@ mod tests {
     /// Follows one redirect with everything that could go along, and shows what does.
     fn followed(method: &str, from: &str, status: u16, location: &str) -> String {
         let injection = Injection::header("x-key", "").unwrap();
-        let token = Credential::new("token", Secret::new("s3cret-value"), injection, Vec::new()).unwrap();
+        let token =
+            Credential::new("token", Secret::new("s3cret-value"), injection, Vec::new()).unwrap();
         let credentials = Credentials::new(vec![token]).unwrap();
         let headers = ["authorization", "cookie", "content-type", "accept", "x-api-key"];
         let body = matches!(method, "POST" | "PUT").then(|| Bytes::from_static(b"body"));
@@ -177,7 +218,11 @@ mod tests {
     fn methods_and_bodies_change_as_in_browsers() {
         let method = |method, status| {
             let text = followed(method, "https://x.com/a", status, "/b");
-            (text.split(' ').next().unwrap_or_default().to_owned(), text.contains("+body"), text.contains("content-type"))
+            (
+                text.split(' ').next().unwrap_or_default().to_owned(),
+                text.contains("+body"),
+                text.contains("content-type"),
+            )
         };
         for status in [301, 302] {
             assert_eq!(method("POST", status), ("GET".to_owned(), false, false));
@@ -207,10 +252,20 @@ mod tests {
             ("https://x.com:444/b", "https://x.com:444/b", abroad),
             ("https://a.x.com/b", "https://a.x.com/b", abroad),
         ] {
-            assert_eq!(followed("GET", "https://x.com/a/", 302, location), format!("GET {url} {kept}"), "{location}");
+            assert_eq!(
+                followed("GET", "https://x.com/a/", 302, location),
+                format!("GET {url} {kept}"),
+                "{location}"
+            );
         }
-        assert_eq!(followed("GET", "http://x.com/", 302, "https://x.com/"), format!("GET https://x.com/ {abroad}"));
-        assert_eq!(followed("GET", "http://x.com:8080/", 302, "//x.com:8081/"), format!("GET http://x.com:8081/ {abroad}"));
+        assert_eq!(
+            followed("GET", "http://x.com/", 302, "https://x.com/"),
+            format!("GET https://x.com/ {abroad}")
+        );
+        assert_eq!(
+            followed("GET", "http://x.com:8080/", 302, "//x.com:8081/"),
+            format!("GET http://x.com:8081/ {abroad}")
+        );
     }
 
     #[test]
@@ -235,7 +290,13 @@ mod tests {
 
     #[test]
     fn a_request_that_holds_a_credential_is_redirected_within_its_origin_alone() {
-        let token = Credential::new("token", Secret::new("k 3+"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+        let token = Credential::new(
+            "token",
+            Secret::new("k 3+"),
+            Injection::query("key").unwrap(),
+            Vec::new(),
+        )
+        .unwrap();
         let credentials = Credentials::new(vec![token]).unwrap();
         let redirected = |header: (&str, &str), body: &'static str, status: u16, location: &str| {
             let request = Request {
@@ -254,11 +315,25 @@ mod tests {
             assert_eq!(redirected(accept, body, 307, "/b"), Ok(true), "{body}");
             assert_eq!(redirected(accept, body, 303, elsewhere), Ok(false), "{body} stays behind");
             let location = format!("{elsewhere}?{body}");
-            assert_eq!(redirected(accept, "fine", 307, &location), Err(ErrorKind::Denied), "{location}");
+            assert_eq!(
+                redirected(accept, "fine", 307, &location),
+                Err(ErrorKind::Denied),
+                "{location}"
+            );
         }
         assert_eq!(redirected(("accept", "k 3+"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
-        assert_eq!(redirected(("content-type", "k%203+"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
-        assert_eq!(redirected(("accept-k%203+", "x"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
-        assert_eq!(redirected(("x-key", "k 3+"), "fine", 307, elsewhere), Ok(true), "the header stays behind");
+        assert_eq!(
+            redirected(("content-type", "k%203+"), "fine", 307, elsewhere),
+            Err(ErrorKind::Denied)
+        );
+        assert_eq!(
+            redirected(("accept-k%203+", "x"), "fine", 307, elsewhere),
+            Err(ErrorKind::Denied)
+        );
+        assert_eq!(
+            redirected(("x-key", "k 3+"), "fine", 307, elsewhere),
+            Ok(true),
+            "the header stays behind"
+        );
     }
 }

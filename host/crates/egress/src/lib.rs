@@ -1,11 +1,12 @@
-//! The one way out for plugins: whatever they send over HTTP is decided on, bounded and sent here. The host's own clients, of
-//! models and upstreams, do not go through it.
+//! The one way out for plugins: whatever they send over HTTP is decided on, bounded and sent here.
+//! The host's own clients, of models and upstreams, do not go through it.
 //!
-//! A [`Policy`] is made of [`Rule`]s, those that a plugin asks for and those that its operator grants; a request leaves if one
-//! of each side matches it. Names are resolved, the addresses checked, and only what was checked is dialled. Each redirect is
-//! a request of its own. Credentials are attached at the last moment and are seen by nobody but the server. An [`Outlet`] is
-//! what one caller may send, a [`Session`] what one of its calls may. This module knows neither guests nor manifests: it is
-//! handed rules, secrets and a deadline.
+//! A [`Policy`] is made of [`Rule`]s, those that a plugin asks for and those that its operator
+//! grants; a request leaves if one of each side matches it. Names are resolved, the addresses
+//! checked, and only what was checked is dialled. Each redirect is a request of its own.
+//! Credentials are attached at the last moment and are seen by nobody but the server. An [`Outlet`]
+//! is what one caller may send, a [`Session`] what one of its calls may. This module knows neither
+//! guests nor manifests: it is handed rules, secrets and a deadline.
 
 mod address;
 mod client;
@@ -72,7 +73,12 @@ impl Egress {
     }
 
     /// Joins what one caller may send. `caller` is its name in the operator's log.
-    pub fn outlet(&self, caller: &str, policy: impl Into<Arc<Policy>>, credentials: impl Into<Arc<Credentials>>) -> Outlet {
+    pub fn outlet(
+        &self,
+        caller: &str,
+        policy: impl Into<Arc<Policy>>,
+        credentials: impl Into<Arc<Credentials>>,
+    ) -> Outlet {
         Outlet::new(&self.0, caller, policy.into(), credentials.into())
     }
 }

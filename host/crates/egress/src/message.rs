@@ -1,4 +1,5 @@
-//! What a caller sends and gets back, as plain data. Requests hold raw text: they are checked where they are sent.
+//! What a caller sends and gets back, as plain data. Requests hold raw text: they are checked where
+//! they are sent.
 
 use std::time::Duration;
 
@@ -29,8 +30,9 @@ pub struct Request {
 /// What becomes of redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Redirects {
-    /// They are followed, each after a decision of its own. To another origin go the body and those headers that are for
-    /// anybody (`accept`, `content-type` and the like), and nothing at all if a credential's value is among it.
+    /// They are followed, each after a decision of its own. To another origin go the body and those
+    /// headers that are for anybody (`accept`, `content-type` and the like), and nothing at all if
+    /// a credential's value is among it.
     #[default]
     Follow,
     /// They are the response.
@@ -42,7 +44,8 @@ pub enum Redirects {
 pub struct Response {
     /// Status code.
     pub status: u16,
-    /// Headers as they came, in lower case. Values of credentials in them are blotted out, as they are in the body.
+    /// Headers as they came, in lower case. Values of credentials in them are blotted out, as they
+    /// are in the body.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body as it came, not decompressed.
     pub body: Vec<u8>,

@@ -1,17 +1,18 @@
-//! Paths of requests, and patterns for them. Both are compared decoded once, segment by segment, and whatever two readers
-//! could take for different paths is refused before it is compared.
+//! Paths of requests, and patterns for them. Both are compared decoded once, segment by segment,
+//! and whatever two readers could take for different paths is refused before it is compared.
 
 use std::fmt;
 
 use airlock_core::text::{hex_digit, percent_decoded};
 
-/// Segments of one request's path. Together with [`MAX_PARTS`] this bounds the time that a hostile path and a hostile pattern
-/// can take to be compared.
+/// Segments of one request's path. Together with [`MAX_PARTS`] this bounds the time that a hostile
+/// path and a hostile pattern can take to be compared.
 const MAX_SEGMENTS: usize = 128;
 /// Segments of one pattern.
 const MAX_PARTS: usize = 32;
 
-/// Why a path cannot be decided on: mostly because a server might read another one than the policy does.
+/// Why a path cannot be decided on: mostly because a server might read another one than the policy
+/// does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
     /// An escape that is none.
@@ -64,7 +65,11 @@ fn decode(raw: &str) -> Result<String, BadPath> {
         Err(BadPath::Backslash)
     } else if text.contains(char::is_control) {
         Err(BadPath::Control)
-    } else if text.as_bytes().windows(3).any(|w| w[0] == b'%' && hex_digit(w[1]).is_some() && hex_digit(w[2]).is_some()) {
+    } else if text
+        .as_bytes()
+        .windows(3)
+        .any(|w| w[0] == b'%' && hex_digit(w[1]).is_some() && hex_digit(w[2]).is_some())
+    {
         Err(BadPath::Twice)
     } else {
         Ok(text)
@@ -73,10 +78,11 @@ fn decode(raw: &str) -> Result<String, BadPath> {
 
 /// Which paths a rule is about.
 ///
-/// `*` stands for any text within a segment, also none; a segment that is only `*` is not matched by an empty one. `**` is a
-/// segment of its own and stands for any number of segments: also none between others, at least one at the end, so
-/// `/repos/**` is everything below `/repos` and not `/repos` itself. Everything else stands for itself, in exact case; a
-/// literal `*` is written `%2A`.
+/// `*` stands for any text within a segment, also none; a segment that is only `*` is not matched
+/// by an empty one. `**` is a segment of its own and stands for any number of segments: also none
+/// between others, at least one at the end, so `/repos/**` is everything below `/repos` and not
+/// `/repos` itself. Everything else stands for itself, in exact case; a literal `*` is written
+/// `%2A`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pattern(Vec<Part>);
 
@@ -137,11 +143,12 @@ impl Pattern {
         }
     }
 
-    /// Whether it stands for a path. Takes time in proportion to the product of both lengths at worst.
+    /// Whether it stands for a path. Takes time in proportion to the product of both lengths at
+    /// worst.
     pub(super) fn matches(&self, path: &[String]) -> bool {
         let (mut part, mut at) = (0, 0);
-        // Where to go on when what follows the last `**` does not fit: one segment later. Earlier ones need no second look,
-        // because they were matched as far to the left as they can be.
+        // Where to go on when what follows the last `**` does not fit: one segment later. Earlier
+        // ones need no second look, because they were matched as far to the left as they can be.
         let mut resume = None;
         while at < path.len() {
             match self.0.get(part) {
@@ -179,11 +186,15 @@ impl Part {
 
 /// Whether a segment is the texts in their order with anything between them.
 fn fits(texts: &[String], segment: &str) -> bool {
-    let (Some((first, rest)), Some(last)) = (texts.split_first(), texts.last()) else { return false };
+    let (Some((first, rest)), Some(last)) = (texts.split_first(), texts.last()) else {
+        return false;
+    };
     if rest.is_empty() {
         return segment == first;
     }
-    let Some(mut middle) = segment.strip_prefix(first.as_str()).and_then(|rest| rest.strip_suffix(last.as_str())) else {
+    let Some(mut middle) =
+        segment.strip_prefix(first.as_str()).and_then(|rest| rest.strip_suffix(last.as_str()))
+    else {
         return false;
     };
     for text in &rest[..rest.len() - 1] {
@@ -194,8 +205,8 @@ fn fits(texts: &[String], segment: &str) -> bool {
 }
 
 impl fmt::Display for Pattern {
-    /// Canonical: ASCII, with everything escaped that is neither unreserved nor harmless, so that a list of patterns can be
-    /// split at commas and a terminal shows what it is.
+    /// Canonical: ASCII, with everything escaped that is neither unreserved nor harmless, so that a
+    /// list of patterns can be split at commas and a terminal shows what it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
             Part::Many => f.write_str("/**"),
@@ -236,7 +247,11 @@ mod tests {
             ("/user", "/user /us%65r", "/ /users /user/ /User /user/x"),
             ("/repos/**", "/repos/ /repos/a /repos/a/b/c", "/repos /repository /x/repos/a"),
             ("/repos/*", "/repos/a /repos/a%20b /repos/...", "/repos /repos/ /repos/a/b /repos/a/"),
-            ("/repos/*/issues", "/repos/a/issues", "/repos//issues /repos/a/b/issues /repos/issues"),
+            (
+                "/repos/*/issues",
+                "/repos/a/issues",
+                "/repos//issues /repos/a/b/issues /repos/issues",
+            ),
             ("/a/**/z", "/a/z /a/b/z /a/b/c/z /a/z/z /a//z", "/a /a/z/ /az /a/b/zz /b/a/z"),
             ("/**/raw/*", "/raw/x /a/raw/x /a/raw/raw/x", "/raw /raw/ /a/raw/x/y"),
             ("/a/**/b/**/c", "/a/b/c /a/x/b/y/z/c /a/b/b/c/c", "/a/c /a/c/b /a/b/c/d"),
@@ -305,13 +320,21 @@ mod tests {
         assert!(segments(&"/".repeat(MAX_SEGMENTS)).is_ok());
         assert_eq!(segments(&"/".repeat(MAX_SEGMENTS + 1)), Err(BadPath::Segments));
         assert!(Pattern::parse(&"/*".repeat(MAX_PARTS)).is_ok());
-        assert_eq!(Pattern::parse(&"/*".repeat(MAX_PARTS + 1)), Err(BadPattern::Parts(MAX_PARTS + 1)));
+        assert_eq!(
+            Pattern::parse(&"/*".repeat(MAX_PARTS + 1)),
+            Err(BadPattern::Parts(MAX_PARTS + 1))
+        );
     }
 
     #[test]
     fn a_hostile_pattern_and_path_take_no_noticeable_time() {
         let pattern = Pattern::parse(&format!("/{}x", "**/a*a*a*a*a/".repeat(15))).unwrap();
-        assert!(!pattern.matches(&segments(&"/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".repeat(MAX_SEGMENTS)).unwrap()));
+        assert!(
+            !pattern.matches(
+                &segments(&"/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".repeat(MAX_SEGMENTS))
+                    .unwrap()
+            )
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! What one caller may send, and how much of it. Pure: a decision depends on rules and request alone.
+//! What one caller may send, and how much of it. Pure: a decision depends on rules and request
+//! alone.
 
 use std::{fmt, time::Duration};
 
@@ -12,7 +13,8 @@ use super::{
 /// Rules on one side of a policy.
 const MAX_RULES: usize = 64;
 
-/// Bounds on what one call sends and takes in. There is no `Default`: somebody has to have said how much.
+/// Bounds on what one call sends and takes in. There is no `Default`: somebody has to have said how
+/// much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Requests of one call, redirects and refused ones included.
@@ -25,8 +27,8 @@ pub struct Bounds {
     pub response_bytes: usize,
     /// Bytes of all names and values of one response's headers.
     pub response_header_bytes: usize,
-    /// Time for one exchange: resolving, connecting, redirects and reading the body. A call's own deadline applies where it is
-    /// sooner.
+    /// Time for one exchange: resolving, connecting, redirects and reading the body. A call's own
+    /// deadline applies where it is sooner.
     pub timeout: Duration,
     /// Redirects in a row.
     pub redirects: u32,
@@ -58,7 +60,8 @@ pub struct Policy {
 pub(super) struct Permit {
     /// Whether its name may lead into private networks and to this machine.
     pub(super) private: bool,
-    /// Whether only patterns let it out, so that there is no bound on the number of hosts like this one.
+    /// Whether only patterns let it out, so that there is no bound on the number of hosts like this
+    /// one.
     pub(super) any_host: bool,
 }
 
@@ -70,11 +73,20 @@ pub(super) enum Missing {
 }
 
 impl Policy {
-    /// Joins both sides. Without a manifest there is nothing `requested`, and what is granted counts alone.
-    pub fn new(requested: Option<Vec<Rule>>, granted: Vec<Rule>, bounds: Bounds) -> Result<Self, BadRule> {
+    /// Joins both sides. Without a manifest there is nothing `requested`, and what is granted
+    /// counts alone.
+    pub fn new(
+        requested: Option<Vec<Rule>>,
+        granted: Vec<Rule>,
+        bounds: Bounds,
+    ) -> Result<Self, BadRule> {
         for rules in requested.iter().chain([&granted]) {
             if rules.len() > MAX_RULES {
-                return Err(BadRule::TooMany { what: "rules", found: rules.len(), limit: MAX_RULES });
+                return Err(BadRule::TooMany {
+                    what: "rules",
+                    found: rules.len(),
+                    limit: MAX_RULES,
+                });
             }
         }
         Ok(Self { requested, granted, bounds })
@@ -90,12 +102,16 @@ impl Policy {
         &self.bounds
     }
 
-    /// Decides on a request: one rule of each side has to match it. It is private where a matching rule of each side says so.
+    /// Decides on a request: one rule of each side has to match it. It is private where a matching
+    /// rule of each side says so.
     pub(super) fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
         let granted = side(&self.granted, target, method).ok_or(Missing::Grant)?;
         let Some(requested) = &self.requested else { return Ok(granted) };
         let requested = side(requested, target, method).ok_or(Missing::Request)?;
-        Ok(Permit { private: granted.private && requested.private, any_host: granted.any_host && requested.any_host })
+        Ok(Permit {
+            private: granted.private && requested.private,
+            any_host: granted.any_host && requested.any_host,
+        })
     }
 }
 
@@ -123,7 +139,10 @@ mod tests {
     use super::*;
 
     fn rules(texts: &[&str]) -> Vec<Rule> {
-        texts.iter().map(|text| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))).collect()
+        texts
+            .iter()
+            .map(|text| text.parse().unwrap_or_else(|error| panic!("{text}: {error}")))
+            .collect()
     }
 
     fn decide(requested: Option<&[&str]>, granted: &[&str], url: &str) -> Result<Permit, Missing> {
@@ -143,7 +162,10 @@ mod tests {
         assert_eq!(decide(None, &[narrow], outside), Err(Missing::Grant));
         assert_eq!(decide(Some(&[]), &[wide], inside), Err(Missing::Request));
         assert_eq!(decide(Some(&[wide]), &[], inside), Err(Missing::Grant));
-        assert_eq!(Policy::closed().decide(&Target::parse(inside).unwrap(), &Method::GET), Err(Missing::Grant));
+        assert_eq!(
+            Policy::closed().decide(&Target::parse(inside).unwrap(), &Method::GET),
+            Err(Missing::Grant)
+        );
     }
 
     #[test]
@@ -158,14 +180,21 @@ mod tests {
         assert_eq!(is_private(Some(&[private]), &[public]), Ok(false));
         assert_eq!(is_private(None, &[private]), Ok(true));
         // A rule for something else lends its `private` to nobody.
-        assert_eq!(is_private(None, &[public, "http://y.com GET /** private", "http://x.com POST /** private"]), Ok(false));
+        assert_eq!(
+            is_private(
+                None,
+                &[public, "http://y.com GET /** private", "http://x.com POST /** private"]
+            ),
+            Ok(false)
+        );
     }
 
     #[test]
     fn hosts_are_countable_where_one_side_names_them() {
         let (wide, narrow) = ("https://*.x.com GET /**", "https://a.x.com GET /**");
-        let any_host =
-            |requested: Option<&[&str]>, granted: &[&str]| decide(requested, granted, "https://a.x.com/").unwrap().any_host;
+        let any_host = |requested: Option<&[&str]>, granted: &[&str]| {
+            decide(requested, granted, "https://a.x.com/").unwrap().any_host
+        };
         assert!(any_host(Some(&[wide]), &[wide]) && any_host(None, &[wide]));
         assert!(!any_host(Some(&[narrow]), &[wide]) && !any_host(Some(&[wide]), &[wide, narrow]));
     }
@@ -175,7 +204,8 @@ mod tests {
         let many = |count| vec!["https://x.com GET /".parse().unwrap(); count];
         assert!(Policy::new(Some(many(64)), many(64), Bounds::PLUGIN).is_ok());
         for (requested, granted) in [(65, 1), (1, 65)] {
-            let error = Policy::new(Some(many(requested)), many(granted), Bounds::PLUGIN).unwrap_err();
+            let error =
+                Policy::new(Some(many(requested)), many(granted), Bounds::PLUGIN).unwrap_err();
             assert_eq!(error.to_string(), "found 65 rules, expected at most 64");
         }
     }

@@ -1,5 +1,6 @@
-//! From a name to addresses that may be dialled. The check is made where the connection is made, on the addresses that are
-//! dialled then, so a name that stands for something else a moment later is judged again.
+//! From a name to addresses that may be dialled. The check is made where the connection is made, on
+//! the addresses that are dialled then, so a name that stands for something else a moment later is
+//! judged again.
 
 use std::{
     io,
@@ -13,14 +14,17 @@ use tokio::sync::Semaphore;
 
 use super::address::{self, Reach};
 
-/// Addresses that are tried for one name. A name with a hundred dead ones would hold its request for as long.
+/// Addresses that are tried for one name. A name with a hundred dead ones would hold its request
+/// for as long.
 const MAX_DIALLED: usize = 6;
-/// Lookups of the operating system at the same time. Each holds a thread, and one that nobody waits for any more still does.
+/// Lookups of the operating system at the same time. Each holds a thread, and one that nobody waits
+/// for any more still does.
 const MAX_LOOKUPS: usize = 128;
 
 /// Finds the addresses of a name. What it answers is checked by whoever asks.
 pub trait Resolver: Send + Sync + 'static {
-    /// Answers all addresses of `name`, which is in lower case and in punycode. Dropping the future gives up.
+    /// Answers all addresses of `name`, which is in lower case and in punycode. Dropping the future
+    /// gives up.
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
@@ -41,7 +45,8 @@ impl Resolver for SystemResolver {
         Box::pin(async move {
             let turn = lookups.acquire_owned().await.map_err(io::Error::other)?;
             let lookup = move || {
-                // It goes along into the thread: a lookup cannot be stopped, and counts until it ends.
+                // It goes along into the thread: a lookup cannot be stopped, and counts until it
+                // ends.
                 let _turn = turn;
                 Ok((name.as_str(), 0).to_socket_addrs()?.map(|address| address.ip()).collect())
             };
@@ -71,13 +76,16 @@ pub(super) enum Unresolved {
 
 /// Checks everything that a host stands for.
 ///
-/// One bad address refuses the host, whatever the others are. Dialling the good ones alone would be as safe for this
-/// connection, but nobody has both a public and a private or impossible address by accident: a mixed answer is how rebinding
-/// starts, or a mistake that somebody should hear of, and a refusal does not depend on which address came first.
+/// One bad address refuses the host, whatever the others are. Dialling the good ones alone would be
+/// as safe for this connection, but nobody has both a public and a private or impossible address by
+/// accident: a mixed answer is how rebinding starts, or a mistake that somebody should hear of, and
+/// a refusal does not depend on which address came first.
 pub(super) fn check(host: &str, addresses: &[IpAddr], farthest: Reach) -> Result<(), Unresolved> {
     let judged = addresses.iter().map(|address| (*address, address::reach(*address)));
     match judged.into_iter().find(|(_, reach)| *reach > farthest) {
-        Some((address, reach)) => Err(Unresolved::Refused { host: host.to_owned(), address, reach }),
+        Some((address, reach)) => {
+            Err(Unresolved::Refused { host: host.to_owned(), address, reach })
+        }
         None if addresses.is_empty() => Err(Unresolved::Nothing { host: host.to_owned() }),
         None => Ok(()),
     }
@@ -95,10 +103,13 @@ impl Resolve for Checked {
         let (host, farthest) = (name.as_str().to_owned(), self.farthest);
         let resolving = self.resolver.resolve(&host);
         Box::pin(async move {
-            let addresses = resolving.await.map_err(|cause| Unresolved::Failed { host: host.clone(), cause })?;
+            let addresses = resolving
+                .await
+                .map_err(|cause| Unresolved::Failed { host: host.clone(), cause })?;
             check(&host, &addresses, farthest)?;
             // The port of the URL takes the place of 0.
-            let dialled = addresses.into_iter().take(MAX_DIALLED).map(|address| SocketAddr::new(address, 0));
+            let dialled =
+                addresses.into_iter().take(MAX_DIALLED).map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(dialled) as Addrs)
         })
     }
@@ -120,7 +131,11 @@ mod tests {
         let private = checked(&["8.8.8.8", "10.0.0.1"], Reach::Public).unwrap_err();
         insta::assert_snapshot!(private, @"x.com stands for 10.0.0.1, which is private; a rule that says so on both sides would let it out");
         for farthest in [Reach::Public, Reach::Private] {
-            for mixed in [["8.8.8.8", "169.254.169.254"], ["fd00:ec2::254", "8.8.8.8"], ["8.8.8.8", "0.0.0.0"]] {
+            for mixed in [
+                ["8.8.8.8", "169.254.169.254"],
+                ["fd00:ec2::254", "8.8.8.8"],
+                ["8.8.8.8", "0.0.0.0"],
+            ] {
                 assert!(checked(&mixed, farthest).unwrap_err().ends_with("no rule can let out"));
             }
         }
@@ -136,12 +151,16 @@ mod tests {
             }
         }
         let checked = Checked { resolver: Arc::new(Many), farthest: Reach::Public };
-        assert_eq!(checked.resolve("x.com".parse().unwrap()).await.ok().map(Iterator::count), Some(MAX_DIALLED));
+        assert_eq!(
+            checked.resolve("x.com".parse().unwrap()).await.ok().map(Iterator::count),
+            Some(MAX_DIALLED)
+        );
     }
 
     #[tokio::test]
     async fn the_operating_system_knows_this_machine() {
-        let addresses = SystemResolver::new().resolve("localhost").await.expect("every machine has it");
+        let addresses =
+            SystemResolver::new().resolve("localhost").await.expect("every machine has it");
         assert!(!addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback));
     }
 }

@@ -20,8 +20,9 @@ const MAX_TEXT: usize = 1 << 10;
 
 /// Requests that may leave: a scheme, a host and a port, methods, and paths.
 ///
-/// Its text is `https://api.example.com GET,POST /repos/**,/user private`: an origin (the port is left out where the scheme
-/// implies it), methods, paths, and `private` where that is so. `parse(rule.to_string()) == rule`.
+/// Its text is `https://api.example.com GET,POST /repos/**,/user private`: an origin (the port is
+/// left out where the scheme implies it), methods, paths, and `private` where that is so.
+/// `parse(rule.to_string()) == rule`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Rule {
@@ -80,7 +81,9 @@ pub enum BadRule {
         url: String,
     },
     /// Not a method, or one that is never sent.
-    #[error("found the method {found:?}, expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE")]
+    #[error(
+        "found the method {found:?}, expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE"
+    )]
     Method {
         /// The method.
         found: String,
@@ -110,7 +113,9 @@ pub enum BadRule {
         limit: usize,
     },
     /// Not the text form of a rule.
-    #[error("found {found:?}, expected \"<origin> <METHOD,METHOD> <path,path>\", and \"private\" after it where that is meant")]
+    #[error(
+        "found {found:?}, expected \"<origin> <METHOD,METHOD> <path,path>\", and \"private\" after it where that is meant"
+    )]
     Form {
         /// The text.
         found: String,
@@ -120,13 +125,19 @@ pub enum BadRule {
 impl Rule {
     /// Makes a rule.
     ///
-    /// `url` is an origin, `https://api.example.com`, or `https://*.example.com` for all names below it and not itself. It may
-    /// end in a path, and stands for that path and all below it then; so without a path it stands for all there are. A host
-    /// that is an address must be written as one and is then meant exactly. `methods` may be empty, which means GET and HEAD.
-    /// `paths` may be empty, which means those of `url`; where it is not, `url` has none. They are patterns: `*` is any text
-    /// within a segment, a segment `**` is any number of segments. `private` lets names lead into private networks and to
-    /// this machine.
-    pub fn new(url: &str, methods: &[impl AsRef<str>], paths: &[impl AsRef<str>], private: bool) -> Result<Self, BadRule> {
+    /// `url` is an origin, `https://api.example.com`, or `https://*.example.com` for all names
+    /// below it and not itself. It may end in a path, and stands for that path and all below it
+    /// then; so without a path it stands for all there are. A host that is an address must be
+    /// written as one and is then meant exactly. `methods` may be empty, which means GET and HEAD.
+    /// `paths` may be empty, which means those of `url`; where it is not, `url` has none. They are
+    /// patterns: `*` is any text within a segment, a segment `**` is any number of segments.
+    /// `private` lets names lead into private networks and to this machine.
+    pub fn new(
+        url: &str,
+        methods: &[impl AsRef<str>],
+        paths: &[impl AsRef<str>],
+        private: bool,
+    ) -> Result<Self, BadRule> {
         bounded("methods", methods.len(), MAX_METHODS)?;
         bounded("paths", paths.len(), MAX_PATHS)?;
         for text in paths.iter().map(AsRef::as_ref).chain([url]) {
@@ -134,12 +145,20 @@ impl Rule {
         }
         let (scheme, host, parsed) = origin(url)?;
         let port = parsed.port_or_known_default().filter(|port| *port != 0);
-        let port = port.ok_or_else(|| BadRule::Url { found: url.to_owned(), reason: "the port must not be 0".to_owned() })?;
-        let methods = methods.iter().map(|name| method(name.as_ref())).collect::<Result<BTreeSet<_>, _>>()?;
-        let methods = if methods.is_empty() { BTreeSet::from([Method::GET, Method::HEAD]) } else { methods };
+        let port = port.ok_or_else(|| BadRule::Url {
+            found: url.to_owned(),
+            reason: "the port must not be 0".to_owned(),
+        })?;
+        let methods =
+            methods.iter().map(|name| method(name.as_ref())).collect::<Result<BTreeSet<_>, _>>()?;
+        let methods =
+            if methods.is_empty() { BTreeSet::from([Method::GET, Method::HEAD]) } else { methods };
         let paths = if paths.is_empty() {
             let below = Pattern::below(parsed.path());
-            below.map_err(|reason| BadRule::Path { found: parsed.path().to_owned(), reason })?.into_iter().collect()
+            below
+                .map_err(|reason| BadRule::Path { found: parsed.path().to_owned(), reason })?
+                .into_iter()
+                .collect()
         } else if parsed.path() == "/" {
             paths.iter().map(|path| pattern(path.as_ref())).collect::<Result<_, _>>()?
         } else {
@@ -148,8 +167,9 @@ impl Rule {
         Ok(Self { scheme, host, port, methods, paths, private })
     }
 
-    /// How the narrowest rule that lets a request out begins, to tell an operator what was missing. Its path, the guest's own
-    /// text, is left out: a guest that knows a secret could write it there, and the log is no place for it.
+    /// How the narrowest rule that lets a request out begins, to tell an operator what was missing.
+    /// Its path, the guest's own text, is left out: a guest that knows a secret could write it
+    /// there, and the log is no place for it.
     pub(super) fn needed(target: &Target, method: &Method) -> String {
         format!("{} {method}", target.origin())
     }
@@ -183,8 +203,8 @@ fn bounded(what: &'static str, found: usize, limit: usize) -> Result<(), BadRule
     if found > limit { Err(BadRule::TooMany { what, found, limit }) } else { Ok(()) }
 }
 
-/// Reads scheme and host; answers the URL too, for its port and path. A host pattern's `*.` is taken off before the rest is
-/// read as a host.
+/// Reads scheme and host; answers the URL too, for its port and path. A host pattern's `*.` is
+/// taken off before the rest is read as a host.
 fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
     let no_scheme = || BadRule::Scheme { found: text.to_owned() };
     let (scheme, rest) = text.split_once("://").ok_or_else(no_scheme)?;
@@ -198,7 +218,8 @@ fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
     if rest.contains(char::is_control) {
         return Err(unreadable("a control character".to_owned()));
     }
-    let url = Url::parse(&format!("{}://{rest}", scheme.as_str())).map_err(|error| unreadable(error.to_string()))?;
+    let url = Url::parse(&format!("{}://{rest}", scheme.as_str()))
+        .map_err(|error| unreadable(error.to_string()))?;
     let extra = |found| Err(BadRule::Extra { found, url: text.to_owned() });
     if !url.username().is_empty() || url.password().is_some() {
         return extra("a user or password");
@@ -209,7 +230,8 @@ fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
     if url.fragment().is_some() {
         return extra("a fragment");
     }
-    let bad_host = |expected| BadRule::Host { found: url.host_str().unwrap_or_default().to_owned(), expected };
+    let bad_host =
+        |expected| BadRule::Host { found: url.host_str().unwrap_or_default().to_owned(), expected };
     let host = match Host::of(&url) {
         None => return Err(bad_host("a name, an address, or `*.` and a name")),
         Some(host) if !is_wildcard => HostPattern::Exactly(host),
@@ -220,10 +242,13 @@ fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
     Ok((scheme, host, url))
 }
 
-/// Reads a method. CONNECT makes a tunnel of the connection, and TRACE sends back headers that the guest must not see.
+/// Reads a method. CONNECT makes a tunnel of the connection, and TRACE sends back headers that the
+/// guest must not see.
 pub(super) fn method(text: &str) -> Result<Method, BadRule> {
     let bad = || BadRule::Method { found: text.chars().take(32).collect() };
-    let is_name = !text.is_empty() && text.len() <= 32 && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
+    let is_name = !text.is_empty()
+        && text.len() <= 32
+        && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
     if !is_name || text == "CONNECT" || text == "TRACE" {
         return Err(bad());
     }
@@ -255,7 +280,9 @@ impl HostPattern {
         match (self, host) {
             (Self::Exactly(expected), host) => expected == host,
             // What is in front of the dot is never empty: a name has no empty labels.
-            (Self::Below(parent), Host::Name(name)) => name.strip_suffix(parent.as_str()).is_some_and(|head| head.ends_with('.')),
+            (Self::Below(parent), Host::Name(name)) => {
+                name.strip_suffix(parent.as_str()).is_some_and(|head| head.ends_with('.'))
+            }
             (Self::Below(_), Host::Address(_)) => false,
         }
     }
@@ -273,7 +300,13 @@ impl fmt::Display for Rule {
         }
         let methods: Vec<_> = self.methods.iter().map(Method::as_str).collect();
         let paths: Vec<_> = self.paths.iter().map(Pattern::to_string).collect();
-        write!(f, " {} {}{}", methods.join(","), paths.join(","), if self.private { " private" } else { "" })
+        write!(
+            f,
+            " {} {}{}",
+            methods.join(","),
+            paths.join(","),
+            if self.private { " private" } else { "" }
+        )
     }
 }
 
@@ -282,10 +315,12 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Self, BadRule> {
         let bad_form = || BadRule::Form { found: text.chars().take(200).collect() };
-        let (text, private) = text.strip_suffix(" private").map_or((text, false), |rule| (rule, true));
+        let (text, private) =
+            text.strip_suffix(" private").map_or((text, false), |rule| (rule, true));
         let parts: Vec<_> = text.split(' ').collect();
         let &[origin, methods, paths] = parts.as_slice() else { return Err(bad_form()) };
-        let (methods, paths): (Vec<_>, Vec<_>) = (methods.split(',').collect(), paths.split(',').collect());
+        let (methods, paths): (Vec<_>, Vec<_>) =
+            (methods.split(',').collect(), paths.split(',').collect());
         Self::new(origin, &methods, &paths, private)
     }
 }

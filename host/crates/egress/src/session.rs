@@ -1,5 +1,5 @@
-//! What one caller may send and what one of its calls has sent: places, counts and deadlines. What a request meets on its way
-//! is in [`exchange`](super::exchange).
+//! What one caller may send and what one of its calls has sent: places, counts and deadlines. What
+//! a request meets on its way is in [`exchange`](super::exchange).
 
 use std::{
     future::Future,
@@ -26,11 +26,13 @@ use super::{
     policy::{Bounds, Policy},
 };
 
-/// Requests of one caller that are on their way at the same time, all its calls together: no caller can take all places.
+/// Requests of one caller that are on their way at the same time, all its calls together: no caller
+/// can take all places.
 pub(super) const MAX_OF_CALLER: usize = 64;
 /// Divides the places of a caller among the tenants of its calls: one alone gets three quarters.
 const CALLER_WEIGHT: usize = 3;
-/// Divides the places of the process: one tenant alone gets seven eighths, whatever callers it uses.
+/// Divides the places of the process: one tenant alone gets seven eighths, whatever callers it
+/// uses.
 const PROCESS_WEIGHT: usize = 7;
 
 /// What the sessions of a process share.
@@ -77,13 +79,18 @@ pub(super) struct Inner {
 }
 
 impl Outlet {
-    pub(super) fn new(shared: &Arc<Shared>, caller: &str, policy: Arc<Policy>, credentials: Arc<Credentials>) -> Self {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        caller: &str,
+        policy: Arc<Policy>,
+        credentials: Arc<Credentials>,
+    ) -> Self {
         let in_flight = Pool::new(MAX_OF_CALLER, CALLER_WEIGHT);
         Self { shared: shared.clone(), caller: caller.into(), policy, credentials, in_flight }
     }
 
-    /// Opens what one call of `tenant` may send until `deadline`. The bodies of its responses count against `memory`, in bytes, from
-    /// when they arrive until they are dropped.
+    /// Opens what one call of `tenant` may send until `deadline`. The bodies of its responses count
+    /// against `memory`, in bytes, from when they arrive until they are dropped.
     pub fn session(&self, tenant: &Tenant, memory: &Pool, deadline: Instant) -> Session {
         let bounds = self.policy.bounds();
         Session(Arc::new(Inner {
@@ -102,7 +109,10 @@ impl Outlet {
             warn!(caller = %self.caller, %tenant, "outbound request refused: too many are on their way");
             Error::new(ErrorKind::Unavailable, "too many requests are on their way")
         };
-        Ok([self.in_flight.take(tenant, 1).ok_or_else(full)?, self.shared.in_flight.take(tenant, 1).ok_or_else(full)?])
+        Ok([
+            self.in_flight.take(tenant, 1).ok_or_else(full)?,
+            self.shared.in_flight.take(tenant, 1).ok_or_else(full)?,
+        ])
     }
 }
 
@@ -112,16 +122,26 @@ impl Session {
         self.0.outlet.policy.bounds()
     }
 
-    /// Takes a place among the requests of the call, for whoever has work to do around a request that counts with it.
+    /// Takes a place among the requests of the call, for whoever has work to do around a request
+    /// that counts with it.
     pub fn reserve(&self) -> Result<Place, Error> {
         let message = "too many requests of this call are on their way";
-        let permit = self.0.in_flight.clone().try_acquire_owned().map_err(|_| Error::new(ErrorKind::Unavailable, message))?;
+        let permit = self
+            .0
+            .in_flight
+            .clone()
+            .try_acquire_owned()
+            .map_err(|_| Error::new(ErrorKind::Unavailable, message))?;
         Ok(Place { session: self.0.clone(), _permit: permit })
     }
 
-    /// Sends a request and takes in the whole response. The future borrows nothing, so that it can run on a task of its own;
-    /// dropping it drops the connection and leaves open whether the request has arrived.
-    pub fn send(&self, request: Request) -> impl Future<Output = Result<Response, Error>> + Send + 'static + use<> {
+    /// Sends a request and takes in the whole response. The future borrows nothing, so that it can
+    /// run on a task of its own; dropping it drops the connection and leaves open whether the
+    /// request has arrived.
+    pub fn send(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, Error>> + Send + 'static + use<> {
         let session = self.clone();
         async move { session.reserve()?.send(request).await }
     }
@@ -145,7 +165,9 @@ impl Inner {
             return Err(Error::timeout());
         }
         let exchange = Exchange::new(self);
-        let result = timeout_at(until.into(), exchange.run(request)).await.unwrap_or_else(|_| Err(Error::timeout()));
+        let result = timeout_at(until.into(), exchange.run(request))
+            .await
+            .unwrap_or_else(|_| Err(Error::timeout()));
         result.map_err(|error| error.having_sent(exchange.has_sent()))
     }
 
@@ -156,7 +178,11 @@ impl Inner {
 
     /// Counts a request that is about to be decided on.
     pub(super) fn count(&self) -> Result<(), Error> {
-        let left = self.requests_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        left.map(drop).map_err(|_| Error::new(ErrorKind::Unavailable, "the requests of this call are used up"))
+        let left = self
+            .requests_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| {
+            Error::new(ErrorKind::Unavailable, "the requests of this call are used up")
+        })
     }
 }

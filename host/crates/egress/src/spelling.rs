@@ -1,10 +1,12 @@
-//! The ways of writing a value in a URL or a form: which characters are escaped, in which case, and how often. Pure.
+//! The ways of writing a value in a URL or a form: which characters are escaped, in which case, and
+//! how often. Pure.
 
 use std::collections::BTreeSet;
 
 use airlock_core::text::hex_digit;
 
-/// What is left as it is beside letters and digits, by whoever writes. A space is a `+` where it is among them.
+/// What is left as it is beside letters and digits, by whoever writes. A space is a `+` where it is
+/// among them.
 const PLAIN: [&str; 8] = [
     // Forms, with `+` and with `%20` for a space.
     "*-._ ",
@@ -22,7 +24,9 @@ const PLAIN: [&str; 8] = [
 
 /// A value in all its spellings, as it is among them.
 pub(super) fn of(value: &str) -> BTreeSet<String> {
-    let both_cases = |plain: &&str| [b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| escape(value, plain, digits));
+    let both_cases = |plain: &&str| {
+        [b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| escape(value, plain, digits))
+    };
     PLAIN.iter().flat_map(both_cases).chain([value.to_owned()]).collect()
 }
 
@@ -31,20 +35,27 @@ fn escape(value: &str, plain: &str, digits: &[u8; 16]) -> String {
     for byte in value.bytes() {
         match char::from(byte) {
             ' ' if plain.contains(' ') => text.push('+'),
-            character if character.is_ascii_alphanumeric() || plain.contains(character) => text.push(character),
-            _ => text.extend(['%', char::from(digits[usize::from(byte >> 4)]), char::from(digits[usize::from(byte & 0xf)])]),
+            character if character.is_ascii_alphanumeric() || plain.contains(character) => {
+                text.push(character)
+            }
+            _ => text.extend([
+                '%',
+                char::from(digits[usize::from(byte >> 4)]),
+                char::from(digits[usize::from(byte & 0xf)]),
+            ]),
         }
     }
     text
 }
 
-/// A text with its escapes undone once, and in a form `+` for a space; none where there is nothing to undo. What is no escape
-/// stays.
+/// A text with its escapes undone once, and in a form `+` for a space; none where there is nothing
+/// to undo. What is no escape stays.
 pub(super) fn undo(text: &[u8], is_form: bool) -> Option<Vec<u8>> {
     let mut undone = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, others)) = rest.split_first() {
-        let escaped = others.first_chunk::<2>().and_then(|digits| number(*digits)).filter(|_| *first == b'%');
+        let escaped =
+            others.first_chunk::<2>().and_then(|digits| number(*digits)).filter(|_| *first == b'%');
         rest = if escaped.is_some() { &others[2..] } else { others };
         undone.push(match (escaped, first) {
             (Some(byte), _) => byte,
@@ -92,7 +103,9 @@ mod tests {
 
     #[test]
     fn escapes_are_undone_once_and_in_any_case() {
-        let undone = |text: &str, is_form| undo(text.as_bytes(), is_form).map(|bytes| String::from_utf8(bytes).unwrap());
+        let undone = |text: &str, is_form| {
+            undo(text.as_bytes(), is_form).map(|bytes| String::from_utf8(bytes).unwrap())
+        };
         assert_eq!(undone("a%2Fb%2fc%252f+", false).as_deref(), Some("a/b/c%2f+"));
         assert_eq!(undone("a%2Bb+c", true).as_deref(), Some("a+b c"));
         for plain in ["", "a+b", "100%", "%zz%2", "%%"] {

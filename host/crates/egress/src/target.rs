@@ -1,4 +1,5 @@
-//! Where a request goes: a URL reduced to one spelling, which is the one that is decided on and the one that is sent.
+//! Where a request goes: a URL reduced to one spelling, which is the one that is decided on and the
+//! one that is sent.
 
 use std::{
     fmt,
@@ -149,7 +150,9 @@ impl Host {
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
     };
     name.len() <= MAX_NAME && name.split('.').all(is_label)
 }
@@ -164,7 +167,8 @@ impl fmt::Display for Host {
     }
 }
 
-/// As it stands in URLs. `Url` prints addresses that carry IPv4 in hexadecimal, Rust does not; one spelling is enough.
+/// As it stands in URLs. `Url` prints addresses that carry IPv4 in hexadecimal, Rust does not; one
+/// spelling is enough.
 fn bracketed(address: Ipv6Addr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{}", url::Host::<&str>::Ipv6(address))
 }
@@ -184,13 +188,22 @@ mod tests {
                 "https://API.Example.com https://api.example.com. https://api%2Eexample.com https://api。example.com",
                 "https://api.example.com/",
             ),
-            ("https://api.example.com:443/ https:\\\\api.example.com\\", "https://api.example.com/"),
-            ("http://b%C3%BCcher.de http://bücher.de http://BÜCHER.de http://xn--bcher-kva.de", "http://xn--bcher-kva.de/"),
+            (
+                "https://api.example.com:443/ https:\\\\api.example.com\\",
+                "https://api.example.com/",
+            ),
+            (
+                "http://b%C3%BCcher.de http://bücher.de http://BÜCHER.de http://xn--bcher-kva.de",
+                "http://xn--bcher-kva.de/",
+            ),
             (
                 "http://127.0.0.1 http://2130706433 http://0x7f.1 http://0177.0.0.1 http://127.1 http://127.0.0.1.",
                 "http://127.0.0.1/",
             ),
-            ("http://[::ffff:127.0.0.1] http://[::ffff:7f00:1] http://①②⑦.0.0.1 http://0x7f000001:80", "http://127.0.0.1/"),
+            (
+                "http://[::ffff:127.0.0.1] http://[::ffff:7f00:1] http://①②⑦.0.0.1 http://0x7f000001:80",
+                "http://127.0.0.1/",
+            ),
             ("http://[0:0:0:0:0:0:0:1] http://[::1] http://[::0.0.0.1]", "http://[::1]/"),
         ] {
             for spelling in spellings.split(' ') {
@@ -270,7 +283,12 @@ mod tests {
         for same in ["https://H.example:443/b", "https://h.example./"] {
             assert!(here.same_origin(&origin(same)), "{same}");
         }
-        for other in ["http://h.example/a", "https://x.h.example/a", "https://h.example:444/a", "http://h.example:443/a"] {
+        for other in [
+            "http://h.example/a",
+            "https://x.h.example/a",
+            "https://h.example:444/a",
+            "http://h.example:443/a",
+        ] {
             assert!(!here.same_origin(&origin(other)), "{other}");
         }
     }

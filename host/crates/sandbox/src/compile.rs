@@ -1,10 +1,12 @@
-//! From a component's bytes to code that can be instantiated: taken from the cache, or compiled once and kept there.
+//! From a component's bytes to code that can be instantiated: taken from the cache, or compiled
+//! once and kept there.
 //!
-//! Compiling is the one thing that is done with all of a component before any of its limits apply, so it has limits of its
-//! own: what is compiled is counted first ([`structure`]), one component is compiled at a time, and where the program is
-//! Airlock itself it happens in a child process ([`child`]) that is killed when it takes too long or too much. A compiler
-//! that was made to do harm would still answer with code that this process then runs: the child bounds what compiling costs
-//! and survives its crash, and is no second sandbox.
+//! Compiling is the one thing that is done with all of a component before any of its limits apply,
+//! so it has limits of its own: what is compiled is counted first ([`structure`]), one component is
+//! compiled at a time, and where the program is Airlock itself it happens in a child process
+//! ([`child`]) that is killed when it takes too long or too much. A compiler that was made to do
+//! harm would still answer with code that this process then runs: the child bounds what compiling
+//! costs and survives its crash, and is no second sandbox.
 
 mod child;
 mod prepare;
@@ -39,8 +41,9 @@ use super::{
 /// How components are compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiling {
-    /// The `airlock` binary, which is started as a child process for each component; none to compile in this process, on a
-    /// thread that cannot be stopped. For a program that is Airlock itself, [`Compiling::SELF`].
+    /// The `airlock` binary, which is started as a child process for each component; none to
+    /// compile in this process, on a thread that cannot be stopped. For a program that is Airlock
+    /// itself, [`Compiling::SELF`].
     pub program: Option<PathBuf>,
     /// How long a child may take. A Python interpreter of 18 MB takes half a minute on two cores.
     pub wall: Duration,
@@ -49,7 +52,8 @@ pub struct Compiling {
 }
 
 impl Compiling {
-    /// The running program, as the kernel knows it: the same file even where another has taken its name since.
+    /// The running program, as the kernel knows it: the same file even where another has taken its
+    /// name since.
     pub const SELF: &'static str = "/proc/self/exe";
 
     /// In this process, or ten minutes and 8 GiB where a `program` is set.
@@ -148,7 +152,13 @@ enum Found {
 
 impl Compiler {
     pub(super) fn new(engine: Engine, cache: Option<CodeCache>, settings: Compiling) -> Self {
-        Self(Arc::new(Inner { engine, cache, settings, turn: Arc::default(), flights: Mutex::default() }))
+        Self(Arc::new(Inner {
+            engine,
+            cache,
+            settings,
+            turn: Arc::default(),
+            flights: Mutex::default(),
+        }))
     }
 
     /// Where compiled code is kept.
@@ -158,15 +168,19 @@ impl Compiler {
 
     /// Whether `wasm` was compiled before, so that loading it takes no time.
     pub(super) fn is_compiled(&self, wasm: &[u8]) -> bool {
-        self.cache().is_some_and(|cache| cache.holds(&CodeName::new(&self.0.engine, Form::Plain, &embed::code(wasm))))
+        self.cache().is_some_and(|cache| {
+            cache.holds(&CodeName::new(&self.0.engine, Form::Plain, &embed::code(wasm)))
+        })
     }
 
-    /// Loads or compiles a component. A child process is killed once no caller waits for what it compiles.
+    /// Loads or compiles a component. A child process is killed once no caller waits for what it
+    /// compiles.
     pub(super) async fn component(&self, wasm: Arc<[u8]>) -> Result<Component, LoadError> {
         self.load(Form::Plain, wasm).await
     }
 
-    /// Loads an executor, or prepares and compiles it. A child process is killed once no caller waits for what it compiles.
+    /// Loads an executor, or prepares and compiles it. A child process is killed once no caller
+    /// waits for what it compiles.
     pub(super) async fn executor(&self, wasm: Arc<[u8]>) -> Result<Component, LoadError> {
         self.load(Form::Prepared, wasm).await
     }
@@ -176,13 +190,17 @@ impl Compiler {
             return Err(LoadError::TooLarge { found: wasm.len() });
         }
         if Engine::detect_precompiled(&wasm).is_some() {
-            return Err(LoadError::NotAComponent("it holds native code, which is never loaded from outside".into()));
+            return Err(LoadError::NotAComponent(
+                "it holds native code, which is never loaded from outside".into(),
+            ));
         }
         let compiler = self.clone();
         let found = spawn_blocking(move || compiler.find(form, wasm)).await;
         match found.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))? {
             Found::Compiled(component) => Ok(component),
-            Found::Checked(source) => self.flight(source).await.map_err(|error| LoadError::Compile(Box::new(error))),
+            Found::Checked(source) => {
+                self.flight(source).await.map_err(|error| LoadError::Compile(Box::new(error)))
+            }
         }
     }
 
@@ -265,13 +283,19 @@ impl Compiler {
 fn precompile(engine: &Engine, form: Form, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
     let compiled = match form {
         Form::Plain => engine.precompile_component(wasm),
-        Form::Prepared => prepare::prepare(wasm).and_then(|prepared| engine.precompile_component(&prepared)),
+        Form::Prepared => {
+            prepare::prepare(wasm).and_then(|prepared| engine.precompile_component(&prepared))
+        }
     };
     compiled.map_err(|error| CompileError::Refused(format!("{error:#}")))
 }
 
-fn joined<T>(result: Result<Result<T, CompileError>, tokio::task::JoinError>) -> Result<T, CompileError> {
-    result.unwrap_or_else(|panic| Err(CompileError::Died { status: panic.to_string(), words: String::new() }))
+fn joined<T>(
+    result: Result<Result<T, CompileError>, tokio::task::JoinError>,
+) -> Result<T, CompileError> {
+    result.unwrap_or_else(|panic| {
+        Err(CompileError::Died { status: panic.to_string(), words: String::new() })
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What a guest's contract comes down to, whichever version it was built for.
 //!
-//! A version is one module here: the types made from its `wit/`, their conversion to the catalog's, the linking of what it
-//! imports, and a [`ToolGuest`]. What the imports do is said once, in [`imports`](super::imports). Which version a component
-//! speaks is read from the names of its exports; all versions live in one linker. A new version is a new module, and one line
-//! in [`VERSIONS`].
+//! A version is one module here: the types made from its `wit/`, their conversion to the catalog's,
+//! the linking of what it imports, and a [`ToolGuest`]. What the imports do is said once, in
+//! [`imports`](super::imports). Which version a component speaks is read from the names of its
+//! exports; all versions live in one linker. A new version is a new module, and one line in
+//! [`VERSIONS`].
 
 mod known;
 pub(super) mod v0_1;
@@ -20,16 +21,18 @@ use super::{LoadError, instance::State, plain};
 /// The interface that every tool plugin exports, without its version.
 const TOOLS: &str = "airlock:plugin/tools";
 
-/// What every version of the plugin contract comes down to: a compiled and linked component that can tell its tools and run
-/// them. Every call is made in a store of its own.
+/// What every version of the plugin contract comes down to: a compiled and linked component that
+/// can tell its tools and run them. Every call is made in a store of its own.
 pub(super) trait ToolGuest: Send + Sync {
-    /// The tools as the component itself tells them. The inner error is its own refusal, the outer one ended it.
+    /// The tools as the component itself tells them. The inner error is its own refusal, the outer
+    /// one ended it.
     fn describe<'a>(
         &'a self,
         store: &'a mut Store<State>,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>>;
 
-    /// Runs one tool, named as the component names it, with arguments that are the JSON text of an object.
+    /// Runs one tool, named as the component names it, with arguments that are the JSON text of an
+    /// object.
     fn invoke<'a>(
         &'a self,
         store: &'a mut Store<State>,
@@ -37,7 +40,8 @@ pub(super) trait ToolGuest: Send + Sync {
         arguments: &'a str,
     ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>>;
 
-    /// Whether its build embeds its tools, so that what is found in the component is believed and `describe` is the exception.
+    /// Whether its build embeds its tools, so that what is found in the component is believed and
+    /// `describe` is the exception.
     fn embeds_descriptors(&self) -> bool {
         true
     }
@@ -58,9 +62,13 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     v0_1::link(linker)
 }
 
-/// Opens a component by the version that it exports, or by its functions if it exports none. `wasm` is what it was compiled
-/// from.
-pub(super) fn open(linker: &Linker<State>, component: &Component, wasm: &[u8]) -> Result<Box<dyn ToolGuest>, LoadError> {
+/// Opens a component by the version that it exports, or by its functions if it exports none. `wasm`
+/// is what it was compiled from.
+pub(super) fn open(
+    linker: &Linker<State>,
+    component: &Component,
+    wasm: &[u8],
+) -> Result<Box<dyn ToolGuest>, LoadError> {
     let unknown = known::unknown_imports(component);
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImports { names: unknown });
@@ -87,7 +95,8 @@ pub(super) fn version_of(export: &str) -> Option<&str> {
     export.strip_prefix(TOOLS)?.strip_prefix('@')
 }
 
-/// Whether `version` is a patch release of `range`. While the major number is 0 a new minor one breaks.
+/// Whether `version` is a patch release of `range`. While the major number is 0 a new minor one
+/// breaks.
 fn is_of(range: &str, version: &str) -> bool {
     version.strip_prefix(range).is_some_and(|rest| rest.starts_with('.'))
 }

@@ -1,5 +1,6 @@
-//! Writes what a component's build tells its readers: custom sections of the component itself, named `airlock:…`. They are
-//! never part of its code, so a component with other ones is not compiled again.
+//! Writes what a component's build tells its readers: custom sections of the component itself,
+//! named `airlock:…`. They are never part of its code, so a component with other ones is not
+//! compiled again.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,8 @@ use super::LoadError;
 
 /// What such sections are called.
 const PREFIX: &str = "airlock:";
-/// How every component begins: the magic number, the version of the binary format, and that it is no core module.
+/// How every component begins: the magic number, the version of the binary format, and that it is
+/// no core module.
 const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
 
 /// A section as it stands in the component, and its name if it is a custom one.
@@ -18,13 +20,16 @@ struct Section<'a> {
     bytes: &'a [u8],
 }
 
-/// The component with a custom section of this name and content, in the place of all that it had of that name. What lies
-/// inside a nested module or component belongs to that and stays.
+/// The component with a custom section of this name and content, in the place of all that it had of
+/// that name. What lies inside a nested module or component belongs to that and stays.
 pub(super) fn replace(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, LoadError> {
     debug_assert!(name.starts_with(PREFIX));
     let sections = sections(wasm)?;
     let mut out = HEADER.to_vec();
-    sections.iter().filter(|section| section.name != Some(name)).for_each(|section| out.extend(section.bytes));
+    sections
+        .iter()
+        .filter(|section| section.name != Some(name))
+        .for_each(|section| out.extend(section.bytes));
     let mut payload = leb128(name.len());
     payload.extend(name.as_bytes());
     payload.extend(content);
@@ -34,8 +39,8 @@ pub(super) fn replace(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>
     Ok(out)
 }
 
-/// What is compiled of a component: all but the sections of ours. What is no component is left as it is, for the compiler to
-/// say what it is instead.
+/// What is compiled of a component: all but the sections of ours. What is no component is left as
+/// it is, for the compiler to say what it is instead.
 pub(super) fn code(wasm: &[u8]) -> Cow<'_, [u8]> {
     let is_ours = |section: &Section<'_>| section.name.is_some_and(|name| name.starts_with(PREFIX));
     let Ok(sections) = sections(wasm) else { return Cow::Borrowed(wasm) };
@@ -116,8 +121,16 @@ mod tests {
 
     #[test]
     fn what_is_no_component_is_refused() {
-        for bad in [&b"\0asm\x01\0\0\0"[..], b"", b"\0asm\x0d\0\x01\0\0\x05\x01", b"\0asm\x0d\0\x01\0\0\x01\xff"] {
-            assert!(matches!(replace(bad, "airlock:mine", b""), Err(LoadError::NotAComponent(_))), "{bad:?}");
+        for bad in [
+            &b"\0asm\x01\0\0\0"[..],
+            b"",
+            b"\0asm\x0d\0\x01\0\0\x05\x01",
+            b"\0asm\x0d\0\x01\0\0\x01\xff",
+        ] {
+            assert!(
+                matches!(replace(bad, "airlock:mine", b""), Err(LoadError::NotAComponent(_))),
+                "{bad:?}"
+            );
         }
     }
 }

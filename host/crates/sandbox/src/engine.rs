@@ -3,27 +3,32 @@
 use std::num::NonZeroUsize;
 
 use tracing::warn;
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, WasmBacktraceDetails};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
+    WasmBacktraceDetails,
+};
 
-/// Core instances of one component: wit-component makes three or four of a guest, componentize-py fourteen, one for each of
-/// Python's libraries. It bounds a counter and reserves nothing.
+/// Core instances of one component: wit-component makes three or four of a guest, componentize-py
+/// fourteen, one for each of Python's libraries. It bounds a counter and reserves nothing.
 const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
-/// What the host may keep of one instance beside its memory and tables, functions above all: Python has 6,000 of them in
-/// 400 KB. Taken as it is needed.
+/// What the host may keep of one instance beside its memory and tables, functions above all: Python
+/// has 6,000 of them in 400 KB. Taken as it is needed.
 const INSTANCE_BYTES: usize = 512 << 10;
 const MEMORIES_PER_COMPONENT: u32 = 2;
 const TABLES_PER_COMPONENT: u32 = 4;
-/// Mappings that one slot of the pool may come to use: two for its stack, four for each memory. Measured.
+/// Mappings that one slot of the pool may come to use: two for its stack, four for each memory.
+/// Measured.
 const MAPPINGS_PER_SLOT: u32 = 2 + 4 * MEMORIES_PER_COMPONENT;
 /// The largest memory that any limit may grant: the ceiling below the store's own limiter.
 pub const MAX_MEMORY_BYTES: usize = 1 << 30;
-/// The largest number of table elements that any limit may grant. The pool reserves eight bytes for each.
+/// The largest number of table elements that any limit may grant. The pool reserves eight bytes for
+/// each.
 pub(super) const MAX_TABLE_ELEMENTS: usize = 20_000;
 /// How often a guest gives way, in fuel: about 0.1 ms of Starlark.
 pub(super) const YIELD_INTERVAL: u64 = 1_000_000;
 
-/// Builds the engine with a pool of `slots` instances. Where the address space or the kernel's limit on mappings does not
-/// allow that many, instances are made one by one, more slowly.
+/// Builds the engine with a pool of `slots` instances. Where the address space or the kernel's
+/// limit on mappings does not allow that many, instances are made one by one, more slowly.
 pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
     if let Err(reason) = mappings_suffice(slots) {
         warn!(slots, reason, "no instance pool; every call pays for its own mappings");
@@ -38,15 +43,20 @@ pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
     }
 }
 
-/// Builds an engine that only compiles, and takes no room for instances. What it compiles is the same.
+/// Builds an engine that only compiles, and takes no room for instances. What it compiles is the
+/// same.
 pub(super) fn compiler() -> wasmtime::Result<Engine> {
     Engine::new(&config(InstanceAllocationStrategy::OnDemand))
 }
 
 fn mappings_suffice(slots: u32) -> Result<(), &'static str> {
-    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count")
+        .ok()
+        .and_then(|text| text.trim().parse::<u32>().ok());
     match limit {
-        Some(limit) if slots.saturating_mul(MAPPINGS_PER_SLOT) > limit / 4 * 3 => Err("vm.max_map_count is too small"),
+        Some(limit) if slots.saturating_mul(MAPPINGS_PER_SLOT) > limit / 4 * 3 => {
+            Err("vm.max_map_count is too small")
+        }
         _ => Ok(()),
     }
 }
@@ -54,7 +64,8 @@ fn mappings_suffice(slots: u32) -> Result<(), &'static str> {
 fn pool(slots: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
-        // As many as every component could take, so that no greedy one uses up what others count on.
+        // As many as every component could take, so that no greedy one uses up what others count
+        // on.
         .total_core_instances(slots * CORE_INSTANCES_PER_COMPONENT)
         .total_memories(slots * MEMORIES_PER_COMPONENT)
         .total_tables(slots * TABLES_PER_COMPONENT)
@@ -68,8 +79,8 @@ fn pool(slots: u32) -> PoolingAllocationConfig {
         .table_elements(MAX_TABLE_ELEMENTS)
         .max_component_instance_size(INSTANCE_BYTES)
         .max_core_instance_size(INSTANCE_BYTES)
-        // With PAGEMAP_SCAN these cap what is copied back, they are not the size of a memset. Leaving the table's out costs
-        // 30 µs a call of the script executor.
+        // With PAGEMAP_SCAN these cap what is copied back, they are not the size of a memset.
+        // Leaving the table's out costs 30 µs a call of the script executor.
         .linear_memory_keep_resident(4 << 20)
         .table_keep_resident(128 << 10)
         .pagemap_scan(Enabled::Auto)
@@ -83,9 +94,11 @@ fn config(strategy: InstanceAllocationStrategy) -> Config {
     config
         .allocation_strategy(strategy)
         .consume_fuel(true)
-        // Fuel with yields bounds work, CPU time and fairness; epochs on top cost up to 40 % on interpreters.
+        // Fuel with yields bounds work, CPU time and fairness; epochs on top cost up to 40 % on
+        // interpreters.
         .epoch_interruption(false)
-        // 1.2 µs a call, twice the price of a host call, and the home of 2026's worst runtime bugs (GHSA-32h6-97mm-8q3c).
+        // 1.2 µs a call, twice the price of a host call, and the home of 2026's worst runtime bugs
+        // (GHSA-32h6-97mm-8q3c).
         .concurrency_support(false)
         .max_wasm_stack(512 << 10)
         // Host functions are polled on this stack too: what is left of it is theirs.
@@ -95,8 +108,9 @@ fn config(strategy: InstanceAllocationStrategy) -> Config {
         .wasm_relaxed_simd(false)
         .relaxed_simd_deterministic(true)
         .cranelift_nan_canonicalization(true)
-        // Threads, exceptions and GC types have no switch here: the crate features that bring them are left out, and a test
-        // holds that components with them are refused. Typed function references have none either; they need no heap.
+        // Threads, exceptions and GC types have no switch here: the crate features that bring them
+        // are left out, and a test holds that components with them are refused. Typed function
+        // references have none either; they need no heap.
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_tail_call(false)
@@ -122,7 +136,8 @@ mod tests {
     fn proposals_that_no_guest_needs_do_not_compile() {
         let engine = engine(1).expect("an engine");
         let compiles = |module: &str| {
-            let wasm = wat::parse_str(format!("(component (core module {module}))")).expect("a component");
+            let wasm =
+                wat::parse_str(format!("(component (core module {module}))")).expect("a component");
             engine.precompile_component(&wasm).is_ok()
         };
         assert!(compiles("(memory 1) (func (result i32) i32.const 1)"));
@@ -133,7 +148,10 @@ mod tests {
             ("memory64", "(memory i64 1)"),
             ("multiple memories", "(memory 1) (memory 1)"),
             ("tail calls", "(func $f return_call $f)"),
-            ("relaxed SIMD", "(func (param v128) (result v128) local.get 0 local.get 0 i8x16.relaxed_swizzle)"),
+            (
+                "relaxed SIMD",
+                "(func (param v128) (result v128) local.get 0 local.get 0 i8x16.relaxed_swizzle)",
+            ),
         ] {
             assert!(!compiles(module), "{proposal}");
         }

@@ -27,7 +27,8 @@ pub struct Executor {
     name: ToolName,
 }
 
-/// The linker of the executor's world. There is nothing in it to read a clock or to draw a random number with.
+/// The linker of the executor's world. There is nothing in it to read a clock or to draw a random
+/// number with.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     v0_1::link_executor(&mut linker)?;
@@ -35,14 +36,28 @@ pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State
 }
 
 impl Executor {
-    pub(super) fn new(sandbox: Sandbox, component: &Component, limits: Limits) -> Result<Self, LoadError> {
-        let guest = sandbox.executor_linker().instantiate_pre(component).and_then(v0_1::open_executor);
-        let guest = guest.map_err(|error| LoadError::Contract { world: "script-executor", cause: error.into() })?;
-        Ok(Self { share: sandbox.share(), sandbox, guest, limits, name: ToolName::own("executeToolCode") })
+    pub(super) fn new(
+        sandbox: Sandbox,
+        component: &Component,
+        limits: Limits,
+    ) -> Result<Self, LoadError> {
+        let guest =
+            sandbox.executor_linker().instantiate_pre(component).and_then(v0_1::open_executor);
+        let guest = guest.map_err(|error| LoadError::Contract {
+            world: "script-executor",
+            cause: error.into(),
+        })?;
+        Ok(Self {
+            share: sandbox.share(),
+            sandbox,
+            guest,
+            limits,
+            name: ToolName::own("executeToolCode"),
+        })
     }
 
-    /// Runs a script in a fresh instance. Its tool calls go through `chain`; what it prints is emitted there line by line.
-    /// Dropping the future stops it.
+    /// Runs a script in a fresh instance. Its tool calls go through `chain`; what it prints is
+    /// emitted there line by line. Dropping the future stops it.
     pub async fn run(&self, script: Script, chain: &Chain) -> ScriptResult {
         let start = Start {
             chain: Some(chain.clone()),
@@ -54,9 +69,13 @@ impl Executor {
             outlet: None,
             wasi: Wasi::denied(),
         };
-        let slot = self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
+        let slot =
+            self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
         let slot = slot.map_err(|_| ScriptError::Stopped(CallError::Busy))?;
-        let ran = self.sandbox.run(slot, &self.name, start, async |store| self.guest.run(store, script).await).await;
+        let ran = self
+            .sandbox
+            .run(slot, &self.name, start, async |store| self.guest.run(store, script).await)
+            .await;
         match ran {
             Ok(Ok(value)) => self.checked(value),
             Ok(Err(failure)) => Err(ScriptError::Failed(failure)),
@@ -68,11 +87,17 @@ impl Executor {
         let Some(text) = value else { return Ok(None) };
         if text.len() > self.limits.result_bytes {
             let limit_bytes = self.limits.result_bytes as u64;
-            return Err(ScriptError::Stopped(CallError::ResultTooLarge { tool: self.name.clone(), limit_bytes }));
+            return Err(ScriptError::Stopped(CallError::ResultTooLarge {
+                tool: self.name.clone(),
+                limit_bytes,
+            }));
         }
         let parsed = serde_json::from_str(&text);
-        parsed
-            .map(Some)
-            .map_err(|error| ScriptError::Stopped(CallError::BadResult { tool: self.name.clone(), cause: Box::new(error) }))
+        parsed.map(Some).map_err(|error| {
+            ScriptError::Stopped(CallError::BadResult {
+                tool: self.name.clone(),
+                cause: Box::new(error),
+            })
+        })
     }
 }

@@ -1,11 +1,13 @@
-//! What every exit of a guest to the host costs, whatever it is for: a host function, or one of the engine's own, such as
-//! growing memory or dropping a handle.
+//! What every exit of a guest to the host costs, whatever it is for: a host function, or one of the
+//! engine's own, such as growing memory or dropping a handle.
 //!
-//! Calling the host takes a guest a few units of its own fuel and the host a thousand times as long as those would. Without
-//! this a guest that does nothing else would cost next to nothing, and would keep its worker for milliseconds before its own
-//! fuel makes it give way. What one exit makes the host do is not the same for all of them, and the engine charges nothing for
-//! its own, such as handing a text from one inner component to another. So a guest gives way after [`SLICE`] as well: then its
-//! deadline and its CPU time are looked at. What it burns does not depend on that.
+//! Calling the host takes a guest a few units of its own fuel and the host a thousand times as long
+//! as those would. Without this a guest that does nothing else would cost next to nothing, and
+//! would keep its worker for milliseconds before its own fuel makes it give way. What one exit
+//! makes the host do is not the same for all of them, and the engine charges nothing for its own,
+//! such as handing a text from one inner component to another. So a guest gives way after [`SLICE`]
+//! as well: then its deadline and its CPU time are looked at. What it burns does not depend on
+//! that.
 
 use std::{
     future::{Future, ready},
@@ -33,7 +35,8 @@ struct Exits;
 type Charged<'a> = Pin<Box<dyn Future<Output = wasmtime::Result<()>> + Send + 'a>>;
 
 impl CallHookHandler<State> for Exits {
-    /// By hand what the trait's macro would make: so that nothing is allocated on the way that nearly every exit takes.
+    /// By hand what the trait's macro would make: so that nothing is allocated on the way that
+    /// nearly every exit takes.
     fn handle_call_event<'this, 'store, 'charged>(
         &'this self,
         mut store: StoreContextMut<'store, State>,
@@ -59,8 +62,8 @@ impl CallHookHandler<State> for Exits {
     }
 }
 
-/// Takes what an exit costs; answers whether the guest is to give way, which it is when what it owes has grown by as much as
-/// it may burn at once, or when its time is up.
+/// Takes what an exit costs; answers whether the guest is to give way, which it is when what it
+/// owes has grown by as much as it may burn at once, or when its time is up.
 fn take(store: &mut StoreContextMut<'_, State>) -> wasmtime::Result<bool> {
     let left = store.get_fuel()?;
     let state = store.data_mut();
@@ -142,8 +145,14 @@ mod tests {
           (func (export "grow") (param "times" u32) (canon lift (core func $instance "grow"))))"#;
 
     /// Runs the guest; answers with how it ended, and how often it gave way before.
-    async fn run(engine: &Engine, what: &str, times: u32, fuel: u64) -> (Result<(), CallError>, u32) {
-        let component = Component::new(engine, wat::parse_str(GUEST).expect("a component")).expect("it compiles");
+    async fn run(
+        engine: &Engine,
+        what: &str,
+        times: u32,
+        fuel: u64,
+    ) -> (Result<(), CallError>, u32) {
+        let component = Component::new(engine, wat::parse_str(GUEST).expect("a component"))
+            .expect("it compiles");
         let mut linker = Linker::new(engine);
         wasi::link(&mut linker).expect("it links");
         let slow = |_: StoreContextMut<'_, State>, (): ()| {
@@ -190,7 +199,10 @@ mod tests {
             let (ended, _) = run(&engine, what, 1_000, 1_100_000).await;
             ended.expect("a tenth more than the exits cost");
             let (ended, _) = run(&engine, what, 1_000, 1_000_000).await;
-            assert!(matches!(ended, Err(CallError::Fuel { limit: 1_000_000, .. })), "{what}: {ended:?}");
+            assert!(
+                matches!(ended, Err(CallError::Fuel { limit: 1_000_000, .. })),
+                "{what}: {ended:?}"
+            );
         }
     }
 
@@ -209,6 +221,9 @@ mod tests {
     async fn a_guest_whose_calls_keep_the_host_busy_gives_way_after_each() {
         let (ended, gave_way) = run(&engine(1).expect("an engine"), "slow", 20, 1_000_000).await;
         ended.expect("it has the fuel");
-        assert!(gave_way >= 19, "gave way {gave_way} times in 20 calls that are longer than a slice");
+        assert!(
+            gave_way >= 19,
+            "gave way {gave_way} times in 20 calls that are longer than a slice"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What one plugin may use: what it asks for, as far as its operator grants it and its profile allows. Absent is denied.
+//! What one plugin may use: what it asks for, as far as its operator grants it and its profile
+//! allows. Absent is denied.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,8 @@ pub struct Grants {
     pub stores: Vec<Store>,
     /// Tools that it may call, by full name `<client>-<tool>`.
     pub tools: Vec<String>,
-    /// Whether it sees the real time. Without it, clocks start at the same moment in every call and advance as they are read.
+    /// Whether it sees the real time. Without it, clocks start at the same moment in every call and
+    /// advance as they are read.
     pub clocks: bool,
     /// Whether it is given real randomness. Without it, every call draws the same numbers.
     pub random: bool,
@@ -32,7 +34,8 @@ pub struct Grants {
     pub http: Option<Arc<Policy>>,
     /// Secrets that are attached to its requests.
     pub credentials: Arc<Credentials>,
-    /// What it asks for and is not granted, by name, so that a guest can tell a refusal from a slip.
+    /// What it asks for and is not granted, by name, so that a guest can tell a refusal from a
+    /// slip.
     pub denied: Arc<Denied>,
     /// The names of the secrets that it has.
     pub secrets: Arc<BTreeSet<String>>,

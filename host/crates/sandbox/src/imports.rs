@@ -1,5 +1,5 @@
-//! What the host lends to guests, one file an interface: what each function does, in the host's own terms. The
-//! [`contract`](super::contract) links them under the names and types of each version.
+//! What the host lends to guests, one file an interface: what each function does, in the host's own
+//! terms. The [`contract`](super::contract) links them under the names and types of each version.
 //!
 //! What every host call has in common is here: it counts, and it costs fuel by its size.
 
@@ -23,7 +23,8 @@ pub(super) type Store<'a> = StoreContextMut<'a, State>;
 /// What any host call costs, in fuel.
 pub(super) const BASE_FUEL: u64 = 1_000;
 
-/// Counts a host call and charges it for `bytes`. By size and never by time, so that fuel stays deterministic.
+/// Counts a host call and charges it for `bytes`. By size and never by time, so that fuel stays
+/// deterministic.
 pub(super) fn charge(store: &mut Store<'_>, base: u64, bytes: usize) -> wasmtime::Result<()> {
     store.data_mut().count()?;
     burn(store, base + bytes as u64)
@@ -31,8 +32,9 @@ pub(super) fn charge(store: &mut Store<'_>, base: u64, bytes: usize) -> wasmtime
 
 /// Charges for what a host call takes or returns.
 ///
-/// The store's own fuel is left alone: setting it starts a new slice, so a guest that keeps calling the host would never give
-/// way. What the host charges is a debt beside it, looked at here and when the call ends.
+/// The store's own fuel is left alone: setting it starts a new slice, so a guest that keeps calling
+/// the host would never give way. What the host charges is a debt beside it, looked at here and
+/// when the call ends.
 pub(super) fn burn(store: &mut Store<'_>, fuel: u64) -> wasmtime::Result<()> {
     let left = store.get_fuel()?;
     let state = store.data_mut();

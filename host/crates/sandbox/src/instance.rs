@@ -1,4 +1,5 @@
-//! One call of one guest: a store made for it, run within its limits, thrown away afterwards whatever happened.
+//! One call of one guest: a store made for it, run within its limits, thrown away afterwards
+//! whatever happened.
 
 use std::{
     future::Future,
@@ -29,7 +30,10 @@ use super::{
 };
 
 /// What a guest's `call-context` handle stands for: the store's own call.
-#[expect(unreachable_pub, reason = "the generated bindings export it again, and are not seen outside either")]
+#[expect(
+    unreachable_pub,
+    reason = "the generated bindings export it again, and are not seen outside either"
+)]
 pub struct CallHandle;
 
 /// Who writes to the log.
@@ -112,7 +116,8 @@ impl State {
         let tenant = start.chain.as_ref().map_or(&Tenant::GATEWAY, Chain::tenant);
         let own = Instant::now() + limits.deadline;
         let deadline = start.chain.as_ref().map_or(own, |chain| own.min(chain.deadline()));
-        let wasi_http = WasiHttp::new(start.outlet.map(|outlet| outlet.session(tenant, memory, deadline)));
+        let wasi_http =
+            WasiHttp::new(start.outlet.map(|outlet| outlet.session(tenant, memory, deadline)));
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         Self {
@@ -157,11 +162,16 @@ pub(super) async fn run<T>(
     let deadline = store.data().deadline;
     let left = deadline.saturating_duration_since(Instant::now());
     // As configured where the call had all of it; to the millisecond where its chain had less left.
-    let allowed = if left + Duration::from_millis(1) >= limits.deadline { limits.deadline } else { round(left) };
+    let allowed = if left + Duration::from_millis(1) >= limits.deadline {
+        limits.deadline
+    } else {
+        round(left)
+    };
     let prepared = prepare(&mut store, &limits);
     let ended = match prepared {
         Ok(()) => {
-            let metered = Metered { inner: body(&mut store), active: Duration::ZERO, budget: limits.cpu };
+            let metered =
+                Metered { inner: body(&mut store), active: Duration::ZERO, budget: limits.cpu };
             match tokio::time::timeout_at(deadline.into(), metered).await {
                 Ok(Ok(result)) => Ended::Returned(result),
                 Ok(Err(CpuSpent)) => Ended::Cpu,
@@ -213,8 +223,8 @@ pub(super) enum Ended<T> {
 struct CpuSpent;
 
 pin_project! {
-    /// Times every poll of a call, so that only computing counts and neither waiting nor queueing does. The guest gives way
-    /// after [`YIELD_INTERVAL`], which bounds how late this notices.
+    /// Times every poll of a call, so that only computing counts and neither waiting nor queueing
+    /// does. The guest gives way after [`YIELD_INTERVAL`], which bounds how late this notices.
     struct Metered<F> {
         #[pin]
         inner: F,
@@ -231,6 +241,10 @@ impl<F: Future> Future for Metered<F> {
         let started = Instant::now();
         let polled = this.inner.poll(context).map(Ok);
         *this.active += started.elapsed();
-        if polled.is_pending() && *this.active > *this.budget { Poll::Ready(Err(CpuSpent)) } else { polled }
+        if polled.is_pending() && *this.active > *this.budget {
+            Poll::Ready(Err(CpuSpent))
+        } else {
+            polled
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! wasmtime: every guest runs here, in a fresh instance for each call, with hard limits.
 //!
-//! A [`Sandbox`] is made once a process and holds the engine with its pool of instances. A [`Plugin`] or the [`Executor`]
-//! is compiled (or taken from the cache of native code) and linked once. A call gets a store of its own, which is thrown
-//! away afterwards. This module does not know where calls come from; what guests call in turn goes back through the
+//! A [`Sandbox`] is made once a process and holds the engine with its pool of instances. A
+//! [`Plugin`] or the [`Executor`] is compiled (or taken from the cache of native code) and linked
+//! once. A call gets a store of its own, which is thrown away afterwards. This module does not know
+//! where calls come from; what guests call in turn goes back through the
 //! [`door`](airlock_core::door).
 
 mod admission;
@@ -36,7 +37,9 @@ use airlock_core::{
 use tracing::warn;
 use wasmtime::{Engine, Store, component::Linker};
 
-pub use self::compile::{COMPILE_COMMAND, Form as CompileForm, Job as CompileJob, compile_component};
+pub use self::compile::{
+    COMPILE_COMMAND, Form as CompileForm, Job as CompileJob, compile_component,
+};
 use self::{
     admission::{Admission, Share, Slot},
     cache::CodeCache,
@@ -57,23 +60,24 @@ pub use self::{
 /// The largest component that is compiled. Compiling takes time and memory in proportion.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
-/// How the sandbox is set up. It has no defaults that an operator could not see: [`Settings::new`] names them.
+/// How the sandbox is set up. It has no defaults that an operator could not see: [`Settings::new`]
+/// names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Instances at each depth of call chains. One plugin, and likewise the executor, gets three quarters of them; one tenant
-    /// gets three quarters of such a share, and seven eighths of all.
+    /// Instances at each depth of call chains. One plugin, and likewise the executor, gets three
+    /// quarters of them; one tenant gets three quarters of such a share, and seven eighths of all.
     pub instances_per_depth: u32,
     /// Depths that have instances of their own; deeper calls share the last.
     pub depths: u32,
-    /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill three quarters of the queue; in
-    /// a full one, the tenant with the most calls makes room for others.
+    /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill
+    /// three quarters of the queue; in a full one, the tenant with the most calls makes room for
+    /// others.
     pub queue: usize,
-    /// How long one may wait. A tenant with less than its part of the instances waits on, until the call's deadline, while
-    /// another has more.
+    /// How long one may wait. A tenant with less than its part of the instances waits on, until the
+    /// call's deadline, while another has more.
     pub queue_wait: Duration,
-    /// Memory of all guests together, in bytes: linear memory, and what they have not read yet of responses over HTTP and of
-    /// listings. One tenant gets
-    /// seven eighths.
+    /// Memory of all guests together, in bytes: linear memory, and what they have not read yet of
+    /// responses over HTTP and of listings. One tenant gets seven eighths.
     pub process_memory_bytes: usize,
     /// Where compiled code is kept; nowhere without it.
     pub cache: Option<PathBuf>,
@@ -83,8 +87,9 @@ pub struct Settings {
     pub off_limits: OffLimits,
 }
 
-/// Files and directories that decide what the gateway does, or hold what plugins must not see. A directory is granted to no
-/// plugin that overlaps with one of them. The cache of compiled code is always one that may not be read.
+/// Files and directories that decide what the gateway does, or hold what plugins must not see. A
+/// directory is granted to no plugin that overlaps with one of them. The cache of compiled code is
+/// always one that may not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OffLimits {
     /// May not be written to: the configuration, `airlock.lock`, components.
@@ -94,8 +99,8 @@ pub struct OffLimits {
 }
 
 impl Settings {
-    /// What suits a gateway on a small machine: 64 instances at each of four depths, 1,000 waiting callers for 5 s,
-    /// 4 GiB of guest memory; components are compiled in this process.
+    /// What suits a gateway on a small machine: 64 instances at each of four depths, 1,000 waiting
+    /// callers for 5 s, 4 GiB of guest memory; components are compiled in this process.
     pub fn new(cache: Option<PathBuf>) -> Self {
         Self {
             instances_per_depth: 64,
@@ -192,8 +197,8 @@ pub enum LoadError {
     },
 }
 
-/// A custom section of a component, without running it: its own or else, for what a compiler puts there, of the first module
-/// in it that has one. As untrusted as the component.
+/// A custom section of a component, without running it: its own or else, for what a compiler puts
+/// there, of the first module in it that has one. As untrusted as the component.
 pub fn embedded<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
     section::named_anywhere(wasm, name)
 }
@@ -208,8 +213,8 @@ pub fn embed_tools(wasm: &[u8], tools: &[ToolDefinition]) -> Result<Vec<u8>, Loa
     embed::replace(wasm, section::NAME, section::of(tools).as_bytes())
 }
 
-/// The component with a custom section of its own, in the place of all that it had of that name. The name begins with
-/// `airlock:`: such a section is read and never part of the code.
+/// The component with a custom section of its own, in the place of all that it had of that name.
+/// The name begins with `airlock:`: such a section is read and never part of the code.
 pub fn embed(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, LoadError> {
     embed::replace(wasm, name, content)
 }
@@ -257,19 +262,29 @@ impl Sandbox {
     /// Makes the engine, and opens the cache; one that cannot be used is reported and done without.
     pub fn new(settings: &Settings) -> Result<Self, LoadError> {
         let slots = settings.instances_per_depth * settings.depths.max(1);
-        // A little more than can be asked for, so that a slot that is being cleared is never waited for.
-        let engine = engine::engine(slots + slots / 12 + 1).map_err(|error| LoadError::Compile(error.into()))?;
-        let link = |linker: wasmtime::Result<Linker<State>>| linker.map_err(|error| LoadError::Compile(error.into()));
-        let cache = settings
-            .cache
-            .as_ref()
-            .and_then(|path| CodeCache::open(path).inspect_err(|error| warn!(%error, "compiled code is not kept")).ok());
+        // A little more than can be asked for, so that a slot that is being cleared is never waited
+        // for.
+        let engine = engine::engine(slots + slots / 12 + 1)
+            .map_err(|error| LoadError::Compile(error.into()))?;
+        let link = |linker: wasmtime::Result<Linker<State>>| {
+            linker.map_err(|error| LoadError::Compile(error.into()))
+        };
+        let cache = settings.cache.as_ref().and_then(|path| {
+            CodeCache::open(path)
+                .inspect_err(|error| warn!(%error, "compiled code is not kept"))
+                .ok()
+        });
         let mut off_limits = settings.off_limits.clone();
         off_limits.unreadable.extend(cache.as_ref().map(|cache| cache.directory().to_owned()));
         Ok(Self(Arc::new(Inner {
             plugin_linker: link(plugin::linker(&engine))?,
             executor_linker: link(executor::linker(&engine))?,
-            admission: Admission::new(settings.depths.max(1), settings.instances_per_depth, settings.queue, settings.queue_wait),
+            admission: Admission::new(
+                settings.depths.max(1),
+                settings.instances_per_depth,
+                settings.queue,
+                settings.queue_wait,
+            ),
             memory: memory::budget(settings.process_memory_bytes),
             compiler: Compiler::new(engine.clone(), cache, settings.compiling.clone()),
             off_limits,
@@ -282,8 +297,8 @@ impl Sandbox {
         self.0.compiler.is_compiled(wasm)
     }
 
-    /// Compiles and links a plugin for `client`, with what it is granted of what the `lender` has. A plain component is one too:
-    /// its functions are the tools.
+    /// Compiles and links a plugin for `client`, with what it is granted of what the `lender` has.
+    /// A plain component is one too: its functions are the tools.
     pub async fn plugin(
         &self,
         client: &ClientName,
@@ -296,11 +311,14 @@ impl Sandbox {
         let (sandbox, client) = (self.clone(), client.clone());
         // It walks the component, and looks at the directories.
         let open = move || Plugin::new(sandbox, client, &component, &wasm, grants, limits, lender);
-        tokio::task::spawn_blocking(open).await.unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
+        tokio::task::spawn_blocking(open)
+            .await
+            .unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
     }
 
-    /// Prepares, compiles and links a script executor. Preparing runs the guest's `prepare` once, with every import denied, and
-    /// is done again only when the component or the compiler has changed.
+    /// Prepares, compiles and links a script executor. Preparing runs the guest's `prepare` once,
+    /// with every import denied, and is done again only when the component or the compiler has
+    /// changed.
     pub async fn executor(&self, wasm: Arc<[u8]>, limits: Limits) -> Result<Executor, LoadError> {
         let component = self.0.compiler.executor(wasm).await?;
         Executor::new(self.clone(), &component, limits)

@@ -1,14 +1,16 @@
-//! What one call may spend. There is no `Default`: a store cannot be built without someone having said how much.
+//! What one call may spend. There is no `Default`: a store cannot be built without someone having
+//! said how much.
 
 use std::time::Duration;
 
 /// Bounds on one call of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Work, in fuel: one unit an operator, one a byte in bulk operations; host calls are charged by size.
+    /// Work, in fuel: one unit an operator, one a byte in bulk operations; host calls are charged
+    /// by size.
     pub fuel: u64,
-    /// CPU time: how long the call was being worked on. Waiting for host calls is free; being interrupted by other programs,
-    /// on a machine that is short of cores, is not.
+    /// CPU time: how long the call was being worked on. Waiting for host calls is free; being
+    /// interrupted by other programs, on a machine that is short of cores, is not.
     pub cpu: Duration,
     /// Wall-clock time, host calls included. The call's own deadline applies where it is sooner.
     pub deadline: Duration,
@@ -18,8 +20,9 @@ pub struct Limits {
     pub table_elements: usize,
     /// Live component resource handles.
     pub handles: usize,
-    /// Bytes that the guest may hand to the host at once: to one host call, or as its result. How much all of them are is bounded
-    /// by the number of host calls, and by the fuel that each byte costs.
+    /// Bytes that the guest may hand to the host at once: to one host call, or as its result. How
+    /// much all of them are is bounded by the number of host calls, and by the fuel that each byte
+    /// costs.
     pub copied_bytes: usize,
     /// Host calls.
     pub host_calls: u32,
@@ -47,6 +50,7 @@ impl Limits {
         log_line_bytes: 4 << 10,
     };
 
-    /// What a script gets. Starlark burns about nine units a nanosecond, so this is the same two seconds.
+    /// What a script gets. Starlark burns about nine units a nanosecond, so this is the same two
+    /// seconds.
     pub const SCRIPT: Self = Self { fuel: 20_000_000_000, ..Self::PLUGIN };
 }

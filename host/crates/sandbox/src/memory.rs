@@ -1,4 +1,5 @@
-//! What a store may allocate: all memories together, all tables together, and one budget for the process.
+//! What a store may allocate: all memories together, all tables together, and one budget for the
+//! process.
 
 use airlock_core::tenant::{Held, Pool, Tenant};
 use wasmtime::ResourceLimiter;
@@ -8,8 +9,8 @@ use super::Limits;
 /// Divides the budget of the process: one tenant alone gets seven eighths.
 const TENANT_WEIGHT: usize = 7;
 
-/// Memory that all guests of the process may hold together, in bytes: linear memory, and what the host holds for them until they
-/// read it.
+/// Memory that all guests of the process may hold together, in bytes: linear memory, and what the
+/// host holds for them until they read it.
 pub(super) fn budget(bytes: usize) -> Pool {
     Pool::new(bytes, TENANT_WEIGHT)
 }
@@ -24,7 +25,8 @@ pub(super) struct Limiter {
     table_limit: usize,
     /// Growth was refused because of the guest's own limit.
     pub(super) denied: bool,
-    /// Growth was refused because the process has no more to give to the tenant, which is not the guest's fault.
+    /// Growth was refused because the process has no more to give to the tenant, which is not the
+    /// guest's fault.
     pub(super) starved: bool,
 }
 
@@ -43,7 +45,12 @@ impl Limiter {
 }
 
 impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current);
         if self.held.amount().saturating_add(more) > self.memory_limit {
             self.denied = true;
@@ -65,7 +72,12 @@ impl ResourceLimiter for Limiter {
         Ok(())
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current);
         if self.table_elements.saturating_add(more) > self.table_limit {
             self.denied = true;
@@ -98,14 +110,23 @@ mod tests {
         let limits = Limits { memory_bytes: 2 << 16, ..Limits::PLUGIN };
         let mut one = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
         assert!(one.memory_growing(0, 1 << 16, None).expect("answers"));
-        assert!(one.memory_growing(0, 1 << 16, None).expect("answers"), "a second memory counts on");
+        assert!(
+            one.memory_growing(0, 1 << 16, None).expect("answers"),
+            "a second memory counts on"
+        );
         assert!(!one.memory_growing(0, 1, None).expect("answers"), "beyond the edge");
         assert!(one.denied && !one.starved);
         let mut other = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
-        assert!(!other.memory_growing(0, 2 << 16, None).expect("answers"), "the process has no more");
+        assert!(
+            !other.memory_growing(0, 2 << 16, None).expect("answers"),
+            "the process has no more"
+        );
         assert!(other.starved && !other.denied);
         drop(one);
-        assert!(other.memory_growing(0, 2 << 16, None).expect("answers"), "what a store held comes back");
+        assert!(
+            other.memory_growing(0, 2 << 16, None).expect("answers"),
+            "what a store held comes back"
+        );
     }
 
     #[test]
@@ -117,7 +138,10 @@ mod tests {
             limiter.memory_grow_failed(wasmtime::Error::msg("no mapping")).expect("answers");
         }
         assert!(limiter.memory_growing(0, 1 << 16, None).expect("answers") && !limiter.starved);
-        assert!(!limiter.memory_growing(0, 1 << 16, None).expect("answers"), "a tenant does not get all of it");
+        assert!(
+            !limiter.memory_growing(0, 1 << 16, None).expect("answers"),
+            "a tenant does not get all of it"
+        );
         assert!(limiter.starved);
     }
 
@@ -125,9 +149,12 @@ mod tests {
     fn one_tenant_does_not_get_the_whole_budget() {
         let budget = budget(64 << 16);
         let grown = |tenant: &Tenant| {
-            let mut limiters: Vec<_> = (0..64).map(|_| Limiter::new(&Limits::PLUGIN, &budget, tenant)).collect();
-            let grow = |limiter: &mut Limiter| limiter.memory_growing(0, 1 << 16, None).expect("answers");
-            let grown = limiters.iter_mut().filter_map(|limiter| grow(limiter).then_some(())).count();
+            let mut limiters: Vec<_> =
+                (0..64).map(|_| Limiter::new(&Limits::PLUGIN, &budget, tenant)).collect();
+            let grow =
+                |limiter: &mut Limiter| limiter.memory_growing(0, 1 << 16, None).expect("answers");
+            let grown =
+                limiters.iter_mut().filter_map(|limiter| grow(limiter).then_some(())).count();
             (limiters, grown)
         };
         let (greedy, pages) = grown(&Tenant::ANONYMOUS);

@@ -1,4 +1,5 @@
-//! Why a call ended, told apart. Each row of this table was seen happening (see the hostile guests in the tests).
+//! Why a call ended, told apart. Each row of this table was seen happening (see the hostile guests
+//! in the tests).
 
 use std::fmt::Write as _;
 
@@ -11,9 +12,11 @@ use super::{
     wasi::NoScratch,
 };
 
-/// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel` allows.
+/// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel`
+/// allows.
 const COPIES_TOO_MUCH: &str = "too much data is being copied between the host and the guest";
-/// What it says, in a message alone, when a guest has as many handles as `set_max_component_handles` allows.
+/// What it says, in a message alone, when a guest has as many handles as
+/// `set_max_component_handles` allows.
 const HOLDS_TOO_MUCH: &str = "store handle limit exceeded";
 
 /// A trap as the operator reads it.
@@ -25,7 +28,11 @@ struct Trapped {
 }
 
 /// Turns the end of a call into its result.
-pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) -> Result<T, CallError> {
+pub(super) fn classify<T>(
+    tool: &ToolName,
+    ended: Ended<T>,
+    mut state: State,
+) -> Result<T, CallError> {
     let error = match ended {
         Ended::Returned(Ok(value)) => return Ok(value),
         Ended::Returned(Err(error)) => error,
@@ -53,13 +60,16 @@ pub(super) fn classify<T>(tool: &ToolName, ended: Ended<T>, mut state: State) ->
             CallError::Budget { what: "handles at a time", limit: state.limits.handles as u64 }
         }
         // Growth that fails while instantiating is an error of its own.
-        None if state.limiter.denied => CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 },
+        None if state.limiter.denied => {
+            CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 }
+        }
         None if state.limiter.starved => CallError::Busy,
         None => CallError::BadResult { tool, cause: error.into() },
     })
 }
 
-/// A result that is read has no guest below it; what a guest hands to a host call has, and shows it.
+/// A result that is read has no guest below it; what a guest hands to a host call has, and shows
+/// it.
 fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
     let limit = state.limits.copied_bytes as u64;
     if error.is::<WasmBacktrace>() {
@@ -79,7 +89,8 @@ fn is_table_full(error: &wasmtime::Error) -> bool {
 }
 
 fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
-    let mut words = state.last_words.as_ref().map(|words| format!("; it said: {words}")).unwrap_or_default();
+    let mut words =
+        state.last_words.as_ref().map(|words| format!("; it said: {words}")).unwrap_or_default();
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         // Writing to a String cannot fail.
         let _ = write!(words, "\n{backtrace}");

@@ -1,11 +1,14 @@
-//! Plain components as tools: a component without Airlock's world, whose exported functions are called with JSON.
+//! Plain components as tools: a component without Airlock's world, whose exported functions are
+//! called with JSON.
 //!
-//! What a function takes and returns follows from its types ([`schema`]), and what it is for from the comments in its WIT
-//! ([`docs`]). A function whose types have no JSON is left out with the reason, and costs the others nothing. One without a
-//! comment is a tool without a description, which its operator may give. Everything that is read here was written by the
-//! component's author and is hostile.
+//! What a function takes and returns follows from its types ([`schema`]), and what it is for from
+//! the comments in its WIT ([`docs`]). A function whose types have no JSON is left out with the
+//! reason, and costs the others nothing. One without a comment is a tool without a description,
+//! which its operator may give. Everything that is read here was written by the component's author
+//! and is hostile.
 //!
-//! This module does not know how calls are admitted or limited: a call runs in the store that the sandbox prepared.
+//! This module does not know how calls are admitted or limited: a call runs in the store that the
+//! sandbox prepared.
 
 mod arguments;
 mod docs;
@@ -19,7 +22,9 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use airlock_core::tool::{Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolOutput};
+use airlock_core::tool::{
+    Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolOutput,
+};
 use futures_util::future::BoxFuture;
 use tracing::warn;
 use wasmtime::{
@@ -43,14 +48,17 @@ use super::{
 const MAX_NAME: usize = 64;
 /// Exports that an error or the log lists.
 const MAX_LISTED: usize = 20;
-/// How much larger than the bytes that may be copied out of a guest the values may be that the engine makes of them.
+/// How much larger than the bytes that may be copied out of a guest the values may be that the
+/// engine makes of them.
 const HOST_BYTES_PER_COPIED: usize = 8;
 
 /// Why a component is not taken as a set of tools.
 #[derive(Debug, thiserror::Error)]
 pub enum BadComponent {
     /// It is a program, or serves requests.
-    #[error("it exports only {0}, which is to be run by a host rather than called as a tool; this release cannot run it")]
+    #[error(
+        "it exports only {0}, which is to be run by a host rather than called as a tool; this release cannot run it"
+    )]
     Program(String),
     /// It was built for a contract of Airlock's, and not for one of plugins.
     #[error("it exports {0}, which is no contract of plugins; plugins export airlock:plugin/tools")]
@@ -82,14 +90,23 @@ pub enum BadComponent {
     #[error("it exports more than {} functions", exports::MAX_EXPORTS)]
     TooManyExports,
     /// Types that unfold to more than can be meant.
-    #[error("the types of its functions have more than {} parts, or more than 1 MiB of names", shape::MAX_PARTS)]
+    #[error(
+        "the types of its functions have more than {} parts, or more than 1 MiB of names",
+        shape::MAX_PARTS
+    )]
     TooManyParts,
 }
 
-/// Opens a component that does not export the plugin contract. `wasm` is what it was compiled from, for the comments in it.
-pub(super) fn open(linker: &Linker<State>, component: &Component, wasm: &[u8]) -> Result<Box<dyn ToolGuest>, LoadError> {
+/// Opens a component that does not export the plugin contract. `wasm` is what it was compiled from,
+/// for the comments in it.
+pub(super) fn open(
+    linker: &Linker<State>,
+    component: &Component,
+    wasm: &[u8],
+) -> Result<Box<dyn ToolGuest>, LoadError> {
     let pre = linker.instantiate_pre(component);
-    let pre = pre.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })?;
+    let pre =
+        pre.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })?;
     Ok(Box::new(Plain::new(pre, wasm).map_err(LoadError::Plain)?))
 }
 
@@ -109,20 +126,33 @@ impl Plain {
     fn new(pre: InstancePre<State>, wasm: &[u8]) -> Result<Self, BadComponent> {
         let Exports { functions, mut left_out } = exports::of(pre.component())?;
         let docs = Docs::of(wasm).unwrap_or_else(|error| {
-            left_out.push(LeftOut { what: format!("the section {}", docs::SECTION), reason: error.to_string() });
+            left_out.push(LeftOut {
+                what: format!("the section {}", docs::SECTION),
+                reason: error.to_string(),
+            });
             Docs::default()
         });
         let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
         for function in functions {
             let (name, export) = (function.export.tool_name(), function.export.to_string());
             check_name(&name, &export)?;
-            let description = docs.function(function.export.interface.as_deref(), &function.export.name).unwrap_or_default();
+            let description = docs
+                .function(function.export.interface.as_deref(), &function.export.name)
+                .unwrap_or_default();
             let tool = Tool { description: description.to_owned(), function };
             if let Some(other) = tools.insert(name.clone(), tool) {
-                return Err(BadComponent::Collision { one: other.function.export.to_string(), other: export, name });
+                return Err(BadComponent::Collision {
+                    one: other.function.export.to_string(),
+                    other: export,
+                    name,
+                });
             }
         }
-        if tools.is_empty() { Err(BadComponent::NoTools(listed(&left_out))) } else { Ok(Self { pre, tools, left_out }) }
+        if tools.is_empty() {
+            Err(BadComponent::NoTools(listed(&left_out)))
+        } else {
+            Ok(Self { pre, tools, left_out })
+        }
     }
 
     /// The tools, by name. Those that nobody documented have a blank description.
@@ -146,13 +176,18 @@ impl Plain {
         arguments: &str,
     ) -> wasmtime::Result<Result<ToolOutput, ToolError>> {
         let Some(Tool { function, .. }) = self.tools.get(name) else {
-            return Ok(Err(ToolError::new(ErrorKind::NotFound, format!("there is no tool {name:?}"))));
+            return Ok(Err(ToolError::new(
+                ErrorKind::NotFound,
+                format!("there is no tool {name:?}"),
+            )));
         };
         let arguments = match arguments::read(&function.parameters, arguments) {
             Ok(arguments) => arguments,
             Err(bad) => {
                 let name = store.data().tool.to_string();
-                return Err(store.data_mut().stop(CallError::BadArguments { name, detail: bad.to_string() }));
+                return Err(store
+                    .data_mut()
+                    .stop(CallError::BadArguments { name, detail: bad.to_string() }));
             }
         };
         let limits = store.data().limits;
@@ -160,14 +195,19 @@ impl Plain {
         store.set_hostcall_fuel(copied_bytes);
         store.data_mut().limits.copied_bytes = copied_bytes;
         let instance = self.pre.instantiate_async(&mut *store).await?;
-        let export = instance.get_func(&mut *store, function.index).ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
+        let export = instance
+            .get_func(&mut *store, function.index)
+            .ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
         let mut returned = vec![Val::Bool(false); usize::from(function.result.is_some())];
         export.call_async(&mut *store, &arguments, &mut returned).await?;
         match results::answer(function.result.as_ref(), returned.pop(), limits.result_bytes) {
             Ok(answer) => Ok(answer),
             Err(Unfit::TooLarge) => {
                 let tool = store.data().tool.clone();
-                Err(store.data_mut().stop(CallError::ResultTooLarge { tool, limit_bytes: limits.result_bytes as u64 }))
+                Err(store.data_mut().stop(CallError::ResultTooLarge {
+                    tool,
+                    limit_bytes: limits.result_bytes as u64,
+                }))
             }
             Err(unfit) => Err(unfit.into()),
         }
@@ -180,7 +220,9 @@ impl ToolGuest for Plain {
         &'a self,
         store: &'a mut Store<State>,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
-        if let (Speaker::Plugin(plugin, _), false) = (&store.data().speaker, self.left_out.is_empty()) {
+        if let (Speaker::Plugin(plugin, _), false) =
+            (&store.data().speaker, self.left_out.is_empty())
+        {
             warn!(%plugin, left_out = listed(&self.left_out), "not all that the component exports is a tool");
         }
         Box::pin(async { Ok(Ok(self.definitions())) })
@@ -201,9 +243,10 @@ impl ToolGuest for Plain {
 }
 
 impl Function {
-    /// How much the engine may charge for taking a result out of the guest, so that the values it makes of it take at most
-    /// [`HOST_BYTES_PER_COPIED`] times `bytes`. It charges 40 bytes for a number; without this a list of numbers could not be as
-    /// long as its text may be. The same holds for what the guest hands to host calls.
+    /// How much the engine may charge for taking a result out of the guest, so that the values it
+    /// makes of it take at most [`HOST_BYTES_PER_COPIED`] times `bytes`. It charges 40 bytes for a
+    /// number; without this a list of numbers could not be as long as its text may be. The same
+    /// holds for what the guest hands to host calls.
     fn copied_bytes(&self, bytes: usize) -> usize {
         let weight = self.result.as_ref().map_or(HOST_BYTES_PER_COPIED, Shape::weight);
         bytes.saturating_mul(HOST_BYTES_PER_COPIED) / weight

@@ -58,7 +58,8 @@ pub struct Plugin {
     native_bytes: usize,
 }
 
-/// The linker of the plugins' world: the host's interfaces, and WASI with everything denied that was not granted.
+/// The linker of the plugins' world: the host's interfaces, and WASI with everything denied that
+/// was not granted.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
@@ -81,11 +82,9 @@ impl Plugin {
         for directory in &grants.directories {
             check_directory(directory, sandbox.off_limits())?;
         }
-        let outlet = lender
-            .egress
-            .as_ref()
-            .zip(grants.http.as_ref())
-            .map(|(egress, policy)| egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone()));
+        let outlet = lender.egress.as_ref().zip(grants.http.as_ref()).map(|(egress, policy)| {
+            egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone())
+        });
         let mounts = Mounts::new(&grants).map_err(|error| LoadError::Directory {
             path: std::env::temp_dir(),
             reason: format!("no place for scratch directories: {error}"),
@@ -110,13 +109,14 @@ impl Plugin {
         })
     }
 
-    /// The size of its native code with all that belongs to it, which is mapped once however many instances there are.
+    /// The size of its native code with all that belongs to it, which is mapped once however many
+    /// instances there are.
     pub fn native_bytes(&self) -> usize {
         self.native_bytes
     }
 
-    /// The plugin's tools: from the section that its build embedded, or asked once, with everything denied. A plain component
-    /// has no such section, and is not run for them.
+    /// The plugin's tools: from the section that its build embedded, or asked once, with everything
+    /// denied. A plain component has no such section, and is not run for them.
     pub async fn definitions(&self, wasm: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
         if !self.guest.embeds_descriptors() {
             return self.describe().await;
@@ -128,19 +128,21 @@ impl Plugin {
         self.describe().await
     }
 
-    /// Takes the tools that this plugin is to run, and compiles their schemas. What cannot be used is left out, each with its
-    /// reason.
+    /// Takes the tools that this plugin is to run, and compiles their schemas. What cannot be used
+    /// is left out, each with its reason.
     pub async fn with_tools(
         mut self,
         definitions: Vec<ToolDefinition>,
     ) -> Result<(Self, Vec<ToolDefinition>, Vec<String>), LoadError> {
         let compiled = tokio::task::spawn_blocking(move || Schemas::compile(definitions)).await;
-        let (schemas, kept, left_out) = compiled.map_err(|panic| LoadError::Descriptors(panic.into()))?;
+        let (schemas, kept, left_out) =
+            compiled.map_err(|panic| LoadError::Descriptors(panic.into()))?;
         self.schemas = schemas;
         Ok((self, kept, left_out))
     }
 
-    /// The plugin's tools as the component itself tells them, with everything denied, whatever its build embedded.
+    /// The plugin's tools as the component itself tells them, with everything denied, whatever its
+    /// build embedded.
     pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
         let name = ToolName::new(&self.client, "describe");
         let start = Start {
@@ -153,8 +155,15 @@ impl Plugin {
             outlet: None,
             wasi: Wasi::denied(),
         };
-        let slot = self.share.wait_for_slot(&Tenant::GATEWAY, 1, None).await.map_err(|_| LoadError::Describe(CallError::Busy))?;
-        let described = self.sandbox.run(slot, &name, start, async |store| self.guest.describe(store).await).await;
+        let slot = self
+            .share
+            .wait_for_slot(&Tenant::GATEWAY, 1, None)
+            .await
+            .map_err(|_| LoadError::Describe(CallError::Busy))?;
+        let described = self
+            .sandbox
+            .run(slot, &name, start, async |store| self.guest.describe(store).await)
+            .await;
         described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
     }
 
@@ -172,8 +181,11 @@ impl Plugin {
         let name = &tool.name;
         let arguments = call.arguments().as_str();
         let chain = call.chain();
-        let slot =
-            self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await.map_err(|_| CallError::Busy)?;
+        let slot = self
+            .share
+            .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
+            .await
+            .map_err(|_| CallError::Busy)?;
         let start = Start {
             chain: Some(chain.clone()),
             origin: self.origin.clone(),
@@ -182,11 +194,21 @@ impl Plugin {
             grants: self.grants.clone(),
             database: self.database.clone(),
             outlet: self.outlet.clone(),
-            wasi: Wasi::granted(&self.client, chain.tenant(), &self.grants, &self.mounts, self.sandbox.memory())
-                .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
+            wasi: Wasi::granted(
+                &self.client,
+                chain.tenant(),
+                &self.grants,
+                &self.mounts,
+                self.sandbox.memory(),
+            )
+            .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
         };
-        let answered =
-            self.sandbox.run(slot, name, start, async |store| self.guest.invoke(store, &tool.original, arguments).await).await?;
+        let answered = self
+            .sandbox
+            .run(slot, name, start, async |store| {
+                self.guest.invoke(store, &tool.original, arguments).await
+            })
+            .await?;
         let mut output = answered.map_err(|mut error| {
             self.grants.scrubber.error(&mut error);
             CallError::Tool(error)
@@ -195,7 +217,10 @@ impl Plugin {
             warn!(tool = %name, "a secret was taken out of a plugin's result");
         }
         if output.size() > self.limits.result_bytes {
-            return Err(CallError::ResultTooLarge { tool: name.clone(), limit_bytes: self.limits.result_bytes as u64 });
+            return Err(CallError::ResultTooLarge {
+                tool: name.clone(),
+                limit_bytes: self.limits.result_bytes as u64,
+            });
         }
         self.schemas.check_result(&tool.original, name, &output)?;
         Ok(output)
@@ -212,22 +237,29 @@ impl Provider for Plugin {
     }
 }
 
-/// Says at load, and not at the first call, that a granted directory is not there, or may not be granted. Whoever can write to
-/// the gateway's own files can run any code in this process, or grant itself anything.
+/// Says at load, and not at the first call, that a granted directory is not there, or may not be
+/// granted. Whoever can write to the gateway's own files can run any code in this process, or grant
+/// itself anything.
 fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), LoadError> {
     let refuse = |reason: String| LoadError::Directory { path: directory.path.clone(), reason };
     let path = directory.path.canonicalize().map_err(|error| refuse(error.to_string()))?;
     if !path.is_dir() {
         return Err(refuse("it is not a directory".into()));
     }
-    let overlaps = |own: &&PathBuf| resolved(own).is_some_and(|own| own.starts_with(&path) || path.starts_with(&own));
+    let overlaps = |own: &&PathBuf| {
+        resolved(own).is_some_and(|own| own.starts_with(&path) || path.starts_with(&own))
+    };
     if let Some(own) = off_limits.unreadable.iter().find(overlaps) {
-        return Err(refuse(format!("{} belongs to the gateway, and no plugin may see it", own.display())));
+        return Err(refuse(format!(
+            "{} belongs to the gateway, and no plugin may see it",
+            own.display()
+        )));
     }
     match off_limits.unwritable.iter().find(overlaps) {
-        Some(own) if directory.access == Access::ReadWrite => {
-            Err(refuse(format!("{} belongs to the gateway, and no plugin may write to it", own.display())))
-        }
+        Some(own) if directory.access == Access::ReadWrite => Err(refuse(format!(
+            "{} belongs to the gateway, and no plugin may write to it",
+            own.display()
+        ))),
         _ => Ok(()),
     }
 }
@@ -235,7 +267,9 @@ fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), 
 /// Where a file is or would be, links followed.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
-    path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+    path.canonicalize()
+        .ok()
+        .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
 }
 
 #[cfg(test)]
@@ -256,16 +290,23 @@ mod tests {
         };
         let check = |path: PathBuf, access| {
             let quota = Quota { bytes: 1, files: 1 };
-            check_directory(&Directory { name: "d".into(), path, access, quota }, &off_limits).is_ok()
+            check_directory(&Directory { name: "d".into(), path, access, quota }, &off_limits)
+                .is_ok()
         };
-        for hidden in [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")] {
+        for hidden in
+            [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")]
+        {
             assert!(
-                !check(hidden.clone(), Access::ReadOnly) && !check(hidden.clone(), Access::ReadWrite),
+                !check(hidden.clone(), Access::ReadOnly)
+                    && !check(hidden.clone(), Access::ReadWrite),
                 "{}",
                 hidden.display()
             );
         }
-        assert!(check(inside("config"), Access::ReadOnly) && !check(inside("config"), Access::ReadWrite));
+        assert!(
+            check(inside("config"), Access::ReadOnly)
+                && !check(inside("config"), Access::ReadWrite)
+        );
         assert!(check(inside("other"), Access::ReadWrite));
         std::os::unix::fs::symlink(inside("config"), inside("other/link")).expect("a link");
         assert!(!check(inside("other/link"), Access::ReadWrite), "links are followed");

@@ -1,5 +1,5 @@
-//! What a plugin's tools take and answer, compiled when it is loaded: arguments are checked before the guest runs, and its
-//! structured results afterwards.
+//! What a plugin's tools take and answer, compiled when it is loaded: arguments are checked before
+//! the guest runs, and its structured results afterwards.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,11 @@ struct Pair {
 struct NoStructuredResult;
 
 impl Schemas {
-    /// Compiles what can be compiled. A tool whose schema cannot be used is left out, with the reason. It blocks.
-    pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Vec<ToolDefinition>, Vec<String>) {
+    /// Compiles what can be compiled. A tool whose schema cannot be used is left out, with the
+    /// reason. It blocks.
+    pub(super) fn compile(
+        definitions: Vec<ToolDefinition>,
+    ) -> (Self, Vec<ToolDefinition>, Vec<String>) {
         let mut schemas = Self::default();
         let (mut kept, mut left_out) = (Vec::new(), Vec::new());
         for definition in definitions {
@@ -47,7 +50,9 @@ impl Schemas {
         let pair = Pair::compile(definition).map_err(|bad| bad.to_string())?;
         self.bytes = self.bytes.saturating_add(pair.bytes());
         if self.bytes > MAX_BYTES {
-            return Err(format!("the schemas of the plugin's tools take more than {MAX_BYTES} bytes once compiled"));
+            return Err(format!(
+                "the schemas of the plugin's tools take more than {MAX_BYTES} bytes once compiled"
+            ));
         }
         // Of two with one name the first wins, as in the catalog.
         self.tools.entry(definition.name.clone()).or_insert(pair);
@@ -55,20 +60,41 @@ impl Schemas {
     }
 
     /// Checks arguments, JSON text of an object; the error says what to change.
-    pub(super) fn check_arguments(&self, tool: &str, name: &ToolName, arguments: &str) -> Result<(), CallError> {
+    pub(super) fn check_arguments(
+        &self,
+        tool: &str,
+        name: &ToolName,
+        arguments: &str,
+    ) -> Result<(), CallError> {
         let Some(pair) = self.tools.get(tool) else { return Ok(()) };
-        let arguments: Value = serde_json::from_str(arguments)
-            .map_err(|error| CallError::BadArguments { name: name.to_string(), detail: format!("not JSON: {error}") })?;
-        pair.input.check(&arguments).map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
+        let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
+            CallError::BadArguments { name: name.to_string(), detail: format!("not JSON: {error}") }
+        })?;
+        pair.input
+            .check(&arguments)
+            .map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
     }
 
     /// Checks an answer, whose data has to fit the tool's output schema where it has one.
-    pub(super) fn check_result(&self, tool: &str, name: &ToolName, output: &ToolOutput) -> Result<(), CallError> {
-        let Some(schema) = self.tools.get(tool).and_then(|pair| pair.output.as_ref()) else { return Ok(()) };
-        let invalid = |place: &str, cause| CallError::InvalidResult { tool: name.clone(), place: place.to_owned(), cause };
-        let structured = output.structured.as_ref().ok_or_else(|| invalid("", Box::new(NoStructuredResult)))?;
+    pub(super) fn check_result(
+        &self,
+        tool: &str,
+        name: &ToolName,
+        output: &ToolOutput,
+    ) -> Result<(), CallError> {
+        let Some(schema) = self.tools.get(tool).and_then(|pair| pair.output.as_ref()) else {
+            return Ok(());
+        };
+        let invalid = |place: &str, cause| CallError::InvalidResult {
+            tool: name.clone(),
+            place: place.to_owned(),
+            cause,
+        };
+        let structured =
+            output.structured.as_ref().ok_or_else(|| invalid("", Box::new(NoStructuredResult)))?;
         schema.check(structured).map_err(|violations| {
-            let place = violations.told().first().map_or(String::new(), |first| first.place.clone());
+            let place =
+                violations.told().first().map_or(String::new(), |first| first.place.clone());
             invalid(&place, Box::new(violations))
         })
     }
@@ -76,8 +102,14 @@ impl Schemas {
 
 impl Pair {
     fn compile(definition: &ToolDefinition) -> Result<Self, BadSchema> {
-        let output = definition.output_schema.as_ref().map(|schema| CompiledSchema::compile_text("outputSchema", schema));
-        Ok(Self { input: CompiledSchema::compile_text("inputSchema", &definition.input_schema)?, output: output.transpose()? })
+        let output = definition
+            .output_schema
+            .as_ref()
+            .map(|schema| CompiledSchema::compile_text("outputSchema", schema));
+        Ok(Self {
+            input: CompiledSchema::compile_text("inputSchema", &definition.input_schema)?,
+            output: output.transpose()?,
+        })
     }
 
     fn bytes(&self) -> usize {
@@ -93,7 +125,8 @@ mod tests {
     use super::*;
 
     fn compile(definitions: &Value) -> (Schemas, Vec<String>) {
-        let (schemas, kept, left_out) = Schemas::compile(serde_json::from_value(definitions.clone()).expect("definitions"));
+        let (schemas, kept, left_out) =
+            Schemas::compile(serde_json::from_value(definitions.clone()).expect("definitions"));
         assert_eq!(kept.len() + left_out.len(), definitions.as_array().map_or(0, Vec::len));
         (schemas, left_out)
     }
@@ -103,7 +136,8 @@ mod tests {
     }
 
     fn tool(output: &Value) -> Value {
-        let input = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let input =
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
         json!({"name": "t", "inputSchema": input, "outputSchema": output})
     }
 
@@ -111,20 +145,32 @@ mod tests {
     fn arguments_that_do_not_fit_are_told_what_to_change() {
         let (schemas, _) = compile(&json!([tool(&json!({}))]));
         assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
-        let refused = schemas.check_arguments("t", &name(), r#"{"n": "1"}"#).expect_err("not an integer");
-        assert_eq!((refused.code(), refused.kind()), ("bad_arguments", airlock_core::tool::ErrorKind::InvalidInput));
+        let refused =
+            schemas.check_arguments("t", &name(), r#"{"n": "1"}"#).expect_err("not an integer");
+        assert_eq!(
+            (refused.code(), refused.kind()),
+            ("bad_arguments", airlock_core::tool::ErrorKind::InvalidInput)
+        );
         insta::assert_snapshot!(refused, @r#"the arguments of tool 'p-t' do not fit its input schema: n: found "1", expected an integer, not its text in quotes"#);
     }
 
     #[test]
     fn a_result_that_breaks_the_tools_own_promise_is_refused_with_its_place() {
-        let (schemas, _) = compile(&json!([tool(&json!({"properties": {"rows": {"items": {"type": "string"}}}}))]));
-        let check = |structured| schemas.check_result("t", &name(), &ToolOutput { structured, ..ToolOutput::text("x") });
+        let (schemas, _) = compile(&json!([tool(
+            &json!({"properties": {"rows": {"items": {"type": "string"}}}})
+        )]));
+        let check = |structured| {
+            schemas.check_result("t", &name(), &ToolOutput { structured, ..ToolOutput::text("x") })
+        };
         assert!(check(Some(json!({"rows": ["a"]}))).is_ok());
         let refused = check(Some(json!({"rows": ["a", 7]}))).expect_err("not a string");
-        assert_eq!((refused.code(), refused.kind()), ("invalid_result", airlock_core::tool::ErrorKind::Internal));
+        assert_eq!(
+            (refused.code(), refused.kind()),
+            ("invalid_result", airlock_core::tool::ErrorKind::Internal)
+        );
         insta::assert_snapshot!(refused, @"the answer of tool p-t does not fit its output schema at rows[1]");
-        let cause = std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
+        let cause =
+            std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
         insta::assert_snapshot!(cause, @"rows[1]: found 7, expected a string");
         insta::assert_snapshot!(check(None).expect_err("no result"), @"the answer of tool p-t does not fit its output schema");
     }
@@ -146,10 +192,14 @@ mod tests {
     #[test]
     fn all_schemas_of_a_plugin_share_one_bound() {
         let large = json!({"enum": vec![0; 100_000]});
-        let tools: Vec<_> = (0..6).map(|n| json!({"name": format!("t{n}"), "inputSchema": large})).collect();
+        let tools: Vec<_> =
+            (0..6).map(|n| json!({"name": format!("t{n}"), "inputSchema": large})).collect();
         let (schemas, left_out) = compile(&json!(tools));
         assert!(!schemas.tools.is_empty() && !left_out.is_empty(), "{left_out:?}");
         assert!(left_out[0].contains("67108864 bytes"), "{}", left_out[0]);
-        assert!(schemas.check_arguments("t5", &name(), "{}").is_ok(), "what was left out is not checked, nor offered");
+        assert!(
+            schemas.check_arguments("t5", &name(), "{}").is_ok(),
+            "what was left out is not checked, nor offered"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The custom section `airlock:tools`: a plugin's descriptors, embedded when it was built, so that listing tools runs no
-//! guest. What is in it is as untrusted as the plugin's code.
+//! The custom section `airlock:tools`: a plugin's descriptors, embedded when it was built, so that
+//! listing tools runs no guest. What is in it is as untrusted as the plugin's code.
 
 use airlock_core::tool::ToolDefinition;
 use serde::{Deserialize, Serialize};
@@ -65,14 +65,20 @@ fn outermost<'a, T: Default>(
     Ok(gathered)
 }
 
-/// Finds a custom section of the component itself or else, for what a compiler puts there, of the first module in it.
-pub(super) fn named_anywhere<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
+/// Finds a custom section of the component itself or else, for what a compiler puts there, of the
+/// first module in it.
+pub(super) fn named_anywhere<'a>(
+    wasm: &'a [u8],
+    name: &str,
+) -> Result<Option<&'a [u8]>, LoadError> {
     if let Some(section) = named(wasm, name)? {
         return Ok(Some(section));
     }
     for payload in Parser::new(0).parse_all(wasm) {
         match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {
-            Payload::CustomSection(section) if section.name() == name => return Ok(Some(section.data())),
+            Payload::CustomSection(section) if section.name() == name => {
+                return Ok(Some(section.data()));
+            }
             _ => {}
         }
     }
@@ -86,7 +92,9 @@ pub(super) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, 
         match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::CustomSection(section) if depth == 0 && section.name() == name => return Ok(Some(section.data())),
+            Payload::CustomSection(section) if depth == 0 && section.name() == name => {
+                return Ok(Some(section.data()));
+            }
             _ => {}
         }
     }
@@ -100,18 +108,26 @@ pub(super) fn of(tools: &[ToolDefinition]) -> String {
         schema: &'static str,
         tools: &'a [ToolDefinition],
     }
-    serde_json::to_string(&Section { schema: SCHEMA, tools }).expect("names are text and the rest is JSON already")
+    serde_json::to_string(&Section { schema: SCHEMA, tools })
+        .expect("names are text and the rest is JSON already")
 }
 
 /// Reads the descriptors.
 pub(super) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
     let bad = |reason: String| LoadError::Descriptors(reason.into());
     if section.len() > MAX_BYTES {
-        return Err(bad(format!("{} bytes of descriptors, the limit is {MAX_BYTES}", section.len())));
+        return Err(bad(format!(
+            "{} bytes of descriptors, the limit is {MAX_BYTES}",
+            section.len()
+        )));
     }
-    let section: Section = serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
+    let section: Section =
+        serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
     if section.schema != SCHEMA {
-        return Err(bad(format!("descriptors of the form {:?}, this build reads {SCHEMA:?}", section.schema)));
+        return Err(bad(format!(
+            "descriptors of the form {:?}, this build reads {SCHEMA:?}",
+            section.schema
+        )));
     }
     Ok(section.tools)
 }
@@ -121,7 +137,10 @@ mod tests {
     use super::*;
 
     fn component(section: &str) -> Vec<u8> {
-        wat::parse_str(format!("(component (core module (@custom \"airlock:tools\" \"inner\")) {section})")).expect("a component")
+        wat::parse_str(format!(
+            "(component (core module (@custom \"airlock:tools\" \"inner\")) {section})"
+        ))
+        .expect("a component")
     }
 
     #[test]
@@ -130,7 +149,8 @@ mod tests {
         let wasm = component(
             r#"(@custom "airlock:tools" "{\"schema\":\"airlock.tools/1\",\"tools\":[{\"name\":\"a\",\"inputSchema\":{}}]}")"#,
         );
-        let tools = parse(find(&wasm).expect("it parses").expect("it is there")).expect("good descriptors");
+        let tools =
+            parse(find(&wasm).expect("it parses").expect("it is there")).expect("good descriptors");
         assert_eq!(tools.len(), 1);
         assert_eq!(parse(of(&tools).as_bytes()).expect("what was written is read"), tools);
     }
@@ -138,7 +158,12 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_with_the_reason() {
         assert!(find(b"\0asm").is_err());
-        for bad in ["", "[]", r#"{"schema":"airlock.tools/2","tools":[]}"#, r#"{"schema":"airlock.tools/1","tools":[{}]}"#] {
+        for bad in [
+            "",
+            "[]",
+            r#"{"schema":"airlock.tools/2","tools":[]}"#,
+            r#"{"schema":"airlock.tools/1","tools":[{}]}"#,
+        ] {
             assert!(parse(bad.as_bytes()).is_err(), "{bad}");
         }
     }

@@ -1,7 +1,8 @@
-//! WASI as plugins see it: every interface of 0.2 but HTTP is linked, so that what ordinary toolchains build loads; and
-//! everything is denied that was not granted. Without grants a call of the same guest with the same arguments goes the same
-//! way each time: environment, command line and standard input are empty, there are no files and no network, and time and
-//! randomness begin alike.
+//! WASI as plugins see it: every interface of 0.2 but HTTP is linked, so that what ordinary
+//! toolchains build loads; and everything is denied that was not granted. Without grants a call of
+//! the same guest with the same arguments goes the same way each time: environment, command line
+//! and standard input are empty, there are no files and no network, and time and randomness begin
+//! alike.
 
 mod clocks;
 mod descriptors;
@@ -40,7 +41,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// What all calls of one plugin share: how full its directories are, and where its scratch directories are made.
+/// What all calls of one plugin share: how full its directories are, and where its scratch
+/// directories are made.
 pub(super) struct Mounts {
     /// In the order of the grants; none for a directory that may only be read.
     directories: Vec<Option<Arc<Mount>>>,
@@ -48,7 +50,8 @@ pub(super) struct Mounts {
 }
 
 impl Mounts {
-    /// Nothing is measured before a guest writes. Fails where the system has no place for scratch directories.
+    /// Nothing is measured before a guest writes. Fails where the system has no place for scratch
+    /// directories.
     pub(super) fn new(grants: &Grants) -> io::Result<Self> {
         let directories = grants.directories.iter().map(|directory| match directory.access {
             Access::ReadOnly => None,
@@ -72,10 +75,16 @@ pub(super) struct Wasi {
 impl Wasi {
     /// Nothing at all; what is written to standard output is gone.
     pub(super) fn denied() -> Self {
-        Self::new(&mut WasiCtxBuilder::new(), Files::new(Tenant::GATEWAY, Pool::new(0, 1)), false, false)
+        Self::new(
+            &mut WasiCtxBuilder::new(),
+            Files::new(Tenant::GATEWAY, Pool::new(0, 1)),
+            false,
+            false,
+        )
     }
 
-    /// Access that `grants` give to a call of `client` for `tenant`, whose listings take up `memory`. A granted directory that is not there any more is the error.
+    /// Access that `grants` give to a call of `client` for `tenant`, whose listings take up
+    /// `memory`. A granted directory that is not there any more is the error.
     pub(super) fn granted(
         client: &ClientName,
         tenant: &Tenant,
@@ -98,7 +107,8 @@ impl Wasi {
         Ok(Self::new(&mut context, files, grants.clocks, grants.random))
     }
 
-    /// Fuel that its streams of files have cost since this was asked last. They are used where no store is at hand.
+    /// Fuel that its streams of files have cost since this was asked last. They are used where no
+    /// store is at hand.
     pub(super) fn take_fuel_debt(&self) -> u64 {
         self.files.take_fuel_debt()
     }

@@ -17,7 +17,8 @@ pub(super) const MAX_PLACES: usize = 256;
 /// How long one may wait for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// A connection that is used on blocking threads alone, by one operation at a time, in the order in which they came.
+/// A connection that is used on blocking threads alone, by one operation at a time, in the order in
+/// which they came.
 pub(super) struct Lane {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
@@ -26,10 +27,15 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(path: &Path, connection: Connection) -> Self {
-        Self { path: path.to_owned(), connection: Arc::new(Mutex::new(connection)), places: Semaphore::new(MAX_PLACES) }
+        Self {
+            path: path.to_owned(),
+            connection: Arc::new(Mutex::new(connection)),
+            places: Semaphore::new(MAX_PLACES),
+        }
     }
 
-    /// Runs an operation. One whose future is dropped while it waits is never begun; later it runs to its end unseen.
+    /// Runs an operation. One whose future is dropped while it waits is never begun; later it runs
+    /// to its end unseen.
     pub(super) async fn run<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,

@@ -1,11 +1,13 @@
 //! What outlives a restart: one `SQLite` database, which nobody else opens.
 //!
-//! The file belongs to one user and may be shared by several processes of that user, `airlock serve` and `airlock call` say.
-//! It is kept with a write-ahead log and `synchronous=NORMAL`: a finished change survives the end of the process; the last
-//! ones may be lost with the machine's power, and never half of one.
+//! The file belongs to one user and may be shared by several processes of that user, `airlock
+//! serve` and `airlock call` say. It is kept with a write-ahead log and `synchronous=NORMAL`: a
+//! finished change survives the end of the process; the last ones may be lost with the machine's
+//! power, and never half of one.
 //!
-//! Nothing here runs on a worker of the runtime: a lane takes each operation to a blocking thread. The module does not
-//! know what is kept; that is for the files below it, one a subject, such as [`kv`].
+//! Nothing here runs on a worker of the runtime: a lane takes each operation to a blocking thread.
+//! The module does not know what is kept; that is for the files below it, one a subject, such as
+//! [`kv`].
 
 pub mod kv;
 mod lane;
@@ -40,13 +42,20 @@ pub struct Settings {
 impl Settings {
     /// What suits a gateway: the system's clock, and 2 s of patience with other processes.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), busy_timeout: Duration::from_secs(2), clock: Arc::new(SystemTime::now) }
+        Self {
+            path: path.into(),
+            busy_timeout: Duration::from_secs(2),
+            clock: Arc::new(SystemTime::now),
+        }
     }
 }
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("path", &self.path).field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
+        f.debug_struct("Settings")
+            .field("path", &self.path)
+            .field("busy_timeout", &self.busy_timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -78,7 +87,9 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The file was written by a newer Airlock.
-    #[error("the database {path} has schema {found}, and this version of Airlock knows those up to {known}; use a newer one")]
+    #[error(
+        "the database {path} has schema {found}, and this version of Airlock knows those up to {known}; use a newer one"
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -89,8 +100,8 @@ pub enum OpenError {
     },
 }
 
-/// Why an operation was not carried out. `Display` holds no paths and is safe to show to guests; what the operator must know
-/// is logged where it happens.
+/// Why an operation was not carried out. `Display` holds no paths and is safe to show to guests;
+/// what the operator must know is logged where it happens.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// Too many operations wait already, or this one waited for too long.
@@ -110,7 +121,8 @@ pub enum Unavailable {
     Lost,
 }
 
-/// The open database. Cheap to clone; the file is closed when the last clone is dropped and no operation is under way.
+/// The open database. Cheap to clone; the file is closed when the last clone is dropped and no
+/// operation is under way.
 #[derive(Clone)]
 pub struct Database(Arc<Inner>);
 
@@ -135,7 +147,11 @@ impl Database {
     fn open_blocking(settings: &Settings) -> Result<Self, OpenError> {
         let (writer, reader) = open::open(settings)?;
         let lane = |connection| Lane::new(&settings.path, connection);
-        Ok(Self(Arc::new(Inner { writer: lane(writer), reader: lane(reader), clock: settings.clock.clone() })))
+        Ok(Self(Arc::new(Inner {
+            writer: lane(writer),
+            reader: lane(reader),
+            clock: settings.clock.clone(),
+        })))
     }
 
     /// Looks something up. What was written before this is called is seen.
@@ -147,16 +163,18 @@ impl Database {
         self.0.reader.run(move |connection| job(connection)).await
     }
 
-    /// Changes something, all of it or nothing: an error of `job` undoes what it did. A dropped future's change has been made
-    /// or not, and never in part.
+    /// Changes something, all of it or nothing: an error of `job` undoes what it did. A dropped
+    /// future's change has been made or not, and never in part.
     async fn write<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let job = move |connection: &mut Connection| {
-            // Immediate: a transaction that began by reading could not wait for another process before its first change.
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            // Immediate: a transaction that began by reading could not wait for another process
+            // before its first change.
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = job(&transaction)?;
             transaction.commit()?;
             Ok(done)

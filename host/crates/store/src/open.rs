@@ -22,13 +22,15 @@ const RETRY: Duration = Duration::from_millis(10);
 
 /// Opens a connection that writes and one that reads.
 pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), OpenError> {
-    // Making the file closes a descriptor of it, and with that all locks that this process holds on it: see "how to corrupt"
-    // in SQLite's documentation. So nobody may have got as far as locks before the file is made.
+    // Making the file closes a descriptor of it, and with that all locks that this process holds on
+    // it: see "how to corrupt" in SQLite's documentation. So nobody may have got as far as locks
+    // before the file is made.
     static OPENING: Mutex<()> = Mutex::new(());
     let _turn = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
 
     // A path that begins with `file:` would be read as a URI.
-    let path = std::path::absolute(&settings.path).map_err(|error| unusable(&settings.path, error))?;
+    let path =
+        std::path::absolute(&settings.path).map_err(|error| unusable(&settings.path, error))?;
     make_private(&path).map_err(|error| unusable(&path, error))?;
     let sorted = |error| sort(&path, error);
     let mut writer = connect(&path, settings.busy_timeout).map_err(sorted)?;
@@ -44,7 +46,9 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
 /// Says whose fault an error of `SQLite` is.
 pub(super) fn sort(path: &Path, cause: rusqlite::Error) -> OpenError {
     match cause.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Damaged { path: path.to_owned(), cause },
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            OpenError::Damaged { path: path.to_owned(), cause }
+        }
         _ => unusable(path, cause),
     }
 }
@@ -53,8 +57,8 @@ fn unusable(path: &Path, cause: impl Into<Box<dyn std::error::Error + Send + Syn
     OpenError::Unusable { path: path.to_owned(), cause: cause.into() }
 }
 
-/// Makes the file for this user alone, or takes from others what they may do with it. `SQLite` gives its side files the same
-/// mode when it makes them.
+/// Makes the file for this user alone, or takes from others what they may do with it. `SQLite`
+/// gives its side files the same mode when it makes them.
 fn make_private(path: &Path) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -87,7 +91,10 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> {
     // Without its own lock, since a lane uses a connection from one thread at a time.
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
     connection.busy_timeout(busy_timeout)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -95,13 +102,18 @@ fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> 
     Ok(connection)
 }
 
-/// Switches to a write-ahead log, once in a file's life. `SQLite` does not wait here for a process that does the same.
+/// Switches to a write-ahead log, once in a file's life. `SQLite` does not wait here for a process
+/// that does the same.
 fn into_wal(connection: &Connection, path: &Path, patience: Duration) -> rusqlite::Result<()> {
     let give_up = Instant::now() + patience;
     let mode = loop {
-        let switched = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        let switched = connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
         match switched {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < give_up => {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < give_up =>
+            {
                 thread::sleep(RETRY);
             }
             switched => break switched?,

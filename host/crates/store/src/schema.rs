@@ -9,11 +9,16 @@ use super::{OpenError, open::sort};
 /// Tells our files from those of other programs: `AIRL`.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
-/// What leads from each version to the next; version 0 is an empty file. What is released is never changed, only added to.
+/// What leads from each version to the next; version 0 is an empty file. What is released is never
+/// changed, only added to.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1_kv.sql")];
 
 /// The version that this program reads and writes.
-#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "there are few migrations")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "there are few migrations"
+)]
 pub(super) const VERSION: i32 = MIGRATIONS.len() as i32;
 
 /// Answers which version a database has. One that is newer, or not ours, is refused.
@@ -31,7 +36,8 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<i32, OpenErr
 
 fn look(connection: &Connection) -> rusqlite::Result<(i32, i32, i64)> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get(0));
-    let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
+    let tables =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
     Ok((number("application_id")?, number("user_version")?, tables))
 }
 
@@ -41,7 +47,8 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         return Ok(());
     }
     let sorted = |error| sort(path, error);
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sorted)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sorted)?;
     // Looked at again: another process may have been quicker.
     let version = check(&transaction, path)?;
     apply(&transaction, version).and_then(|()| transaction.commit()).map_err(sorted)

@@ -22,8 +22,13 @@ fn mode(path: &Path) -> u32 {
 async fn what_was_written_is_there_after_the_file_is_opened_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("deep/down/airlock.db");
-    let first = Database::open(settings(&path)).await.expect("it is made, with the directories above");
-    let version = first.kv("p", "s", 1 << 20).set("key", b"value".to_vec(), None, None).await.expect("written");
+    let first =
+        Database::open(settings(&path)).await.expect("it is made, with the directories above");
+    let version = first
+        .kv("p", "s", 1 << 20)
+        .set("key", b"value".to_vec(), None, None)
+        .await
+        .expect("written");
     drop(first);
     let again = Database::open(settings(&path)).await.expect("it is opened");
     let entry = again.kv("p", "s", 1 << 20).get("key").await.expect("read");
@@ -95,18 +100,27 @@ async fn a_database_of_a_newer_airlock_or_of_another_program_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let newer = directory.path().join("newer.db");
     drop(Database::open(settings(&newer)).await.expect("it is made"));
-    Connection::open(&newer).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
+    Connection::open(&newer)
+        .and_then(|file| file.pragma_update(None, "user_version", 99))
+        .expect("changed");
     let error = refused(&newer).await;
-    assert!(matches!(error, OpenError::Newer { found: 99, known: schema::VERSION, .. }), "{error:?}");
+    assert!(
+        matches!(error, OpenError::Newer { found: 99, known: schema::VERSION, .. }),
+        "{error:?}"
+    );
 
     let foreign = directory.path().join("foreign.db");
-    Connection::open(&foreign).and_then(|file| file.execute_batch("CREATE TABLE cookies (jar)")).expect("made");
+    Connection::open(&foreign)
+        .and_then(|file| file.execute_batch("CREATE TABLE cookies (jar)"))
+        .expect("made");
     let error = refused(&foreign).await;
     assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
     let tables = Connection::open(&foreign).and_then(|file| {
-        file.query_row("SELECT group_concat(name), (SELECT * FROM pragma_journal_mode) FROM sqlite_schema", (), |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-        })
+        file.query_row(
+            "SELECT group_concat(name), (SELECT * FROM pragma_journal_mode) FROM sqlite_schema",
+            (),
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)),
+        )
     });
     assert_eq!(tables.expect("read"), ("cookies".into(), "delete".into()), "it is as it was");
 }
@@ -118,7 +132,11 @@ async fn many_may_open_a_new_file_at_once() {
     let opened = join_all((0..8).map(|_| Database::open(Settings::new(&path)))).await;
     for (number, database) in opened.iter().enumerate() {
         let database = database.as_ref().expect("it is opened");
-        database.kv("p", "s", 1 << 20).set(&number.to_string(), vec![], None, None).await.expect("written");
+        database
+            .kv("p", "s", 1 << 20)
+            .set(&number.to_string(), vec![], None, None)
+            .await
+            .expect("written");
     }
     let last = opened.last().and_then(|opened| opened.as_ref().ok()).expect("there are eight");
     assert_eq!(last.kv_usage().await.expect("read")[0].entries, 8);
@@ -145,7 +163,8 @@ async fn behind_another_process_that_writes_readers_go_on_and_writers_are_told()
 #[tokio::test]
 async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works() {
     let directory = tempfile::tempdir().expect("a directory");
-    let database = Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
+    let database =
+        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
     let insert = "INSERT INTO kv_store (plugin, name) VALUES ('p', 's')";
     let failed = database.write(move |transaction| {
         transaction.execute(insert, ())?;
@@ -163,10 +182,15 @@ async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works() {
 #[tokio::test]
 async fn past_the_queue_operations_are_turned_away() {
     let directory = tempfile::tempdir().expect("a directory");
-    let database = Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
+    let database =
+        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
     let (go, wait) = std::sync::mpsc::channel::<()>();
-    let mut waiting: Vec<BoxFuture<'_, _>> = vec![Box::pin(database.read(move |_| Ok(wait.recv().is_err())))];
-    waiting.extend((1..lane::MAX_PLACES).map(|_| -> BoxFuture<'_, _> { Box::pin(database.read(|_| Ok(true))) }));
+    let mut waiting: Vec<BoxFuture<'_, _>> =
+        vec![Box::pin(database.read(move |_| Ok(wait.recv().is_err())))];
+    waiting.extend(
+        (1..lane::MAX_PLACES)
+            .map(|_| -> BoxFuture<'_, _> { Box::pin(database.read(|_| Ok(true))) }),
+    );
     for operation in &mut waiting {
         assert!(futures_util::poll!(operation).is_pending(), "it has a place");
     }

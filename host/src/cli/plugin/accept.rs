@@ -7,8 +7,8 @@ use super::{
 
 /// Take plugins as they are now
 ///
-/// Shows what has changed since they were accepted and writes it to `airlock.lock`. A running gateway loads them within seconds.
-/// Where the file is, a plugin that is not in it is not loaded.
+/// Shows what has changed since they were accepted and writes it to `airlock.lock`. A running
+/// gateway loads them within seconds. Where the file is, a plugin that is not in it is not loaded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin accept weather\n  airlock plugin accept --all")]
 pub(super) struct Args {
@@ -32,7 +32,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     pins.save()?;
     output::line(&format!("accepted in {}", pins.path.display()))?;
     for client in pins.unpinned() {
-        output::hint(&format!("{client} is not in it and will not be loaded until `airlock plugin accept {client}`"));
+        output::hint(&format!(
+            "{client} is not in it and will not be loaded until `airlock plugin accept {client}`"
+        ));
     }
     Ok(Done::Yes)
 }

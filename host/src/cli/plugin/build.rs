@@ -24,12 +24,15 @@ use crate::{
 
 /// Build a plugin from its sources
 ///
-/// Compiles what is in a directory with the compiler of its language, asks the outcome for its tools in a sandbox that denies
-/// everything, and writes a component with the answer and `plugin.toml` inside. The language is known by the files: Cargo.toml
-/// for Rust, package.json for JavaScript, app.py and requirements.txt for Python. What the compilers of the last two need is
+/// Compiles what is in a directory with the compiler of its language, asks the outcome for its
+/// tools in a sandbox that denies everything, and writes a component with the answer and
+/// `plugin.toml` inside. The language is known by the files: Cargo.toml for Rust, package.json for
+/// JavaScript, app.py and requirements.txt for Python. What the compilers of the last two need is
 /// installed into the directory, once.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  airlock plugin build\n  airlock plugin build weather --output weather.wasm")]
+#[command(
+    after_help = "Examples:\n  airlock plugin build\n  airlock plugin build weather --output weather.wasm"
+)]
 pub(super) struct Args {
     /// The plugin's directory.
     #[arg(default_value = ".")]
@@ -61,7 +64,10 @@ async fn build(args: &Args) -> anyhow::Result<Finished> {
         Language::JavaScript => componentize::javascript(&project).await?,
         Language::Python => componentize::python(&project).await?,
     };
-    let file = args.output.clone().unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
+    let file = args
+        .output
+        .clone()
+        .unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
     finish::finish(&project, compiled, file).await
 }
 
@@ -78,9 +84,18 @@ fn report(args: &Args, finished: &Finished, elapsed: Duration) -> anyhow::Result
             "elapsed_ms": elapsed.as_millis(),
         }));
     }
-    output::line(&format!("{}  {} KiB  {}", file.display(), bytes.div_ceil(1024), facts.component))?;
+    output::line(&format!(
+        "{}  {} KiB  {}",
+        file.display(),
+        bytes.div_ceil(1024),
+        facts.component
+    ))?;
     for tool in &facts.tools {
-        output::line(&format!("  {}  {}", tool.name, output::one_line(&visible(&tool.description), 100)))?;
+        output::line(&format!(
+            "  {}  {}",
+            tool.name,
+            output::one_line(&visible(&tool.description), 100)
+        ))?;
     }
     output::line(&format!("built in {:.1} s", elapsed.as_secs_f64()))
 }

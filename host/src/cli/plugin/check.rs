@@ -24,8 +24,9 @@ use crate::{
 
 /// Check a plugin as its author should before handing it on
 ///
-/// A line for each check. The component is compiled and asked for its tools with everything denied, which must work and must
-/// say the same as the descriptors that its build embedded. The exit code is 1 if anything fails; a warning is no failure.
+/// A line for each check. The component is compiled and asked for its tools with everything denied,
+/// which must work and must say the same as the descriptors that its build embedded. The exit code
+/// is 1 if anything fails; a warning is no failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin check weather.wasm")]
 pub(super) struct Args {
@@ -68,7 +69,11 @@ impl Check {
     }
 
     /// Passes if nothing was found, and is `otherwise` else.
-    pub(super) fn unless(check: &'static str, otherwise: Outcome, found: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn unless(
+        check: &'static str,
+        otherwise: Outcome,
+        found: impl IntoIterator<Item = String>,
+    ) -> Self {
         let details: Vec<_> = found.into_iter().map(|detail| visible(&detail)).collect();
         Self { check, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
     }
@@ -120,7 +125,9 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
         Err(error @ FactsError::Descriptors) => {
             return Ok(vec![Check::pass(COMPONENT), Check::fail(EMBEDDED, error.to_string())]);
         }
-        Err(FactsError::Component(error)) => return Ok(vec![Check::fail(COMPONENT, with_causes(&error))]),
+        Err(FactsError::Component(error)) => {
+            return Ok(vec![Check::fail(COMPONENT, with_causes(&error))]);
+        }
     };
     let compiled = match component::compile(file, &bytes).await {
         Ok(compiled) => compiled,
@@ -147,20 +154,31 @@ fn not_loaded(error: &LoadError) -> Check {
 
 fn manifest(facts: &Facts, wasm: &[u8]) -> anyhow::Result<Check> {
     let Some(manifest) = &facts.manifest else {
-        return Ok(Check::warn(MANIFEST, "none is embedded, so that nobody can tell what it needs; write a plugin.toml"));
+        return Ok(Check::warn(
+            MANIFEST,
+            "none is embedded, so that nobody can tell what it needs; write a plugin.toml",
+        ));
     };
     let found = sandbox::contract_version(wasm)?.unwrap_or_default();
     let is_of = found == manifest.contract || found.starts_with(&format!("{}.", manifest.contract));
-    let wrong = (!is_of).then(|| format!("it says contract {:?}, the component exports {found:?}", manifest.contract));
+    let wrong = (!is_of).then(|| {
+        format!("it says contract {:?}, the component exports {found:?}", manifest.contract)
+    });
     Ok(Check::unless(MANIFEST, Outcome::Fail, wrong))
 }
 
 /// Asks the component, compares, and answers the tools to look at further.
-async fn describe(compiled: &Compiled, facts: &Facts, wasm: &[u8]) -> anyhow::Result<(Vec<Check>, Vec<ToolDefinition>)> {
+async fn describe(
+    compiled: &Compiled,
+    facts: &Facts,
+    wasm: &[u8],
+) -> anyhow::Result<(Vec<Check>, Vec<ToolDefinition>)> {
     let has_embedded = sandbox::embedded_tools(wasm)?.is_some();
     let described = match compiled.plugin.describe().await {
         Ok(tools) => Facts::new(wasm, tools, None, Vec::new()),
-        Err(error) => return Ok((vec![Check::fail(DESCRIBE, with_causes(&error))], facts.tools.clone())),
+        Err(error) => {
+            return Ok((vec![Check::fail(DESCRIBE, with_causes(&error))], facts.tools.clone()));
+        }
     };
     let is_plain = sandbox::contract_version(wasm)?.is_none();
     let compared = if is_plain && !has_embedded {
@@ -177,16 +195,20 @@ async fn describe(compiled: &Compiled, facts: &Facts, wasm: &[u8]) -> anyhow::Re
 }
 
 fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec<String> {
-    let find = |tools: &[ToolDefinition], name: &str| tools.iter().find(|tool| tool.name == name).cloned();
+    let find =
+        |tools: &[ToolDefinition], name: &str| tools.iter().find(|tool| tool.name == name).cloned();
     let mut found: Vec<_> = described
         .iter()
         .filter_map(|tool| match find(embedded, &tool.name) {
             None => Some(format!("{}: it describes this tool, and none is embedded", tool.name)),
-            Some(other) => (other != *tool).then(|| format!("{}: what is embedded is not what it describes", tool.name)),
+            Some(other) => (other != *tool)
+                .then(|| format!("{}: what is embedded is not what it describes", tool.name)),
         })
         .collect();
     let gone = embedded.iter().filter(|tool| find(described, &tool.name).is_none());
-    found.extend(gone.map(|tool| format!("{}: this tool is embedded, and it describes none", tool.name)));
+    found.extend(
+        gone.map(|tool| format!("{}: this tool is embedded, and it describes none", tool.name)),
+    );
     found
 }
 

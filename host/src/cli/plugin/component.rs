@@ -1,4 +1,5 @@
-//! A component that somebody looks at: read, compiled, and asked for its tools with everything denied.
+//! A component that somebody looks at: read, compiled, and asked for its tools with everything
+//! denied.
 
 use std::{
     path::{Path, PathBuf},
@@ -34,7 +35,8 @@ pub(super) struct Compiled {
 impl Component {
     pub(super) async fn read(path: &Path) -> anyhow::Result<Self> {
         let bytes: Arc<[u8]> = read_component(path).await?.into();
-        let facts = Facts::of(&bytes).with_context(|| format!("{} cannot be used as a plugin", path.display()))?;
+        let facts = Facts::of(&bytes)
+            .with_context(|| format!("{} cannot be used as a plugin", path.display()))?;
         Ok(Self { path: path.to_owned(), bytes, facts })
     }
 
@@ -48,7 +50,8 @@ impl Component {
         Ok(component)
     }
 
-    /// Whether its build embedded its tools. A component without the contract that does is none that can be read.
+    /// Whether its build embedded its tools. A component without the contract that does is none
+    /// that can be read.
     pub(super) fn embeds_tools(&self) -> Result<bool, LoadError> {
         Ok(sandbox::embedded_tools(&self.bytes)?.is_some())
     }
@@ -58,8 +61,8 @@ impl Component {
         Ok(sandbox::contract_version(&self.bytes)?.is_none())
     }
 
-    /// Takes down the tools as the gateway will offer them: those that are embedded, or else what the component says when it is
-    /// asked, or the functions of a plain one.
+    /// Takes down the tools as the gateway will offer them: those that are embedded, or else what
+    /// the component says when it is asked, or the functions of a plain one.
     pub(super) async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {
         let tools = compiled.plugin.definitions(&self.bytes).await?;
         let Facts { manifest, imports, .. } = self.facts.clone();
@@ -72,16 +75,25 @@ impl Component {
     }
 }
 
-/// Compiles a component, or takes it from the cache of native code, and links it with everything denied.
+/// Compiles a component, or takes it from the cache of native code, and links it with everything
+/// denied.
 pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
     // An empty configuration says where compiled code is kept, and nothing else of it matters here.
-    let config = Config::parse("{}", "", &environment).map_err(|error| LoadError::Compile(error.into()))?;
-    let sandbox = Sandbox::new(&sandbox::Settings { compiling: session::compiler(), ..config.sandbox })?;
+    let config =
+        Config::parse("{}", "", &environment).map_err(|error| LoadError::Compile(error.into()))?;
+    let sandbox =
+        Sandbox::new(&sandbox::Settings { compiling: session::compiler(), ..config.sandbox })?;
     let is_compiled = sandbox.is_compiled(bytes);
     let client = ClientName::parse("plugin").expect("a constant that fits");
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let started = Instant::now();
-    let load = sandbox.plugin(&client, bytes.clone(), Grants::default(), Limits::PLUGIN, Lender::default());
+    let load = sandbox.plugin(
+        &client,
+        bytes.clone(),
+        Grants::default(),
+        Limits::PLUGIN,
+        Lender::default(),
+    );
     let plugin = compiling(&indicatif::MultiProgress::new(), &name, bytes, load).await?;
     Ok(Compiled { plugin, took: (!is_compiled).then(|| started.elapsed()) })
 }

@@ -9,8 +9,9 @@ use super::{
 
 /// Show what has changed of plugins since they were accepted
 ///
-/// Compares each component with `airlock.lock`: new and changed tools line by line, what is asked for, the code. Invisible
-/// characters are shown as ⟨U+200B⟩. The exit code is 1 if anything differs.
+/// Compares each component with `airlock.lock`: new and changed tools line by line, what is asked
+/// for, the code. Invisible characters are shown as ⟨U+200B⟩. The exit code is 1 if anything
+/// differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin diff\n  airlock plugin diff weather --json")]
 pub(super) struct Args {

@@ -1,4 +1,5 @@
-//! Changes one entry of a configuration file and leaves everything else in it, and its order, as it is.
+//! Changes one entry of a configuration file and leaves everything else in it, and its order, as it
+//! is.
 
 use std::{
     fs, io,
@@ -26,14 +27,19 @@ pub(super) struct Document {
 impl Document {
     /// Reads a file that must be a good configuration already. One that is not there is begun.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let begun = || Self { path: path.to_owned(), value: json!({"mcp": {"client_configs": []}}), indent: "  ".to_owned() };
+        let begun = || Self {
+            path: path.to_owned(),
+            value: json!({"mcp": {"client_configs": []}}),
+            indent: "  ".to_owned(),
+        };
         match fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(begun()),
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
             Ok(text) => {
                 // More strictly than below: a key that is written twice would be lost.
                 Config::parse(&text, &path.display().to_string(), &environment)?;
-                let value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+                let value = serde_json::from_str(&text)
+                    .with_context(|| format!("{} is no JSON", path.display()))?;
                 Ok(Self { path: path.to_owned(), value, indent: indentation(&text) })
             }
         }
@@ -42,15 +48,17 @@ impl Document {
     /// The `wasm_config` of the plugin with this name, which is added where there is none.
     pub(super) fn plugin(&mut self, name: &ClientName) -> anyhow::Result<&mut Map<String, Value>> {
         let clients = self.clients()?;
-        let at = clients.iter().position(|client| client["name"] == name.as_str()).unwrap_or_else(|| {
-            clients.push(json!({
-                "name": name,
-                "connection_type": "wasm",
-                "wasm_config": {},
-                "tools_to_execute": ["*"],
-            }));
-            clients.len() - 1
-        });
+        let at = clients.iter().position(|client| client["name"] == name.as_str()).unwrap_or_else(
+            || {
+                clients.push(json!({
+                    "name": name,
+                    "connection_type": "wasm",
+                    "wasm_config": {},
+                    "tools_to_execute": ["*"],
+                }));
+                clients.len() - 1
+            },
+        );
         let client = &mut clients[at];
         let kind = client["connection_type"].as_str().unwrap_or_default();
         ensure!(
@@ -66,7 +74,11 @@ impl Document {
 
     fn clients(&mut self) -> anyhow::Result<&mut Vec<Value>> {
         let root = self.value.as_object_mut().context("the configuration is no JSON object")?;
-        let mcp = root.entry("mcp").or_insert_with(|| json!({})).as_object_mut().context("`mcp` is no object")?;
+        let mcp = root
+            .entry("mcp")
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
+            .context("`mcp` is no object")?;
         let clients = mcp.entry("client_configs").or_insert_with(|| json!([]));
         clients.as_array_mut().context("`mcp.client_configs` is no list")
     }
@@ -97,11 +109,13 @@ fn indentation(text: &str) -> String {
     indent.filter(|indent| indent.len() <= 8).unwrap_or("  ").to_owned()
 }
 
-/// Writes a file whole: a reader sees the old one or the new one. What a link leads to is replaced, and not the link.
+/// Writes a file whole: a reader sees the old one or the new one. What a link leads to is replaced,
+/// and not the link.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = || format!("{} cannot be written", path.display());
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory =
+        target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(directory).with_context(failed)?;
     let mode = fs::metadata(&target).map_or(0o644, |metadata| metadata.permissions().mode());
     let mut file = tempfile::NamedTempFile::new_in(directory).with_context(failed)?;
@@ -120,8 +134,7 @@ mod tests {
     fn an_entry_is_added_and_changed_and_the_rest_of_the_file_stays_as_it_was() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("airlock.json");
-        let before =
-            "{\n    \"server\": {\"listen\": \"127.0.0.1:0\"},\n    \"mcp\": {\"client_configs\": []},\n    \"providers\": {}\n}";
+        let before = "{\n    \"server\": {\"listen\": \"127.0.0.1:0\"},\n    \"mcp\": {\"client_configs\": []},\n    \"providers\": {}\n}";
         fs::write(&path, before).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
         let name = ClientName::parse("weather").expect("a name");
@@ -166,7 +179,12 @@ mod tests {
         ]}});
         fs::write(&path, clients.to_string()).expect("written");
         let mut document = Document::open(&path).expect("a good file");
-        let mut refusal = |name| document.plugin(&ClientName::parse(name).expect("a name")).expect_err("refused").to_string();
+        let mut refusal = |name| {
+            document
+                .plugin(&ClientName::parse(name).expect("a name"))
+                .expect_err("refused")
+                .to_string()
+        };
         insta::assert_snapshot!(refusal("server"), @"the configuration has another client named server, of the type http; choose a name with --name");
         insta::assert_snapshot!(refusal("off"), @"the client off is disabled in the configuration");
         fs::write(&path, r#"{"mcp": {}, "mcp": {}}"#).expect("written");

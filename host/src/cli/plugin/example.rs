@@ -28,7 +28,9 @@ pub(super) fn signature(tool: &ToolDefinition) -> String {
 fn kind(schema: &Value) -> String {
     match schema.get("type") {
         Some(Value::String(kind)) => kind.clone(),
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        Some(Value::Array(kinds)) => {
+            kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
+        }
         _ => "any".to_owned(),
     }
 }
@@ -40,8 +42,12 @@ fn required(schema: &Value) -> Vec<&str> {
 
 fn object(schema: &Value, depth: u32) -> Value {
     let none = Value::Null;
-    let property = |name: &str| schema.get("properties").and_then(|properties| properties.get(name)).unwrap_or(&none);
-    let members = required(schema).into_iter().map(|name| (name.to_owned(), value(name, property(name), depth)));
+    let property = |name: &str| {
+        schema.get("properties").and_then(|properties| properties.get(name)).unwrap_or(&none)
+    };
+    let members = required(schema)
+        .into_iter()
+        .map(|name| (name.to_owned(), value(name, property(name), depth)));
     Value::Object(members.collect::<Map<_, _>>())
 }
 

@@ -45,9 +45,12 @@ impl FromStr for Grant {
     type Err = BadGrant;
 
     fn from_str(text: &str) -> Result<Self, BadGrant> {
-        let (place, value) = text.split_once('=').map_or((text, None), |(place, value)| (place, Some(value)));
-        let (kind, name) = place.split_once('.').map_or((place, None), |(kind, name)| (kind, Some(name)));
-        match (kind, name.filter(|name| !name.is_empty()), value.filter(|value| !value.is_empty())) {
+        let (place, value) =
+            text.split_once('=').map_or((text, None), |(place, value)| (place, Some(value)));
+        let (kind, name) =
+            place.split_once('.').map_or((place, None), |(kind, name)| (kind, Some(name)));
+        match (kind, name.filter(|name| !name.is_empty()), value.filter(|value| !value.is_empty()))
+        {
             ("http", Some(name), None) => Ok(Self::Http(name.to_owned())),
             ("http", None, Some(url)) if name.is_none() => Ok(Self::Host(url.to_owned())),
             ("kv", Some(name), None) => Ok(Self::Store(name.to_owned())),
@@ -93,7 +96,8 @@ impl fmt::Display for Grant {
     }
 }
 
-/// Paths on the command line are relative to where it is typed, those in the configuration to the configuration.
+/// Paths on the command line are relative to where it is typed, those in the configuration to the
+/// configuration.
 fn absolute(path: &str) -> Result<PathBuf, BadGrant> {
     std::path::absolute(path).map_err(|_| BadGrant)
 }
@@ -111,12 +115,15 @@ impl Grant {
         grants
     }
 
-    /// Writes it into `wasm_config.grants`, where it takes the place of an older answer to the same request.
+    /// Writes it into `wasm_config.grants`, where it takes the place of an older answer to the same
+    /// request.
     pub(super) fn apply(&self, grants: &mut Map<String, Value>, request: Option<&Request>) {
         match self {
             Self::Http(name) => add(grants, "http", json!(name)),
             Self::Host(url) => add(grants, "http", json!({"url": url})),
-            Self::Store(name) if !is_granted(grants, &format!("kv.{name}"), request) => add(grants, "kv", json!(name)),
+            Self::Store(name) if !is_granted(grants, &format!("kv.{name}"), request) => {
+                add(grants, "kv", json!(name))
+            }
             Self::Store(_) => {}
             Self::Directory { name, path, may_write } => {
                 let access = if *may_write { "read_write" } else { "read_only" };
@@ -142,7 +149,10 @@ impl Grant {
             }
             Self::Tools => {
                 let tools = request.and_then(|request| request.tools.as_ref());
-                tools.iter().flat_map(|tools| &tools.call).for_each(|tool| add(grants, "tools", json!(tool)));
+                tools
+                    .iter()
+                    .flat_map(|tools| &tools.call)
+                    .for_each(|tool| add(grants, "tools", json!(tool)));
             }
         }
     }
@@ -164,7 +174,11 @@ fn add(grants: &mut Map<String, Value>, key: &str, value: Value) {
 }
 
 /// Whether `grants` answer the request at `place`, such as `http.api`.
-pub(super) fn is_granted(grants: &Map<String, Value>, place: &str, request: Option<&Request>) -> bool {
+pub(super) fn is_granted(
+    grants: &Map<String, Value>,
+    place: &str,
+    request: Option<&Request>,
+) -> bool {
     let (kind, name) = place.split_once('.').unwrap_or((place, ""));
     let any = |key: &str, is_it: &dyn Fn(&Value) -> bool| {
         grants.get(key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_it))
@@ -178,19 +192,27 @@ pub(super) fn is_granted(grants: &Map<String, Value>, place: &str, request: Opti
         "scratch" => grants.contains_key("scratch"),
         "tools" => {
             let tools = request.and_then(|request| request.tools.as_ref());
-            tools.is_some_and(|tools| tools.call.iter().all(|tool| any("tools", &|grant| grant == tool)))
+            tools.is_some_and(|tools| {
+                tools.call.iter().all(|tool| any("tools", &|grant| grant == tool))
+            })
         }
         switch => grants.get(switch) == Some(&json!(true)),
     }
 }
 
-/// What to type behind `--grant` for the request at `place`. What only the operator can know is written in capitals.
+/// What to type behind `--grant` for the request at `place`. What only the operator can know is
+/// written in capitals.
 pub(super) fn suggestion(client: &str, place: &str, request: &Request) -> String {
     let (kind, name) = place.split_once('.').unwrap_or((place, ""));
     match kind {
-        "http" if request.http.get(name).is_some_and(|http| http.url == "*") => "http=https://HOST".to_owned(),
+        "http" if request.http.get(name).is_some_and(|http| http.url == "*") => {
+            "http=https://HOST".to_owned()
+        }
         "files" => {
-            let may_write = request.files.get(name).is_some_and(|files| files.access == crate::plugin::FilesAccess::ReadWrite);
+            let may_write = request
+                .files
+                .get(name)
+                .is_some_and(|files| files.access == crate::plugin::FilesAccess::ReadWrite);
             let name = if name == "*" { "NAME" } else { name };
             format!("files.{name}=DIRECTORY{}", if may_write { ":rw" } else { "" })
         }
@@ -211,16 +233,41 @@ mod tests {
         let parse = |text: &str| text.parse::<Grant>();
         assert_eq!(parse("http.api"), Ok(Grant::Http("api".into())));
         assert_eq!(parse("http=https://a.example"), Ok(Grant::Host("https://a.example".into())));
-        let data = |path: &str, may_write| Ok(Grant::Directory { name: "data".into(), path: path.into(), may_write });
+        let data = |path: &str, may_write| {
+            Ok(Grant::Directory { name: "data".into(), path: path.into(), may_write })
+        };
         assert_eq!(parse("files.data=/d"), data("/d", false));
         assert_eq!(parse("files.data=/d:ro"), data("/d", false));
         assert_eq!(parse("files.data=/d=e:rw"), data("/d=e", true));
-        assert_eq!(parse("secret.t=env:T"), Ok(Grant::Secret { name: "t".into(), from: "env:T".into() }));
+        assert_eq!(
+            parse("secret.t=env:T"),
+            Ok(Grant::Secret { name: "t".into(), from: "env:T".into() })
+        );
         assert_eq!((parse("clocks"), parse("tools")), (Ok(Grant::Clocks), Ok(Grant::Tools)));
-        for text in ["http.api", "http=https://a.example", "kv.n", "files.d=/d:rw", "secret.t=file:/s", "scratch", "random"] {
+        for text in [
+            "http.api",
+            "http=https://a.example",
+            "kv.n",
+            "files.d=/d:rw",
+            "secret.t=file:/s",
+            "scratch",
+            "random",
+        ] {
             assert_eq!(parse(text).map(|grant| grant.to_string()).as_deref(), Ok(text));
         }
-        for bad in ["", "http", "http.", "http.api=x", "http.=x", "kv", "files.data", "secret.t", "clocks.x", "random=1", "all"] {
+        for bad in [
+            "",
+            "http",
+            "http.",
+            "http.api=x",
+            "http.=x",
+            "kv",
+            "files.data",
+            "secret.t",
+            "clocks.x",
+            "random=1",
+            "all",
+        ] {
             assert_eq!(parse(bad), Err(BadGrant), "{bad}");
         }
     }
@@ -236,8 +283,16 @@ mod tests {
         for grant in ["http.api", "kv.notes", "files.data=/d", "secret.t=env:NEW", "clocks"] {
             grant.parse::<Grant>().expect("a grant").apply(object, None);
         }
-        assert!(["http.api", "kv.notes", "files.data", "secret.t", "clocks"].iter().all(|place| is_granted(object, place, None)));
-        assert!(["kv.x", "files.x", "secret.x", "random", "scratch"].iter().all(|place| !is_granted(object, place, None)));
+        assert!(
+            ["http.api", "kv.notes", "files.data", "secret.t", "clocks"]
+                .iter()
+                .all(|place| is_granted(object, place, None))
+        );
+        assert!(
+            ["kv.x", "files.x", "secret.x", "random", "scratch"]
+                .iter()
+                .all(|place| !is_granted(object, place, None))
+        );
         insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"directories":[{"name":"other","path":"o"},{"name":"data","path":"/d","access":"read_only"}],"secrets":{"t":{"from":"env:NEW","reveal":true}},"kv":["notes"],"clocks":true}"#);
     }
 }

@@ -19,14 +19,16 @@ use crate::{
 
 /// Show what a plugin is and what it asks for
 ///
-/// Reads the file alone, no configuration. The component is compiled; one whose build embedded no descriptors is asked for its
-/// tools with everything denied. Invisible characters in what it says are shown as ⟨U+200B⟩.
+/// Reads the file alone, no configuration. The component is compiled; one whose build embedded no
+/// descriptors is asked for its tools with everything denied. Invisible characters in what it says
+/// are shown as ⟨U+200B⟩.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin inspect weather.wasm")]
 pub(super) struct Args {
     /// The component.
     file: PathBuf,
-    /// Print a JSON document: `{file, id, version, contract, digest, bytes, native_bytes, compile_ms, imports, tools, …}`.
+    /// Print a JSON document: `{file, id, version, contract, digest, bytes, native_bytes,
+    /// compile_ms, imports, tools, …}`.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -84,14 +86,27 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     let mut lines = match &facts.manifest {
         Some(manifest) => {
             let description = visible_line(&manifest.description);
-            vec![format!("{} {}  {description}", manifest.id, manifest.version).trim_end().to_owned()]
+            vec![
+                format!("{} {}  {description}", manifest.id, manifest.version)
+                    .trim_end()
+                    .to_owned(),
+            ]
         }
-        None => vec![format!("{file} embeds no manifest: it asks for nothing by itself and may use whatever it is granted")],
+        None => vec![format!(
+            "{file} embeds no manifest: it asks for nothing by itself and may use whatever it is granted"
+        )],
     };
     let contract = sandbox::contract_version(&component.bytes)?;
     let took = compiled.took.map_or_else(
         || "taken from the cache".to_owned(),
-        |took| format!("compiled in {}", Span(std::time::Duration::from_millis(u64::try_from(took.as_millis()).unwrap_or(0)))),
+        |took| {
+            format!(
+                "compiled in {}",
+                Span(std::time::Duration::from_millis(
+                    u64::try_from(took.as_millis()).unwrap_or(0)
+                ))
+            )
+        },
     );
     let config = match facts.manifest.as_ref().map(|manifest| manifest.config_schema()) {
         None => "unchecked, it embeds no schema",
@@ -102,7 +117,10 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     lines.extend([
         format!("  file      {file}, {}", kib(component.bytes.len())),
         format!("  digest    {}", facts.component),
-        format!("  contract  {}", contract.as_deref().map_or_else(|| "none of ours".to_owned(), visible_line)),
+        format!(
+            "  contract  {}",
+            contract.as_deref().map_or_else(|| "none of ours".to_owned(), visible_line)
+        ),
         format!("  native    {native}, {took}"),
         format!("  config    {config}"),
     ]);
@@ -131,7 +149,11 @@ fn wishes(component: &Component) -> Vec<String> {
 fn tool(tool: &ToolDefinition) -> Vec<String> {
     let hints = hints(tool.annotations);
     let result = if tool.output_schema.is_some() { " → structured" } else { "" };
-    let mut lines = vec![format!("  {}{}{result}{hints}", visible_line(&tool.name), visible_line(&example::signature(tool)))];
+    let mut lines = vec![format!(
+        "  {}{}{result}{hints}",
+        visible_line(&tool.name),
+        visible_line(&example::signature(tool))
+    )];
     lines.extend(visible(&tool.description).lines().map(|line| format!("      {line}")));
     lines
 }
@@ -144,7 +166,9 @@ fn hints(annotations: Annotations) -> String {
         (idempotent, "idempotent", ""),
         (open_world, "open world", "closed world"),
     ];
-    let hint = |(hint, yes, no): (Option<bool>, &'static str, &'static str)| hint.map(|hint| if hint { yes } else { no });
+    let hint = |(hint, yes, no): (Option<bool>, &'static str, &'static str)| {
+        hint.map(|hint| if hint { yes } else { no })
+    };
     let said: Vec<_> = hints.into_iter().filter_map(hint).filter(|word| !word.is_empty()).collect();
     if said.is_empty() { String::new() } else { format!("  [{}]", said.join(", ")) }
 }

@@ -24,10 +24,12 @@ use crate::{
 
 /// Install a plugin
 ///
-/// Shows what the plugin asks for and why. If everything that it needs is granted, the component is copied to `plugins/` beside
-/// the configuration, the configuration gets an entry for it, and `airlock.lock` takes down what was accepted. Otherwise
-/// nothing is changed, and the command that would do is printed. A name that another component has is not given away unasked,
-/// since what is granted goes with it: a changed build of the same plugin takes `--replace`, another plugin another name.
+/// Shows what the plugin asks for and why. If everything that it needs is granted, the component is
+/// copied to `plugins/` beside the configuration, the configuration gets an entry for it, and
+/// `airlock.lock` takes down what was accepted. Otherwise nothing is changed, and the command that
+/// would do is printed. A name that another component has is not given away unasked, since what is
+/// granted goes with it: a changed build of the same plugin takes `--replace`, another plugin
+/// another name.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin install text.wasm\n  airlock plugin install weather.wasm --grant http.api --grant \
@@ -41,8 +43,8 @@ pub(super) struct Args {
     /// Its name in the configuration, the prefix of its tools. Default: the plugin's own.
     #[arg(long)]
     name: Option<String>,
-    /// Grant something that it asks for: `http.api`, `kv.notes`, `files.data=/path:rw`, `secret.token=env:NAME`, `scratch`,
-    /// `clocks`, `random`, `tools`.
+    /// Grant something that it asks for: `http.api`, `kv.notes`, `files.data=/path:rw`,
+    /// `secret.token=env:NAME`, `scratch`, `clocks`, `random`, `tools`.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<Grant>,
     /// Grant everything that it asks for and that needs no value of yours.
@@ -57,7 +59,8 @@ pub(super) struct Args {
     /// Say what a tool does that has no description of its own, or say it otherwise.
     #[arg(long = "describe", value_name = "TOOL=TEXT")]
     describe: Vec<String>,
-    /// Take the place of the build that is installed, with all that is granted to it. What has changed is shown.
+    /// Take the place of the build that is installed, with all that is granted to it. What has
+    /// changed is shown.
     #[arg(long)]
     replace: bool,
 }
@@ -68,7 +71,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let compiled = component.compile().await?;
     component.learn(&compiled).await?;
     let name = client_name(args, &component)?;
-    // Both files are read before anything is written: one that cannot be leaves everything as it was.
+    // Both files are read before anything is written: one that cannot be leaves everything as it
+    // was.
     let mut document = Document::open(&args.config.path)?;
     let mut pins = Pins::of(&document.config()?.clients, &args.config.path)?;
     check_place(args, &component, &name, &pins).await?;
@@ -80,22 +84,38 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Err(refusal) => bail!("{}", refused(args, &component, &name, &grants, &refusal)),
     };
     let nameless = nameless(&component, plugin_of(&config, &name)?);
-    ensure!(nameless.len() < component.facts.tools.len(), "{}", undescribed(args, &name, &nameless));
+    ensure!(
+        nameless.len() < component.facts.tools.len(),
+        "{}",
+        undescribed(args, &name, &nameless)
+    );
     let file = args.config.path.with_file_name("plugins").join(format!("{name}.wasm"));
     edit::write(&file, &component.bytes)?;
     let pinned = pin(&mut pins, &component, &name).await?;
     document.save()?;
-    output::line(&format!("installed {} as {name} in {}", file.display(), args.config.path.display()))?;
+    output::line(&format!(
+        "installed {} as {name} in {}",
+        file.display(),
+        args.config.path.display()
+    ))?;
     for note in notes.iter().chain(&pinned) {
         output::hint(note);
     }
     if !nameless.is_empty() {
-        output::hint(&format!("no model sees these before they have a description (--describe): {}", nameless.join(", ")));
+        output::hint(&format!(
+            "no model sees these before they have a description (--describe): {}",
+            nameless.join(", ")
+        ));
     }
-    if let Some(tool) = component.facts.tools.iter().find(|tool| !nameless.contains(&visible_line(&tool.name))) {
+    if let Some(tool) =
+        component.facts.tools.iter().find(|tool| !nameless.contains(&visible_line(&tool.name)))
+    {
         let arguments = quoted(&visible(&example::arguments(tool).to_string()));
         let option = if args.config.is_default() { String::new() } else { config_option(args) };
-        output::line(&format!("\ntry it:\n  airlock call{option} {} {arguments}", ToolName::new(&name, &tool.name)))?;
+        output::line(&format!(
+            "\ntry it:\n  airlock call{option} {} {arguments}",
+            ToolName::new(&name, &tool.name)
+        ))?;
     }
     Ok(Done::Yes)
 }
@@ -126,16 +146,29 @@ fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
 /// What the operator calls it, or what it calls itself, or what its file is called.
 fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName> {
     let stem = || args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let own = || component.facts.manifest.as_ref().map_or_else(stem, |manifest| manifest.id.clone()).replace(['-', '.'], "_");
+    let own = || {
+        component
+            .facts
+            .manifest
+            .as_ref()
+            .map_or_else(stem, |manifest| manifest.id.clone())
+            .replace(['-', '.'], "_")
+    };
     let name = args.name.clone().unwrap_or_else(own);
     ClientName::parse(&name).context("no name for the plugin; choose one with --name")
 }
 
-/// Refuses a component that would take the place of another unseen. Its name is its own choice, and what the other was granted
-/// would be granted to it.
-async fn check_place(args: &Args, component: &Component, name: &ClientName, pins: &Pins) -> anyhow::Result<()> {
+/// Refuses a component that would take the place of another unseen. Its name is its own choice, and
+/// what the other was granted would be granted to it.
+async fn check_place(
+    args: &Args,
+    component: &Component,
+    name: &ClientName,
+    pins: &Pins,
+) -> anyhow::Result<()> {
     let Some(holder) = pins.holder(name).await else { return Ok(()) };
-    let (pin, found) = (holder.pin(name), component.facts.manifest.as_ref().map(|manifest| manifest.id.as_str()));
+    let (pin, found) =
+        (holder.pin(name), component.facts.manifest.as_ref().map(|manifest| manifest.id.as_str()));
     if pin.is_some_and(|pin| pin.component == component.facts.component) {
         return Ok(());
     }
@@ -163,7 +196,10 @@ async fn check_place(args: &Args, component: &Component, name: &ClientName, pins
 }
 
 fn who(id: Option<&str>) -> String {
-    id.map_or_else(|| "a component without a manifest".to_owned(), |id| format!("the plugin {}", visible_line(id)))
+    id.map_or_else(
+        || "a component without a manifest".to_owned(),
+        |id| format!("the plugin {}", visible_line(id)),
+    )
 }
 
 /// Puts what the operator says into `wasm_config`; answers the grants that stand there then.
@@ -178,13 +214,16 @@ fn write_entry(
         entry.insert("profile".to_owned(), json!(profile));
     }
     for setting in &args.set {
-        let (key, value) = setting.split_once('=').with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
+        let (key, value) = setting
+            .split_once('=')
+            .with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         object(entry, "config")?.insert(key.to_owned(), value);
     }
     for description in &args.describe {
-        let (tool, text) =
-            description.split_once('=').with_context(|| format!("--describe {description}: expected TOOL=TEXT"))?;
+        let (tool, text) = description
+            .split_once('=')
+            .with_context(|| format!("--describe {description}: expected TOOL=TEXT"))?;
         object(entry, "descriptions")?.insert(tool.to_owned(), json!(text));
     }
     let request = component.facts.manifest.as_ref().map(|manifest| &manifest.request);
@@ -195,14 +234,22 @@ fn write_entry(
     Ok(entry.get("grants").and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
-fn object<'a>(entry: &'a mut Map<String, Value>, key: &str) -> anyhow::Result<&'a mut Map<String, Value>> {
+fn object<'a>(
+    entry: &'a mut Map<String, Value>,
+    key: &str,
+) -> anyhow::Result<&'a mut Map<String, Value>> {
     let value = entry.entry(key).or_insert_with(|| json!({}));
     value.as_object_mut().with_context(|| format!("`wasm_config.{key}` is no object"))
 }
 
 fn show_wishes(component: &Component, name: &ClientName) -> anyhow::Result<()> {
     let wishes = Wish::all(&component.facts);
-    let version = component.facts.manifest.as_ref().map(|manifest| format!(" {}", manifest.version)).unwrap_or_default();
+    let version = component
+        .facts
+        .manifest
+        .as_ref()
+        .map(|manifest| format!(" {}", manifest.version))
+        .unwrap_or_default();
     let what = if wishes.is_empty() { "asks for nothing" } else { "asks for" };
     output::line(&format!("{name}{version} {what}"))?;
     for wish in &wishes {
@@ -219,8 +266,8 @@ fn plugin_of<'a>(config: &'a Config, name: &ClientName) -> anyhow::Result<&'a Wa
     }
 }
 
-/// Decides as the gateway will; answers what its operator should know. A secret that is not to be had in this shell may be
-/// there where the gateway runs.
+/// Decides as the gateway will; answers what its operator should know. A secret that is not to be
+/// had in this shell may be there where the gateway runs.
 fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
     let absent = RefCell::new(Vec::new());
     let read = |source: &crate::secret::Source| {
@@ -230,17 +277,34 @@ fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
         }))
     };
     let settled = settle(component.facts.manifest.as_ref(), &wasm.answer, &read)?;
-    Ok(settled.notes.into_iter().chain(absent.into_inner()).map(|note| visible_line(&note)).collect())
+    Ok(settled
+        .notes
+        .into_iter()
+        .chain(absent.into_inner())
+        .map(|note| visible_line(&note))
+        .collect())
 }
 
 /// Why it is not installed, and what would install it.
-fn refused(args: &Args, component: &Component, name: &ClientName, grants: &Map<String, Value>, refusal: &Refusal) -> String {
-    let reasons: Vec<_> = refusal.reasons.iter().map(|reason| format!("\n  {}", visible_line(reason))).collect();
-    let mut message = format!("{name} is not installed, and nothing was changed:{}", reasons.concat());
-    let Some(request) = component.facts.manifest.as_ref().map(|manifest| &manifest.request) else { return message };
+fn refused(
+    args: &Args,
+    component: &Component,
+    name: &ClientName,
+    grants: &Map<String, Value>,
+    refusal: &Refusal,
+) -> String {
+    let reasons: Vec<_> =
+        refusal.reasons.iter().map(|reason| format!("\n  {}", visible_line(reason))).collect();
+    let mut message =
+        format!("{name} is not installed, and nothing was changed:{}", reasons.concat());
+    let Some(request) = component.facts.manifest.as_ref().map(|manifest| &manifest.request) else {
+        return message;
+    };
     let missing: Vec<_> = request
         .asked()
-        .filter(|(place, _, optional)| !optional && !grant::is_granted(grants, place, Some(request)))
+        .filter(|(place, _, optional)| {
+            !optional && !grant::is_granted(grants, place, Some(request))
+        })
         .map(|(place, ..)| grant::suggestion(name.as_str(), &place, request))
         .collect();
     if !missing.is_empty() {
@@ -260,12 +324,15 @@ struct More<'a> {
 
 /// The command as it was typed, with more.
 fn command(args: &Args, more: &More<'_>) -> String {
-    let mut words = vec!["airlock plugin install".to_owned(), quoted(&args.file.display().to_string())];
+    let mut words =
+        vec!["airlock plugin install".to_owned(), quoted(&args.file.display().to_string())];
     let mut option = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
     if !args.config.is_default() {
         option("--config", &args.config.path.display().to_string());
     }
-    for (name, value) in [("--name", more.name.or(args.name.as_deref())), ("--profile", args.profile.as_deref())] {
+    for (name, value) in
+        [("--name", more.name.or(args.name.as_deref())), ("--profile", args.profile.as_deref())]
+    {
         if let Some(value) = value {
             option(name, value);
         }
@@ -283,19 +350,29 @@ fn command(args: &Args, more: &More<'_>) -> String {
     words.join(" ")
 }
 
-/// Takes down what is accepted. With the first lock, plugins that were loaded without one are taken as they are: it would lock
-/// them out.
-async fn pin(pins: &mut Pins, component: &Component, name: &ClientName) -> anyhow::Result<Vec<String>> {
+/// Takes down what is accepted. With the first lock, plugins that were loaded without one are taken
+/// as they are: it would lock them out.
+async fn pin(
+    pins: &mut Pins,
+    component: &Component,
+    name: &ClientName,
+) -> anyhow::Result<Vec<String>> {
     pins.lock.accept(name, &component.facts);
     let mut notes = Vec::new();
-    let others: Vec<_> = pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
+    let others: Vec<_> =
+        pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
     for (client, wasm) in others {
         match Component::read_with_tools(&wasm.component).await {
             Ok(other) => {
                 pins.lock.accept(&client, &other.facts);
-                notes.push(format!("{client} is pinned as it is now, since there was no lock before"));
+                notes.push(format!(
+                    "{client} is pinned as it is now, since there was no lock before"
+                ));
             }
-            Err(error) => notes.push(format!("{client} is not pinned and will not be loaded: {}", visible(&error.to_string()))),
+            Err(error) => notes.push(format!(
+                "{client} is not pinned and will not be loaded: {}",
+                visible(&error.to_string())
+            )),
         }
     }
     pins.save()?;
@@ -309,5 +386,9 @@ fn config_option(args: &Args) -> String {
 /// One word for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }

@@ -16,8 +16,9 @@ use crate::cli::output;
 
 /// Start a plugin
 ///
-/// Writes a directory with all that it takes to build a plugin of one tool: its source, `plugin.toml`, a page that says how to go
-/// on, and what the source stands on, the SDK for Rust and the contract for the others.
+/// Writes a directory with all that it takes to build a plugin of one tool: its source,
+/// `plugin.toml`, a page that says how to go on, and what the source stands on, the SDK for Rust
+/// and the contract for the others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin new weather --lang python")]
 pub(super) struct Args {
@@ -36,7 +37,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     );
     let directory = PathBuf::from(name.as_str());
     make(&directory)?;
-    if let Err(error) = template::files(*lang, name).try_for_each(|(file, text)| write(&directory.join(file), &text)) {
+    if let Err(error) = template::files(*lang, name)
+        .try_for_each(|(file, text)| write(&directory.join(file), &text))
+    {
         // All that is in it was written here, a moment ago.
         let _ = fs::remove_dir_all(&directory);
         return Err(error);
@@ -62,13 +65,17 @@ fn make(directory: &Path) -> anyhow::Result<()> {
     match fs::create_dir(directory) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            bail!("{} is there already, and nothing in it is overwritten; choose another name", directory.display())
+            bail!(
+                "{} is there already, and nothing in it is overwritten; choose another name",
+                directory.display()
+            )
         }
         Err(error) => Err(error).with_context(|| format!("{} cannot be made", directory.display())),
     }
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(file, text));
+    let written =
+        file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(file, text));
     written.with_context(|| format!("{} cannot be written", file.display()))
 }

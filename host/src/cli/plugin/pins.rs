@@ -47,13 +47,16 @@ impl Pins {
         }
         let find = |name: &String| {
             let found = self.plugins.iter().find(|(client, _)| client.as_str() == name);
-            found.cloned().with_context(|| format!("no plugin is named {name:?}; there is {}", self.known()))
+            found
+                .cloned()
+                .with_context(|| format!("no plugin is named {name:?}; there is {}", self.known()))
         };
         names.iter().map(find).collect()
     }
 
-    /// What has a name so far, as a lock: what was accepted under it or else, where nothing was, the component that is
-    /// configured. One that cannot be read leaves the lock empty. Nothing where the name is free.
+    /// What has a name so far, as a lock: what was accepted under it or else, where nothing was,
+    /// the component that is configured. One that cannot be read leaves the lock empty. Nothing
+    /// where the name is free.
     pub(super) async fn holder(&self, client: &ClientName) -> Option<Lock> {
         if self.lock.pin(client).is_some() {
             return Some(self.lock.clone());
@@ -73,13 +76,22 @@ impl Pins {
 
     /// Plugins that the gateway will refuse because nothing was accepted of them.
     pub(super) fn unpinned(&self) -> Vec<&ClientName> {
-        self.plugins.iter().map(|(client, _)| client).filter(|client| self.lock.pin(client).is_none()).collect()
+        self.plugins
+            .iter()
+            .map(|(client, _)| client)
+            .filter(|client| self.lock.pin(client).is_none())
+            .collect()
     }
 
     /// Compares one plugin with what was accepted; answers the component too.
-    pub(super) async fn drift(&self, client: &ClientName, wasm: &Wasm) -> anyhow::Result<(Component, Option<Drift>)> {
+    pub(super) async fn drift(
+        &self,
+        client: &ClientName,
+        wasm: &Wasm,
+    ) -> anyhow::Result<(Component, Option<Drift>)> {
         let component = Component::read_with_tools(&wasm.component).await;
-        let component = component.with_context(|| format!("the plugin {client} cannot be looked at"))?;
+        let component =
+            component.with_context(|| format!("the plugin {client} cannot be looked at"))?;
         let drift = Drift::between(&self.lock, client, &component.facts);
         Ok((component, drift))
     }
@@ -91,15 +103,23 @@ impl Pins {
 }
 
 /// How a plugin differs, for people: a line a change and below it what changed.
-pub(super) fn lines(client: &ClientName, component: &Component, drift: Option<&Drift>) -> Vec<String> {
+pub(super) fn lines(
+    client: &ClientName,
+    component: &Component,
+    drift: Option<&Drift>,
+) -> Vec<String> {
     let Some(drift) = drift else { return vec![format!("{client}: as it was accepted")] };
     let mut lines = vec![format!("{client}:")];
     for change in &drift.changes {
         lines.push(format!("  {change}"));
         match change {
             Change::NotAccepted => lines.extend(whole(component)),
-            Change::ToolAdded { description, .. } => lines.extend(description.lines().map(|line| format!("    +{line}"))),
-            Change::ToolChanged { diff, .. } => lines.extend(diff.iter().map(|line| format!("    {line}"))),
+            Change::ToolAdded { description, .. } => {
+                lines.extend(description.lines().map(|line| format!("    +{line}")))
+            }
+            Change::ToolChanged { diff, .. } => {
+                lines.extend(diff.iter().map(|line| format!("    {line}")))
+            }
             _ => {}
         }
     }
@@ -110,7 +130,12 @@ pub(super) fn lines(client: &ClientName, component: &Component, drift: Option<&D
 fn whole(component: &Component) -> Vec<String> {
     let facts = &component.facts;
     let mut lines = vec![format!("    +{}", facts.component)];
-    lines.extend(facts.requests().iter().map(|request| format!("    +it asks for {}", visible_line(request))));
+    lines.extend(
+        facts
+            .requests()
+            .iter()
+            .map(|request| format!("    +it asks for {}", visible_line(request))),
+    );
     for tool in &facts.tools {
         lines.push(format!("    +tool {}", visible_line(&tool.name)));
         lines.extend(visible(&tool.description).lines().map(|line| format!("    +  {line}")));

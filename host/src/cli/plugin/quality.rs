@@ -20,13 +20,21 @@ pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> V
         Check::unless(check, Outcome::Fail, tools.iter().flat_map(|tool| about(tool, found(tool))))
     };
     let mut checks = vec![
-        Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then(|| "it has none".to_owned())),
+        Check::unless(
+            "it has a tool",
+            Outcome::Fail,
+            tools.is_empty().then(|| "it has none".to_owned()),
+        ),
         fail("every tool has a description", description),
         fail("every parameter has a description and a type", parameters),
         fail("names are in snake_case", names),
         fail("no text has invisible characters", hidden),
         fail("every tool says whether it only reads", annotations),
-        Check::unless("every tool has an output schema", Outcome::Warn, tools.iter().filter_map(unstructured)),
+        Check::unless(
+            "every tool has an output schema",
+            Outcome::Warn,
+            tools.iter().filter_map(unstructured),
+        ),
     ];
     if let Some(manifest) = manifest {
         checks.extend(effects(tools, manifest));
@@ -42,7 +50,9 @@ fn about(tool: &ToolDefinition, found: Vec<String>) -> impl Iterator<Item = Stri
 fn description(tool: &ToolDefinition) -> Vec<String> {
     let found = tool.description.trim().chars().count();
     let is_short = found < MIN_DESCRIPTION;
-    let text = format!("its description has {found} characters, at least {MIN_DESCRIPTION} say what it does");
+    let text = format!(
+        "its description has {found} characters, at least {MIN_DESCRIPTION} say what it does"
+    );
     is_short.then_some(text).into_iter().collect()
 }
 
@@ -55,14 +65,21 @@ fn properties(tool: &ToolDefinition) -> Map<String, Value> {
 
 fn parameters(tool: &ToolDefinition) -> Vec<String> {
     let wrong = |(name, schema): (&String, &Value)| {
-        let is_described = schema.get("description").and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty());
+        let is_described = schema
+            .get("description")
+            .and_then(Value::as_str)
+            .is_some_and(|text| !text.trim().is_empty());
         // A schema may say what fits in other words than `type`.
-        let is_typed = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"].iter().any(|key| schema.get(key).is_some());
+        let is_typed = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"]
+            .iter()
+            .any(|key| schema.get(key).is_some());
         match (is_described, is_typed) {
             (true, true) => None,
             (false, true) => Some(format!("the parameter {name} has no description")),
             (true, false) => Some(format!("the parameter {name} has no type")),
-            (false, false) => Some(format!("the parameter {name} has neither description nor type")),
+            (false, false) => {
+                Some(format!("the parameter {name} has neither description nor type"))
+            }
         }
     };
     properties(tool).iter().filter_map(wrong).collect()
@@ -76,7 +93,9 @@ fn names(tool: &ToolDefinition) -> Vec<String> {
     let own = (!is_snake(&tool.name)).then(|| "its name is not in snake_case".to_owned());
     let properties = properties(tool);
     let parameters = properties.keys().filter(|name| !is_snake(name));
-    own.into_iter().chain(parameters.map(|name| format!("the parameter {name} is not in snake_case"))).collect()
+    own.into_iter()
+        .chain(parameters.map(|name| format!("the parameter {name} is not in snake_case")))
+        .collect()
 }
 
 fn hidden(tool: &ToolDefinition) -> Vec<String> {
@@ -101,8 +120,12 @@ fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
         return;
     }
     match value {
-        Value::Array(elements) => elements.iter().for_each(|element| hidden_in(element, depth + 1, found)),
-        Value::Object(members) => members.values().for_each(|member| hidden_in(member, depth + 1, found)),
+        Value::Array(elements) => {
+            elements.iter().for_each(|element| hidden_in(element, depth + 1, found))
+        }
+        Value::Object(members) => {
+            members.values().for_each(|member| hidden_in(member, depth + 1, found))
+        }
         _ => {}
     }
 }
@@ -113,7 +136,8 @@ fn annotations(tool: &ToolDefinition) -> Vec<String> {
 }
 
 fn unstructured(tool: &ToolDefinition) -> Option<String> {
-    let text = "it has none, which is right for plain text; scripts need one to use a structured result";
+    let text =
+        "it has none, which is right for plain text; scripts need one to use a structured result";
     tool.output_schema.is_none().then(|| format!("{}: {text}", tool.name))
 }
 
@@ -127,17 +151,26 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
             wrong.push(format!("{name}: the manifest has effects of a tool that is not there"));
             continue;
         };
-        let writes = [Effect::WriteFiles, Effect::Store].iter().any(|effect| note.effects.contains(effect));
+        let writes =
+            [Effect::WriteFiles, Effect::Store].iter().any(|effect| note.effects.contains(effect));
         if writes && tool.annotations.read_only == Some(true) {
-            wrong.push(format!("{name}: the manifest says that it writes, its annotations that it only reads"));
+            wrong.push(format!(
+                "{name}: the manifest says that it writes, its annotations that it only reads"
+            ));
         }
         if note.effects.contains(&Effect::Network) && tool.annotations.open_world == Some(false) {
-            doubtful.push(format!("{name}: it uses the network, and its annotations say that its world is closed"));
+            doubtful.push(format!(
+                "{name}: it uses the network, and its annotations say that its world is closed"
+            ));
         }
     }
     [
         Check::unless("the manifest's effects agree with the annotations", Outcome::Fail, wrong),
-        Check::unless("a tool that uses the network says that its world is open", Outcome::Warn, doubtful),
+        Check::unless(
+            "a tool that uses the network says that its world is open",
+            Outcome::Warn,
+            doubtful,
+        ),
     ]
 }
 
@@ -149,8 +182,11 @@ mod tests {
 
     fn told(tools: Value, manifest: Option<&Manifest>) -> String {
         let tools: Vec<ToolDefinition> = serde_json::from_value(tools).expect("definitions");
-        let checks = checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
-        let lines = checks.map(|check| format!("{:?} {}: {}", check.outcome, check.check, check.details.join("; ")));
+        let checks =
+            checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
+        let lines = checks.map(|check| {
+            format!("{:?} {}: {}", check.outcome, check.check, check.details.join("; "))
+        });
         lines.collect::<Vec<_>>().join("\n")
     }
 

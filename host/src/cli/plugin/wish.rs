@@ -26,8 +26,14 @@ impl Wish {
         let lines = facts.requests();
         let Some(manifest) = &facts.manifest else { return Vec::new() };
         let wish = |(place, reason, optional): (String, &str, bool)| {
-            let details = lines.iter().filter_map(|line| line.strip_prefix(&place)?.strip_prefix(' '));
-            Self { what: details.map(visible_line).collect(), reason: visible(reason), place: visible_line(&place), optional }
+            let details =
+                lines.iter().filter_map(|line| line.strip_prefix(&place)?.strip_prefix(' '));
+            Self {
+                what: details.map(visible_line).collect(),
+                reason: visible(reason),
+                place: visible_line(&place),
+                optional,
+            }
         };
         manifest.request.asked().map(wish).collect()
     }
@@ -37,13 +43,21 @@ impl Wish {
         let Self { place, what, reason, optional } = self;
         let need = if *optional { "optional" } else { "required" };
         let what = what.join(", ");
-        [format!("  {place} {what}").trim_end().to_owned() + &format!("  ({need})"), format!("      {}", one_line(reason))]
+        [
+            format!("  {place} {what}").trim_end().to_owned() + &format!("  ({need})"),
+            format!("      {}", one_line(reason)),
+        ]
     }
 }
 
 /// What one call says that it needs to spend; no reason is asked for these.
 pub(super) fn limits(facts: &Facts) -> Vec<String> {
-    facts.requests().iter().filter_map(|line| line.strip_prefix("limits.")).map(visible_line).collect()
+    facts
+        .requests()
+        .iter()
+        .filter_map(|line| line.strip_prefix("limits."))
+        .map(visible_line)
+        .collect()
 }
 
 fn one_line(text: &str) -> String {

@@ -14,9 +14,11 @@ use crate::{
     tool::{ClientName, Content, ErrorKind, Policy, Tool, ToolError, Whitelist},
 };
 
-const BUDGET: Budget = Budget { deadline: Duration::from_secs(5), nested_calls: 8, depth: 4, in_flight: 2 };
+const BUDGET: Budget =
+    Budget { deadline: Duration::from_secs(5), nested_calls: 8, depth: 4, in_flight: 2 };
 
-/// Stands in for the executor: a "script" is one word that says how to end, or the name of a tool to call.
+/// Stands in for the executor: a "script" is one word that says how to end, or the name of a tool
+/// to call.
 struct Executor;
 
 impl Provider for Executor {
@@ -29,11 +31,15 @@ impl Provider for Executor {
             }
             call.chain().meter().spend_fuel(42);
             match script {
-                "fail" => Err(CallError::Tool(ToolError::new(ErrorKind::InvalidInput, "report.star:1: no such name"))),
+                "fail" => Err(CallError::Tool(ToolError::new(
+                    ErrorKind::InvalidInput,
+                    "report.star:1: no such name",
+                ))),
                 "spin" => Err(CallError::Fuel { tool: call.tool().name.clone(), limit: 42 }),
                 "wait" => pending().await,
                 tool => {
-                    let answer = call.chain().admit(&Origin::Script, tool, r#"{"a": 1}"#)?.run().await?;
+                    let answer =
+                        call.chain().admit(&Origin::Script, tool, r#"{"a": 1}"#)?.run().await?;
                     let structured = Some(json!({"result": {"text": answer.to_text()}}));
                     Ok(ToolOutput { structured, ..ToolOutput::default() })
                 }
@@ -55,17 +61,27 @@ fn caller(origin: Origin) -> Caller {
     let catalog = Catalog::new();
     let fs = ClientName::parse("fs").expect("a good name");
     let auto_execute = Whitelist::parse(&["read"]).expect("a good list");
-    catalog.add_client(&fs, "stdio", Policy { execute: Whitelist::All, auto_execute, code_mode: true, ..Policy::default() });
+    catalog.add_client(
+        &fs,
+        "stdio",
+        Policy { execute: Whitelist::All, auto_execute, code_mode: true, ..Policy::default() },
+    );
     let tools = json!([{"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}}]);
-    catalog.blocking_publish(&fs, serde_json::from_value(tools).expect("definitions"), Arc::new(Echo));
+    catalog.blocking_publish(
+        &fs,
+        serde_json::from_value(tools).expect("definitions"),
+        Arc::new(Echo),
+    );
     let execute = Tool::own(EXECUTE, "Runs a script.", json!({"type": "object"}));
-    catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(execute)], provider: Arc::new(Executor) });
+    catalog
+        .set_meta_tools(OwnTools { tools: vec![Arc::new(execute)], provider: Arc::new(Executor) });
     Caller::new(catalog.snapshot().view(&Filter::none(), None), origin, BUDGET)
 }
 
 /// What `--json` prints, with durations masked.
 async fn report(origin: Origin, script: &str) -> String {
-    let report = run_script(&caller(origin), script, pending()).await.expect("a script that starts");
+    let report =
+        run_script(&caller(origin), script, pending()).await.expect("a script that starts");
     masked(&report)
 }
 
@@ -109,7 +125,9 @@ async fn a_call_that_asks_stops_the_script_unless_all_are_approved() {
 
 #[tokio::test]
 async fn a_cancelled_script_still_tells_what_it_did() {
-    let report = run_script(&caller(Origin::Model), "wait", ready_soon()).await.expect("a script that starts");
+    let report = run_script(&caller(Origin::Model), "wait", ready_soon())
+        .await
+        .expect("a script that starts");
     assert_snapshot!(
         masked(&report),
         @r#"{"status":"cancelled","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"cancelled","message":"the call was cancelled"}}"#
@@ -125,6 +143,7 @@ async fn ready_soon() {
 #[tokio::test]
 async fn without_a_tool_for_scripts_none_starts() {
     let nothing = Catalog::new().snapshot().view(&Filter::none(), None);
-    let started = run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;
+    let started =
+        run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;
     assert!(matches!(started, Err(CallError::NotFound { .. })));
 }

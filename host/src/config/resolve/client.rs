@@ -29,12 +29,22 @@ pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<Cli
 }
 
 /// Every client that is not disabled.
-pub(super) fn resolve(place: &Place<'_>, clients: Vec<file::Client>, names: &BTreeSet<ClientName>) -> Vec<Client> {
+pub(super) fn resolve(
+    place: &Place<'_>,
+    clients: Vec<file::Client>,
+    names: &BTreeSet<ClientName>,
+) -> Vec<Client> {
     let clients = clients.into_iter().enumerate();
-    clients.filter_map(|(index, client)| resolve_one(&place.element(index), client, names)).collect()
+    clients
+        .filter_map(|(index, client)| resolve_one(&place.element(index), client, names))
+        .collect()
 }
 
-fn resolve_one(place: &Place<'_>, client: file::Client, names: &BTreeSet<ClientName>) -> Option<Client> {
+fn resolve_one(
+    place: &Place<'_>,
+    client: file::Client,
+    names: &BTreeSet<ClientName>,
+) -> Option<Client> {
     let policy = policy(place, &client);
     if client.disabled {
         return None;
@@ -43,10 +53,16 @@ fn resolve_one(place: &Place<'_>, client: file::Client, names: &BTreeSet<ClientN
     // A bad name was noted by `names`.
     let name = ClientName::parse(&client.name).ok()?;
     let source = match client.connection_type {
-        ConnectionType::Stdio | ConnectionType::Http => Source::Upstream(upstream::resolve(place, &name, client)?),
+        ConnectionType::Stdio | ConnectionType::Http => {
+            Source::Upstream(upstream::resolve(place, &name, client)?)
+        }
         ConnectionType::Wasm | ConnectionType::Inprocess => {
             let place = place.member("wasm_config");
-            Source::Wasm(Box::new(plugin::resolve(&place, place.required(client.wasm_config)?, names)))
+            Source::Wasm(Box::new(plugin::resolve(
+                &place,
+                place.required(client.wasm_config)?,
+                names,
+            )))
         }
     };
     Some(Client { name, policy, source })
@@ -57,23 +73,42 @@ fn policy(place: &Place<'_>, client: &file::Client) -> Policy {
     let auto = place.member("tools_to_auto_execute");
     let auto_execute = auto.whitelist(&client.tools_to_auto_execute);
     if let Some(name) = auto_execute.beyond(&execute) {
-        auto.refuse(format_args!("{name:?} is not in `tools_to_execute`: a tool that may not run cannot run unasked"));
+        auto.refuse(format_args!(
+            "{name:?} is not in `tools_to_execute`: a tool that may not run cannot run unasked"
+        ));
     }
-    Policy { execute, auto_execute, code_mode: client.code_mode, allow_on_all_keys: client.allow_on_all_virtual_keys }
+    Policy {
+        execute,
+        auto_execute,
+        code_mode: client.code_mode,
+        allow_on_all_keys: client.allow_on_all_virtual_keys,
+    }
 }
 
 /// Settings of another connection type would be ignored, so they are refused.
 fn refuse_foreign_keys(place: &Place<'_>, client: &file::Client) {
-    let (is_stdio, is_http) = (client.connection_type == ConnectionType::Stdio, client.connection_type == ConnectionType::Http);
+    let (is_stdio, is_http) = (
+        client.connection_type == ConnectionType::Stdio,
+        client.connection_type == ConnectionType::Http,
+    );
     let is_wasm = !is_stdio && !is_http;
     let keys = [
         ("stdio_config", client.stdio_config.is_some(), is_stdio, "\"stdio\""),
         ("connection_string", client.connection_string.is_some(), is_http, "\"http\""),
-        ("headers", client.headers.as_ref().is_some_and(|headers| !headers.is_empty()), is_http, "\"http\""),
+        (
+            "headers",
+            client.headers.as_ref().is_some_and(|headers| !headers.is_empty()),
+            is_http,
+            "\"http\"",
+        ),
         ("connect_timeout", client.connect_timeout.is_some(), !is_wasm, "\"stdio\" or \"http\""),
         ("wasm_config", client.wasm_config.is_some(), is_wasm, "\"wasm\""),
     ];
-    for (key, _, _, owner) in keys.into_iter().filter(|(_, is_given, belongs, _)| *is_given && !belongs) {
-        place.member(key).refuse(format_args!("belongs to a client whose `connection_type` is {owner}"));
+    for (key, _, _, owner) in
+        keys.into_iter().filter(|(_, is_given, belongs, _)| *is_given && !belongs)
+    {
+        place
+            .member(key)
+            .refuse(format_args!("belongs to a client whose `connection_type` is {owner}"));
     }
 }

@@ -18,7 +18,11 @@ pub(super) fn is_active(key: &file::VirtualKey) -> bool {
     key.is_active.unwrap_or(true)
 }
 
-pub(super) fn resolve(place: &Place<'_>, keys: Vec<file::VirtualKey>, clients: &BTreeSet<ClientName>) -> Keys {
+pub(super) fn resolve(
+    place: &Place<'_>,
+    keys: Vec<file::VirtualKey>,
+    clients: &BTreeSet<ClientName>,
+) -> Keys {
     let mut names = BTreeSet::new();
     let mut values = BTreeMap::new();
     let mut resolved = Vec::new();
@@ -47,18 +51,26 @@ pub(super) fn resolve(place: &Place<'_>, keys: Vec<file::VirtualKey>, clients: &
     Keys::new(resolved)
 }
 
-/// A blank, such as the line break at the end of a file of secrets, could never be sent in a header.
+/// A blank, such as the line break at the end of a file of secrets, could never be sent in a
+/// header.
 fn is_credential(text: &str) -> bool {
-    text.starts_with(PREFIX) && text.len() >= MIN_CHARACTERS && text.chars().all(|c| c.is_ascii_graphic())
+    text.starts_with(PREFIX)
+        && text.len() >= MIN_CHARACTERS
+        && text.chars().all(|c| c.is_ascii_graphic())
 }
 
-fn rows(place: &Place<'_>, rows: &[file::KeyRow], clients: &BTreeSet<ClientName>) -> BTreeMap<ClientName, Whitelist> {
+fn rows(
+    place: &Place<'_>,
+    rows: &[file::KeyRow],
+    clients: &BTreeSet<ClientName>,
+) -> BTreeMap<ClientName, Whitelist> {
     let mut resolved = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         let place = place.element(index);
         let tools = place.member("tools_to_execute").whitelist(&row.tools_to_execute);
         let place = place.member("mcp_client_name");
-        let Some(client) = clients.iter().find(|client| client.as_str() == row.mcp_client_name) else {
+        let Some(client) = clients.iter().find(|client| client.as_str() == row.mcp_client_name)
+        else {
             place.refuse(format_args!("no client is named {:?}", row.mcp_client_name));
             continue;
         };

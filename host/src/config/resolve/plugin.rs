@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     egress::{Injection, Rule},
-    plugin::{Answer, DirectoryAnswer, HttpAnswer, LimitsAnswer, Profile, QuotaAnswer, SecretAnswer, StoreAnswer},
+    plugin::{
+        Answer, DirectoryAnswer, HttpAnswer, LimitsAnswer, Profile, QuotaAnswer, SecretAnswer,
+        StoreAnswer,
+    },
     sandbox::Access,
     secret::Source,
     tool::{ClientName, INTERNAL_CLIENT},
@@ -43,7 +46,10 @@ pub(super) fn resolve(place: &Place<'_>, wasm: file::Wasm, names: &BTreeSet<Clie
     Wasm { component: place.member("component").path(&wasm.component), answer }
 }
 
-fn descriptions(place: &Place<'_>, descriptions: BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn descriptions(
+    place: &Place<'_>,
+    descriptions: BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     for (tool, description) in &descriptions {
         if description.trim().is_empty() {
             place.member(tool).refuse("is empty: a model chooses a tool by its description");
@@ -57,10 +63,15 @@ fn tools(place: &Place<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) ->
         let place = place.element(index);
         match tool.split_once('-') {
             None | Some((_, "" | "*")) => {
-                place.refuse(format_args!("found {tool:?}, expected one tool's full name: CLIENT-TOOL"));
+                place.refuse(format_args!(
+                    "found {tool:?}, expected one tool's full name: CLIENT-TOOL"
+                ));
             }
             // What an embedding program registers is known when it runs, and not here.
-            Some((client, _)) if client != INTERNAL_CLIENT && !names.iter().any(|name| name.as_str() == client) => {
+            Some((client, _))
+                if client != INTERNAL_CLIENT
+                    && !names.iter().any(|name| name.as_str() == client) =>
+            {
                 place.refuse(format_args!("{tool:?}: no client is named {client:?}"));
             }
             Some(_) => {}
@@ -80,7 +91,10 @@ fn rules(place: &Place<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpAnswe
     rules.into_iter().enumerate().filter_map(answer).collect()
 }
 
-fn secrets(place: &Place<'_>, secrets: BTreeMap<String, file::SecretGrant>) -> BTreeMap<String, SecretAnswer> {
+fn secrets(
+    place: &Place<'_>,
+    secrets: BTreeMap<String, file::SecretGrant>,
+) -> BTreeMap<String, SecretAnswer> {
     let answer = |(name, secret): (String, file::SecretGrant)| {
         let place = place.member(&name);
         let answer = SecretAnswer {
@@ -114,7 +128,9 @@ fn stores(place: &Place<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<Store
     let answer = |(index, store): (usize, NameOr<file::StoreGrant>)| {
         let store = match store {
             NameOr::Name(name) => StoreAnswer { name, max_bytes: None },
-            NameOr::Whole(store) => StoreAnswer { name: store.name, max_bytes: store.max_bytes.map(|size| size.0) },
+            NameOr::Whole(store) => {
+                StoreAnswer { name: store.name, max_bytes: store.max_bytes.map(|size| size.0) }
+            }
         };
         fit_name(&place.element(index), &store.name, &mut seen);
         store
@@ -131,7 +147,9 @@ fn directories(place: &Place<'_>, directories: Vec<file::Directory>) -> Vec<Dire
             file::Access::ReadOnly => Access::ReadOnly,
             file::Access::ReadWrite => Access::ReadWrite,
         };
-        if access == Access::ReadOnly && (directory.max_bytes.is_some() || directory.max_files.is_some()) {
+        if access == Access::ReadOnly
+            && (directory.max_bytes.is_some() || directory.max_files.is_some())
+        {
             place.refuse("a directory that is only read grows by nobody: `max_bytes` and `max_files` go with `read_write`");
         }
         DirectoryAnswer {
@@ -157,8 +175,8 @@ fn fit_name(place: &Place<'_>, name: &str, seen: &mut BTreeSet<String>) {
     }
 }
 
-/// The bounds on the bounds keep a slip of the finger, such as an hour of CPU time, from taking the gateway down; they are the
-/// profile's.
+/// The bounds on the bounds keep a slip of the finger, such as an hour of CPU time, from taking the
+/// gateway down; they are the profile's.
 fn limits(place: &Place<'_>, file: &file::Limits, profile: Profile) -> LimitsAnswer {
     let (most, http) = (profile.limits(), profile.bounds());
     let place = Ceiling { place, profile };
@@ -167,18 +185,36 @@ fn limits(place: &Place<'_>, file: &file::Limits, profile: Profile) -> LimitsAns
         cpu: place.time("cpu_time", file.cpu_time, most.cpu),
         deadline: place.time("deadline", file.deadline, most.deadline),
         memory_bytes: place.size("memory", file.memory, Size::kib(64), most.memory_bytes),
-        table_elements: place.count("table_elements", file.table_elements, 0, most.table_elements as u64).map(wide),
+        table_elements: place
+            .count("table_elements", file.table_elements, 0, most.table_elements as u64)
+            .map(wide),
         handles: place.count("handles", file.handles, 1, most.handles as u64).map(wide),
         copied_bytes: place.size("copied", file.copied, Size::kib(64), most.copied_bytes),
-        host_calls: place.count("host_calls", file.host_calls, 0, most.host_calls.into()).map(narrow),
+        host_calls: place
+            .count("host_calls", file.host_calls, 0, most.host_calls.into())
+            .map(narrow),
         result_bytes: place.size("result", file.result, Size::kib(1), most.result_bytes),
         log_lines: place.count("log_lines", file.log_lines, 0, most.log_lines.into()).map(narrow),
         log_line_bytes: place.size("log_line", file.log_line, Size(64), most.log_line_bytes),
-        http_requests: place.count("http_requests", file.http_requests, 0, http.requests.into()).map(narrow),
-        http_response_bytes: place.size("http_response", file.http_response, Size(0), http.response_bytes),
-        http_request_bytes: place.size("http_request", file.http_request, Size(0), http.request_bytes),
+        http_requests: place
+            .count("http_requests", file.http_requests, 0, http.requests.into())
+            .map(narrow),
+        http_response_bytes: place.size(
+            "http_response",
+            file.http_response,
+            Size(0),
+            http.response_bytes,
+        ),
+        http_request_bytes: place.size(
+            "http_request",
+            file.http_request,
+            Size(0),
+            http.request_bytes,
+        ),
         http_timeout: place.time("http_timeout", file.http_timeout, http.timeout),
-        http_redirects: place.count("http_redirects", file.http_redirects, 0, http.redirects.into()).map(narrow),
+        http_redirects: place
+            .count("http_redirects", file.http_redirects, 0, http.redirects.into())
+            .map(narrow),
     }
 }
 
@@ -209,11 +245,19 @@ impl Ceiling<'_> {
         self.within(key, value, least, most.into()).map(Size::bytes)
     }
 
-    fn within<T: Copy + PartialOrd + fmt::Display>(&self, key: &str, value: Option<T>, least: T, most: T) -> Option<T> {
+    fn within<T: Copy + PartialOrd + fmt::Display>(
+        &self,
+        key: &str,
+        value: Option<T>,
+        least: T,
+        most: T,
+    ) -> Option<T> {
         let value = value?;
         if value < least || value > most {
             let profile = self.profile.name();
-            let message = format_args!("must be from {least} to {most} with the profile {profile:?}, found {value}");
+            let message = format_args!(
+                "must be from {least} to {most} with the profile {profile:?}, found {value}"
+            );
             self.place.member(key).refuse(message);
         }
         Some(value)

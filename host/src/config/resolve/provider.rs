@@ -35,7 +35,9 @@ fn provider(place: &Place<'_>, name: String, file: file::Provider) -> Option<Set
     let kind = match file.kind {
         ProviderKind::OpenAi => Kind::OpenAi {
             base_url: match file.base_url {
-                Some(url) => upstream::url(&place.member("base_url"), url)?.trim_end_matches('/').to_owned(),
+                Some(url) => {
+                    upstream::url(&place.member("base_url"), url)?.trim_end_matches('/').to_owned()
+                }
                 None => OPENAI.to_owned(),
             },
             api_key: match file.api_key {

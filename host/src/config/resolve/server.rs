@@ -13,31 +13,61 @@ use crate::{
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
 
-pub(super) fn resolve(place: &Place<'_>, file: file::Server, has_active_key: bool) -> server::Settings {
+pub(super) fn resolve(
+    place: &Place<'_>,
+    file: file::Server,
+    has_active_key: bool,
+) -> server::Settings {
     let waits = || Span::millis(1)..=Span::secs(60 * 60);
-    let max_connections = place.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
+    let max_connections =
+        place.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
     // Less than half, so that two addresses cannot take all.
     let quarter = max_connections.div_ceil(4);
-    let per_peer = place.member("max_connections_per_peer").count(file.max_connections_per_peer, quarter, 1..=65_536);
+    let per_peer = place.member("max_connections_per_peer").count(
+        file.max_connections_per_peer,
+        quarter,
+        1..=65_536,
+    );
     let mut settings = server::Settings {
         listen: listen(&place.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
         // A key that one may leave out protects nothing, so that has to be asked for.
         require_virtual_key: file.require_virtual_key.unwrap_or(has_active_key),
         allowed_hosts: hosts(&place.member("allowed_hosts"), file.allowed_hosts),
         allowed_origins: origins(&place.member("allowed_origins"), &file.allowed_origins),
-        max_body_bytes: place.member("max_body").within(file.max_body, Size::mib(16), Size::kib(1)..=Size::mib(256)).bytes(),
+        max_body_bytes: place
+            .member("max_body")
+            .within(file.max_body, Size::mib(16), Size::kib(1)..=Size::mib(256))
+            .bytes(),
         max_request_memory_bytes: 0,
-        max_header_bytes: place.member("max_header").within(file.max_header, Size::kib(64), Size::kib(8)..=Size::mib(1)).bytes(),
-        read_timeout: place.member("read_timeout").within(file.read_timeout, Span::secs(30), waits()).0,
-        write_timeout: place.member("write_timeout").within(file.write_timeout, Span::secs(30), waits()).0,
-        idle_timeout: place.member("idle_timeout").within(file.idle_timeout, Span::secs(60), waits()).0,
-        drain_timeout: place.member("drain_timeout").within(file.drain_timeout, Span::secs(30), waits()).0,
+        max_header_bytes: place
+            .member("max_header")
+            .within(file.max_header, Size::kib(64), Size::kib(8)..=Size::mib(1))
+            .bytes(),
+        read_timeout: place
+            .member("read_timeout")
+            .within(file.read_timeout, Span::secs(30), waits())
+            .0,
+        write_timeout: place
+            .member("write_timeout")
+            .within(file.write_timeout, Span::secs(30), waits())
+            .0,
+        idle_timeout: place
+            .member("idle_timeout")
+            .within(file.idle_timeout, Span::secs(60), waits())
+            .0,
+        drain_timeout: place
+            .member("drain_timeout")
+            .within(file.drain_timeout, Span::secs(30), waits())
+            .0,
         max_connections: max_connections as usize,
         max_connections_per_peer: per_peer as usize,
     };
-    settings.max_request_memory_bytes = request_memory(&place.member("max_request_memory"), file.max_request_memory, &settings);
+    settings.max_request_memory_bytes =
+        request_memory(&place.member("max_request_memory"), file.max_request_memory, &settings);
     if settings.require_virtual_key && !has_active_key {
-        place.member("require_virtual_key").refuse("is true, but `governance.virtual_keys` has no active key: nobody could call");
+        place
+            .member("require_virtual_key")
+            .refuse("is true, but `governance.virtual_keys` has no active key: nobody could call");
     }
     if !settings.require_virtual_key && !settings.listen.ip().is_loopback() {
         place.member("listen").refuse(format_args!(
@@ -48,27 +78,36 @@ pub(super) fn resolve(place: &Place<'_>, file: file::Server, has_active_key: boo
     settings
 }
 
-/// Memory for requests in flight. What is too little for one body of the largest size would refuse it for ever.
+/// Memory for requests in flight. What is too little for one body of the largest size would refuse
+/// it for ever.
 fn request_memory(place: &Place<'_>, memory: Option<Size>, settings: &server::Settings) -> usize {
     let least = Size::from(settings.least_request_memory());
     let default = if least > DEFAULT_REQUEST_MEMORY { least } else { DEFAULT_REQUEST_MEMORY };
     let memory = memory.unwrap_or(default);
     if memory < least {
         let body = Size::from(settings.max_body_bytes);
-        place.refuse(format_args!("must be at least {least} where `server.max_body` is {body}, found {memory}"));
+        place.refuse(format_args!(
+            "must be at least {least} where `server.max_body` is {body}, found {memory}"
+        ));
     }
     memory.bytes()
 }
 
 fn listen(place: &Place<'_>, text: &str) -> SocketAddr {
-    let wrong = |_| format!("found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\"");
+    let wrong = |_| {
+        format!(
+            "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""
+        )
+    };
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     place.accept(text.parse().map_err(wrong)).unwrap_or(loopback)
 }
 
 fn hosts(place: &Place<'_>, hosts: Vec<String>) -> Vec<String> {
     let is_name = |host: &str| {
-        !host.is_empty() && host.len() <= 253 && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+        !host.is_empty()
+            && host.len() <= 253
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
     };
     for (index, host) in hosts.iter().enumerate().filter(|(_, host)| !is_name(host)) {
         place
@@ -82,12 +121,17 @@ fn hosts(place: &Place<'_>, hosts: Vec<String>) -> Vec<String> {
 fn origins(place: &Place<'_>, origins: &[String]) -> Vec<String> {
     let read = |(index, text): (usize, &String)| {
         let origin = Url::parse(text).ok().filter(|url| {
-            let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
-            is_bare && url.password().is_none() && matches!(url.scheme(), "http" | "https") && !text.ends_with('/')
+            let is_bare = url.path() == "/"
+                && url.query().is_none()
+                && url.fragment().is_none()
+                && url.username().is_empty();
+            is_bare
+                && url.password().is_none()
+                && matches!(url.scheme(), "http" | "https")
+                && !text.ends_with('/')
         });
         if origin.is_none() {
-            let expected =
-                "an origin: scheme, host name and port if it is not the scheme's own, such as \"https://tools.example.com\"";
+            let expected = "an origin: scheme, host name and port if it is not the scheme's own, such as \"https://tools.example.com\"";
             place.element(index).refuse(format_args!("found {text:?}, expected {expected}"));
         }
         origin.map(|url| url.origin().ascii_serialization())

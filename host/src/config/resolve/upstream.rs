@@ -31,9 +31,14 @@ const RESERVED: [&str; 9] = [
     "transfer-encoding",
 ];
 
-pub(super) fn resolve(place: &Place<'_>, name: &ClientName, client: file::Client) -> Option<Settings> {
+pub(super) fn resolve(
+    place: &Place<'_>,
+    name: &ClientName,
+    client: file::Client,
+) -> Option<Settings> {
     let timeouts = Span::millis(1)..=Span::secs(10 * 60);
-    let connect_timeout = place.member("connect_timeout").within(client.connect_timeout, Span::secs(30), timeouts).0;
+    let connect_timeout =
+        place.member("connect_timeout").within(client.connect_timeout, Span::secs(30), timeouts).0;
     let transport = if client.connection_type == ConnectionType::Stdio {
         let place = place.member("stdio_config");
         stdio(&place, place.required(client.stdio_config)?)
@@ -52,8 +57,16 @@ fn stdio(place: &Place<'_>, stdio: file::Stdio) -> Transport {
     }
     // A bare name is left for PATH to find.
     let is_path = stdio.command.contains('/');
-    let command = if is_path { command.base.join(&stdio.command).to_string_lossy().into_owned() } else { stdio.command };
-    Transport::Stdio { command, args: stdio.args, env: environment(&place.member("envs"), &stdio.envs) }
+    let command = if is_path {
+        command.base.join(&stdio.command).to_string_lossy().into_owned()
+    } else {
+        stdio.command
+    };
+    Transport::Stdio {
+        command,
+        args: stdio.args,
+        env: environment(&place.member("envs"), &stdio.envs),
+    }
 }
 
 /// The child's whole environment.
@@ -62,7 +75,9 @@ fn environment(place: &Place<'_>, entries: &[String]) -> BTreeMap<String, Secret
     let mut seen = std::collections::BTreeSet::new();
     for (index, entry) in entries.iter().enumerate() {
         let place = place.element(index);
-        let (name, value) = entry.split_once('=').map_or((entry.as_str(), None), |(name, value)| (name, Some(value)));
+        let (name, value) = entry
+            .split_once('=')
+            .map_or((entry.as_str(), None), |(name, value)| (name, Some(value)));
         if !is_variable_name(name) {
             // The entry itself may be a secret that lost its name.
             place.refuse("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`");
@@ -93,13 +108,15 @@ fn is_variable_name(name: &str) -> bool {
 /// An HTTP URL. It is not quoted in errors: some services put tokens into theirs.
 pub(super) fn url(place: &Place<'_>, text: EnvText) -> Option<String> {
     let text = place.text(text)?;
-    let is_http = |uri: &Uri| uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
+    let is_http =
+        |uri: &Uri| uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
     let Some(uri) = text.expose().parse::<Uri>().ok().filter(is_http) else {
         place.refuse("expected a URL that starts with http:// or https://");
         return None;
     };
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        place.refuse("a URL with a user name or password in it would show up in logs; use a header");
+        place
+            .refuse("a URL with a user name or password in it would show up in logs; use a header");
         return None;
     }
     Some(text.expose().to_owned())

@@ -1,4 +1,5 @@
-//! A tool that nobody allowed to run by itself comes back to the caller, who approves it by running it.
+//! A tool that nobody allowed to run by itself comes back to the caller, who approves it by running
+//! it.
 
 use std::fs;
 
@@ -20,18 +21,27 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     let pending = call["function"]["name"].as_str().unwrap_or_default();
     scene.tell("model", format!("calls {pending}, which may not run by itself"));
     scene.tell("gateway", "ran nothing and returned the call as pending");
-    scene.check(pending == WRITE_TOOL, || format!("{WRITE_TOOL} should be pending: {}", asked.body));
+    scene
+        .check(pending == WRITE_TOOL, || format!("{WRITE_TOOL} should be pending: {}", asked.body));
     scene.check(!file.exists(), || "the file must not be there yet".to_owned());
 
-    let arguments = call["function"]["arguments"].as_str().context("the pending call has no arguments")?;
+    let arguments =
+        call["function"]["arguments"].as_str().context("the pending call has no arguments")?;
     let approved = stage.execute(pending, &serde_json::from_str::<Value>(arguments)?).await?;
     scene.tell("user", "approves: sends the same call to /v1/mcp/tool/execute");
     scene.check(approved.status == 200, || format!("HTTP {}: {}", approved.status, approved.body));
     let written = fs::read_to_string(&file).unwrap_or_default();
-    scene.tell("plugin", format!("{WRITE_TOOL} wrote {} bytes into the one directory that it was granted", written.len()));
+    scene.tell(
+        "plugin",
+        format!(
+            "{WRITE_TOOL} wrote {} bytes into the one directory that it was granted",
+            written.len()
+        ),
+    );
     scene.check(written == "see you at eight\n", || format!("the file holds {written:?}"));
 
-    let result = json!({"role": "tool", "tool_call_id": call["id"], "content": approved.body["content"]});
+    let result =
+        json!({"role": "tool", "tool_call_id": call["id"], "content": approved.body["content"]});
     let answered = stage.chat(&[user(WRITE_QUESTION), message.clone(), result]).await?;
     scene.tell("model", content(&answered));
     scene.check(answered.status == 200 && content(&answered).contains("note.txt"), || {
@@ -39,6 +49,9 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     });
     scene.fact("pending", pending);
     scene.fact("answer", content(&answered));
-    scene.fact("duration_ms", super::milliseconds(asked.elapsed + approved.elapsed + answered.elapsed));
+    scene.fact(
+        "duration_ms",
+        super::milliseconds(asked.elapsed + approved.elapsed + answered.elapsed),
+    );
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Code that means harm is stopped, each kind by its own limit, and a neighbour goes on being answered.
+//! Code that means harm is stopped, each kind by its own limit, and a neighbour goes on being
+//! answered.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -28,15 +29,25 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
         over.store(true, Ordering::Relaxed);
         stopped
     };
-    let (stopped, during) = tokio::join!(attack, neighbour(stage, |_| !over.load(Ordering::Relaxed)));
+    let (stopped, during) =
+        tokio::join!(attack, neighbour(stage, |_| !over.load(Ordering::Relaxed)));
     let during = during?;
     let mut attacks = Vec::new();
     for (hostile, reply) in stopped {
         attacks.push(judge(scene, &hostile, &reply?));
     }
-    scene.tell("neighbour", format!("was answered {} times meanwhile, half of them within {} ms", during.answered, during.p50));
-    scene.check(during.failed == 0, || format!("{} of the neighbour's calls failed", during.failed));
-    scene.check(during.answered > 0, || "the neighbour was not answered while others were stopped".to_owned());
+    scene.tell(
+        "neighbour",
+        format!(
+            "was answered {} times meanwhile, half of them within {} ms",
+            during.answered, during.p50
+        ),
+    );
+    scene
+        .check(during.failed == 0, || format!("{} of the neighbour's calls failed", during.failed));
+    scene.check(during.answered > 0, || {
+        "the neighbour was not answered while others were stopped".to_owned()
+    });
     scene.fact("attacks", attacks);
     scene.fact("neighbour_before", before.to_json());
     scene.fact("neighbour_during", during.to_json());
@@ -46,14 +57,26 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
 /// Tells how an attack ended, and whether that is the end it should have met.
 fn judge(scene: &mut Scene, hostile: &Hostile, reply: &Reply) -> Value {
     let code = reply.body["error"]["code"].as_str();
-    let said = reply.body["error"]["message"].as_str().or(reply.body["content"].as_str()).unwrap_or_default();
-    let first_line = said.lines().rfind(|line| line.starts_with("error: ")).or(said.lines().next()).unwrap_or_default();
-    scene.tell("stopped", format!("{}: {first_line} ({} ms)", hostile.does, milliseconds(reply.elapsed)));
+    let said = reply.body["error"]["message"]
+        .as_str()
+        .or(reply.body["content"].as_str())
+        .unwrap_or_default();
+    let first_line = said
+        .lines()
+        .rfind(|line| line.starts_with("error: "))
+        .or(said.lines().next())
+        .unwrap_or_default();
+    scene.tell(
+        "stopped",
+        format!("{}: {first_line} ({} ms)", hostile.does, milliseconds(reply.elapsed)),
+    );
     let as_it_should = match code {
         Some(code) => hostile.ends_with.contains(&code),
         None => hostile.ends_with.is_empty() && reply.body["is_error"] == true,
     };
-    scene.check(as_it_should, || format!("{} should have ended with {:?}: {}", hostile.does, hostile.ends_with, reply.body));
+    scene.check(as_it_should, || {
+        format!("{} should have ended with {:?}: {}", hostile.does, hostile.ends_with, reply.body)
+    });
     json!({"does": hostile.does, "tool": hostile.tool, "code": code, "duration_ms": milliseconds(reply.elapsed)})
 }
 
@@ -81,7 +104,9 @@ async fn neighbour(stage: &Stage, go_on: impl Fn(usize) -> bool) -> anyhow::Resu
         times.push(reply.elapsed);
     }
     times.sort_unstable();
-    let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)));
+    let at = |percent: usize| {
+        times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)))
+    };
     let at = |percent| at(percent).copied().map_or(0.0, milliseconds);
     Ok(Neighbour { answered: times.len(), failed, p50: at(50), p99: at(99) })
 }

@@ -9,12 +9,22 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     for call in calls(&reply) {
         let name = call["name"].as_str().unwrap_or_default();
         scene.tell("model", format!("calls {name}, which its operator lets run by itself"));
-        scene.tell("plugin", format!("{name} ran in a fresh WebAssembly instance and was thrown away: {}", cost(call)));
+        scene.tell(
+            "plugin",
+            format!(
+                "{name} ran in a fresh WebAssembly instance and was thrown away: {}",
+                cost(call)
+            ),
+        );
     }
     scene.tell("model", content(&reply));
     scene.check(reply.status == 200, || format!("HTTP {}: {}", reply.status, reply.body));
-    scene.check(content(&reply).contains("\"words\":9"), || "the answer should say 9 words".to_owned());
-    scene.check(calls(&reply).len() == 1, || format!("one call was expected, there were {}", calls(&reply).len()));
+    scene.check(content(&reply).contains("\"words\":9"), || {
+        "the answer should say 9 words".to_owned()
+    });
+    scene.check(calls(&reply).len() == 1, || {
+        format!("one call was expected, there were {}", calls(&reply).len())
+    });
     scene.fact("calls", calls(&reply).to_vec());
     scene.fact("answer", content(&reply));
     scene.fact("duration_ms", super::milliseconds(reply.elapsed));

@@ -1,4 +1,5 @@
-//! A model writes one script over two plugins and an MCP server; only its result goes back to the model.
+//! A model writes one script over two plugins and an MCP server; only its result goes back to the
+//! model.
 
 use std::collections::BTreeMap;
 
@@ -21,17 +22,33 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     if let Some(run) = calls(&reply).first() {
         scene.tell("script", format!("ran in a fresh sandbox of its own: {}", cost(run)));
     }
-    scene.tell("script", format!("read {} files through the plugin `files`, read-only", count("files-read_file")));
-    scene.tell("script", format!("counted {} texts through the plugin `words`", count("words-word_count")));
     scene.tell(
         "script",
-        format!("told the total to `desk`, an MCP server in a process of its own ({} call)", count("desk-tally")),
+        format!("read {} files through the plugin `files`, read-only", count("files-read_file")),
+    );
+    scene.tell(
+        "script",
+        format!("counted {} texts through the plugin `words`", count("words-word_count")),
+    );
+    scene.tell(
+        "script",
+        format!(
+            "told the total to `desk`, an MCP server in a process of its own ({} call)",
+            count("desk-tally")
+        ),
     );
     scene.tell("model", content(&reply));
     scene.check(reply.status == 200, || format!("HTTP {}: {}", reply.status, reply.body));
-    scene.check(count("files-read_file") == NOTES && count("words-word_count") == NOTES && count("desk-tally") == 1, || {
-        format!("{NOTES} files should have been read and counted, and the total told: {by_tool:?}")
-    });
+    scene.check(
+        count("files-read_file") == NOTES
+            && count("words-word_count") == NOTES
+            && count("desk-tally") == 1,
+        || {
+            format!(
+                "{NOTES} files should have been read and counted, and the total told: {by_tool:?}"
+            )
+        },
+    );
     scene.check(content(&reply).contains(&format!("\"total\": {expected}")), || {
         format!("the total should be {expected}, as counted outside the gateway")
     });

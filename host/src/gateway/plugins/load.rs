@@ -28,7 +28,8 @@ pub(super) struct Loaded {
 }
 
 impl Plugins {
-    /// Reads, checks and compiles one plugin; nothing if it is the one that is in place, by its digest.
+    /// Reads, checks and compiles one plugin; nothing if it is the one that is in place, by its
+    /// digest.
     pub(super) async fn read(
         &self,
         client: &ClientName,
@@ -41,7 +42,8 @@ impl Plugins {
         if before == Some(facts.component.as_str()) {
             return Ok(None);
         }
-        let Settled { grants, limits, notes } = settled(facts.manifest.clone(), wasm.answer.clone()).await?;
+        let Settled { grants, limits, notes } =
+            settled(facts.manifest.clone(), wasm.answer.clone()).await?;
         for note in notes {
             info!(%client, note, "grants");
         }
@@ -52,7 +54,12 @@ impl Plugins {
         reword(&mut definitions, &wasm.answer);
         let nameless = definitions.extract_if(.., |tool| tool.description.trim().is_empty());
         let mut dropped: Vec<_> = nameless
-            .map(|tool| format!("tool {:?} has no description; give it one in `wasm_config.descriptions`", tool.name))
+            .map(|tool| {
+                format!(
+                    "tool {:?} has no description; give it one in `wasm_config.descriptions`",
+                    tool.name
+                )
+            })
             .collect();
         let (plugin, definitions, unusable) = plugin.with_tools(definitions).await?;
         dropped.extend(unusable);
@@ -68,7 +75,11 @@ impl Plugins {
         let Inner { database, egress, store, .. } = &*self.0;
         let open = || Database::open(store::Settings::new(store));
         Ok(Lender {
-            database: if grants.stores.is_empty() { None } else { Some(database.get_or_try_init(open).await?.clone()) },
+            database: if grants.stores.is_empty() {
+                None
+            } else {
+                Some(database.get_or_try_init(open).await?.clone())
+            },
             egress: match &grants.http {
                 Some(_) => Some(egress.get_or_try_init(async || Egress::new()).await?.clone()),
                 None => None,
@@ -76,7 +87,8 @@ impl Plugins {
         })
     }
 
-    /// Refuses a plugin that is not what was accepted. Without a lock anything is, as long as there has been none.
+    /// Refuses a plugin that is not what was accepted. Without a lock anything is, as long as there
+    /// has been none.
     pub(super) fn check_lock(&self, client: &ClientName, facts: &Facts) -> Result<(), PluginError> {
         let Some(path) = &self.0.lock else { return Ok(()) };
         let found = Lock::load(path);
@@ -84,7 +96,8 @@ impl Plugins {
             self.0.had_lock.store(true, Ordering::Relaxed);
         }
         let Some(lock) = found? else {
-            // Whoever can remove a file beside the configuration would else open the gateway to any component.
+            // Whoever can remove a file beside the configuration would else open the gateway to any
+            // component.
             if self.0.had_lock.load(Ordering::Relaxed) {
                 return Err(LockError::Gone { path: path.clone() }.into());
             }
@@ -92,7 +105,8 @@ impl Plugins {
             return Ok(());
         };
         match lock.pin(client) {
-            // The digest covers the descriptors too: they are part of the component, or told by its code.
+            // The digest covers the descriptors too: they are part of the component, or told by its
+            // code.
             Some(pin) if pin.component == facts.component => Ok(()),
             _ => match Drift::between(&lock, client, facts) {
                 Some(drift) => Err(drift.into()),
@@ -110,7 +124,12 @@ impl Plugins {
     }
 
     /// Shows on a terminal that something is compiled, which happens once and takes seconds.
-    pub(in crate::gateway) async fn with_progress<T>(&self, what: &str, wasm: &[u8], load: impl Future<Output = T>) -> T {
+    pub(in crate::gateway) async fn with_progress<T>(
+        &self,
+        what: &str,
+        wasm: &[u8],
+        load: impl Future<Output = T>,
+    ) -> T {
         compiling(&self.0.progress, what, wasm, load).await
     }
 }
@@ -126,7 +145,8 @@ async fn settled(manifest: Option<Manifest>, answer: Answer) -> Result<Settled, 
 /// Puts the operator's words in the place of the plugin's.
 fn reword(definitions: &mut [ToolDefinition], answer: &Answer) {
     for (tool, description) in &answer.descriptions {
-        if let Some(definition) = definitions.iter_mut().find(|definition| definition.name == *tool) {
+        if let Some(definition) = definitions.iter_mut().find(|definition| definition.name == *tool)
+        {
             definition.description.clone_from(description);
         } else {
             warn!(tool, "a description is configured for a tool that the plugin does not have");
@@ -145,7 +165,8 @@ pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
 fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |source: io::Error| LoadError::Read { path: path.to_owned(), source };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file: File = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?.into();
+    let file: File =
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?.into();
     // Of what was opened, since the path may lead elsewhere by now.
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {

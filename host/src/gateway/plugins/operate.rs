@@ -17,7 +17,9 @@ impl Reload for Plugins {
     fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>> {
         Box::pin(async move {
             let reloaded = Plugins::reload(self, client).await;
-            reloaded.map(|reloaded| reloaded == Reloaded::Swapped).map_err(|error| not_reloaded(&error))
+            reloaded
+                .map(|reloaded| reloaded == Reloaded::Swapped)
+                .map_err(|error| not_reloaded(&error))
         })
     }
 }
@@ -27,7 +29,9 @@ fn not_reloaded(error: &PluginError) -> NotReloaded {
     let reason = with_causes(error);
     match error {
         PluginError::Unknown(client) => NotReloaded::Unknown(client.clone()),
-        PluginError::Refused(_) | PluginError::Drift(_) | PluginError::Lock(_) => NotReloaded::Undecided(reason),
+        PluginError::Refused(_) | PluginError::Drift(_) | PluginError::Lock(_) => {
+            NotReloaded::Undecided(reason)
+        }
         PluginError::Load(_)
         | PluginError::Facts(_)
         | PluginError::NoTools(_)

@@ -24,7 +24,8 @@ fn plugins(home: &Path) -> Plugins {
     let path = home.join("airlock.json").display().to_string();
     let mut config = Config::parse(&file, &path, &|_| None).expect("a good configuration");
     config.lock = Some(home.join(LOCK_FILE));
-    let settings = sandbox::Settings { instances_per_depth: 1, depths: 1, ..sandbox::Settings::new(None) };
+    let settings =
+        sandbox::Settings { instances_per_depth: 1, depths: 1, ..sandbox::Settings::new(None) };
     let sandbox = Sandbox::new(&settings).expect("a sandbox");
     Plugins::new(Catalog::new(), sandbox, &config, MultiProgress::new())
 }
@@ -83,7 +84,8 @@ async fn what_is_no_regular_file_is_neither_waited_for_nor_read() {
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
     assert!(made.success());
     for path in [pipe.as_path(), Path::new("/dev/zero"), home.path()] {
-        let read = tokio::time::timeout(LONG, read_component(path)).await.expect("it does not wait");
+        let read =
+            tokio::time::timeout(LONG, read_component(path)).await.expect("it does not wait");
         let error = with_causes(&read.expect_err("it is refused"));
         assert!(error.contains("no regular file"), "{}: {error}", path.display());
     }
@@ -91,6 +93,10 @@ async fn what_is_no_regular_file_is_neither_waited_for_nor_read() {
     fs::write(&file, "a").expect("written");
     assert_eq!(read_component(&file).await.expect("it is read"), b"a");
     let large = sandbox::MAX_COMPONENT_BYTES as u64 + 1;
-    fs::File::options().write(true).open(&file).and_then(|file| file.set_len(large)).expect("it grows");
+    fs::File::options()
+        .write(true)
+        .open(&file)
+        .and_then(|file| file.set_len(large))
+        .expect("it grows");
     assert!(matches!(read_component(&file).await, Err(LoadError::TooLarge { .. })));
 }

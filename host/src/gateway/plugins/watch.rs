@@ -1,5 +1,5 @@
-//! Notices that a component was replaced. Files are looked at once a second, which sees a rename, a mount and a network
-//! filesystem alike, and costs one system call a plugin.
+//! Notices that a component was replaced. Files are looked at once a second, which sees a rename, a
+//! mount and a network filesystem alike, and costs one system call a plugin.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Entry, Plugins};
 
-/// How often files are looked at. A file must look the same twice before it is read, so that none is read half-written.
+/// How often files are looked at. A file must look the same twice before it is read, so that none
+/// is read half-written.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 /// What tells one state of the files that a plugin depends on from another.
@@ -47,7 +48,8 @@ impl Plugins {
         }
     }
 
-    /// Loads again what has changed since it was loaded and looks as it did `before`. Answers how everything looks now.
+    /// Loads again what has changed since it was loaded and looks as it did `before`. Answers how
+    /// everything looks now.
     async fn look(&self, before: &[Option<Mark>]) -> Vec<Option<Mark>> {
         let mut now = Vec::new();
         for (client, entry) in &self.0.entries {
@@ -62,7 +64,8 @@ impl Plugins {
         now
     }
 
-    /// How the files are right now. What was accepted counts too: a component may have been refused until it was.
+    /// How the files are right now. What was accepted counts too: a component may have been refused
+    /// until it was.
     pub(super) async fn mark(&self, entry: &Entry) -> Option<Mark> {
         let component = file_mark(&entry.wasm.component).await;
         let lock = match &self.0.lock {
@@ -75,5 +78,9 @@ impl Plugins {
 
 async fn file_mark(path: &Path) -> Option<FileMark> {
     let metadata = tokio::fs::metadata(path).await.ok()?;
-    Some(FileMark { inode: metadata.ino(), bytes: metadata.len(), modified: metadata.modified().ok() })
+    Some(FileMark {
+        inode: metadata.ino(),
+        bytes: metadata.len(),
+        modified: metadata.modified().ok(),
+    })
 }

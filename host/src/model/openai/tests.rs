@@ -45,7 +45,11 @@ async fn read_request(stream: &mut TcpStream) -> String {
     loop {
         let text = String::from_utf8_lossy(&request).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.to_lowercase().split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+            let length = head
+                .to_lowercase()
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.lines().next()?.parse().ok());
             if body.len() >= length.unwrap_or(0) {
                 return text;
             }
@@ -55,7 +59,10 @@ async fn read_request(stream: &mut TcpStream) -> String {
 }
 
 fn answer(status: &str, body: &str) -> Service {
-    Service::Says(format!("HTTP/1.1 {status}\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
+    Service::Says(format!(
+        "HTTP/1.1 {status}\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))
 }
 
 fn client(base_url: &str, bounds: Bounds) -> Client {
@@ -72,7 +79,9 @@ fn free() -> Held {
 
 async fn complete(behaviour: Service) -> Result<Object, ModelError> {
     let (base_url, task) = service(behaviour).await;
-    let result = client(&base_url, SMALL).complete(&prompt(object(json!({"model": "m", "messages": []}))), &free()).await;
+    let result = client(&base_url, SMALL)
+        .complete(&prompt(object(json!({"model": "m", "messages": []}))), &free())
+        .await;
     task.await.expect("the service ends");
     result
 }
@@ -83,7 +92,8 @@ async fn requests_and_answers_go_through_as_they_are() {
     let (base_url, task) = service(answer("200 OK", body)).await;
     let request = r#"{"zeta":{"y":1,"x":null},"model":"m","messages":[],"alpha":0.1}"#;
     let parsed: Object = serde_json::from_str(request).expect("an object");
-    let answered = client(&base_url, SMALL).complete(&prompt(parsed), &free()).await.expect("a completion");
+    let answered =
+        client(&base_url, SMALL).complete(&prompt(parsed), &free()).await.expect("a completion");
     assert_eq!(Value::from(answered).to_string(), body);
     let sent = task.await.expect("the service ends");
     assert!(sent.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{sent}");
@@ -106,17 +116,25 @@ async fn errors_of_the_service_keep_status_shape_and_retry_after() {
         assert_eq!(Value::from(error.to_object()), expected);
         assert_eq!(error.retry_after().expect("it was sent"), "7");
     }
-    for (status, body) in [("503 Busy", "<html>"), ("404 Gone", r#"{"error":"text"}"#), ("400 Bad", r#"{"detail":"x"}"#)] {
+    for (status, body) in [
+        ("503 Busy", "<html>"),
+        ("404 Gone", r#"{"error":"text"}"#),
+        ("400 Bad", r#"{"detail":"x"}"#),
+    ] {
         let error = complete(answer(status, body)).await.expect_err("an error");
         assert_eq!(error.status().as_u16().to_string(), status[..3]);
-        assert_eq!(error.to_object()["message"], format!("provider 'up' answered with status {}", &status[..3]));
+        assert_eq!(
+            error.to_object()["message"],
+            format!("provider 'up' answered with status {}", &status[..3])
+        );
     }
 }
 
 #[tokio::test]
 async fn what_is_no_completion_is_a_bad_gateway() {
     let long = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(1000));
-    for body in ["", "hello", "[]", "{}", r#"{"choices":1}"#, r#"{"error":{"message":"m"}}"#, &long] {
+    for body in ["", "hello", "[]", "{}", r#"{"choices":1}"#, r#"{"error":{"message":"m"}}"#, &long]
+    {
         let error = complete(answer("200 OK", body)).await.expect_err(body);
         assert_eq!(error.status(), StatusCode::BAD_GATEWAY, "{body}");
     }
@@ -126,19 +144,30 @@ async fn what_is_no_completion_is_a_bad_gateway() {
 
 #[tokio::test]
 async fn an_answer_that_takes_too_much_memory_is_a_bad_gateway() {
-    let answer_of = |objects: usize| answer("200 OK", &format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(objects)));
+    let answer_of = |objects: usize| {
+        answer("200 OK", &format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(objects)))
+    };
     assert!(complete(answer_of(10)).await.is_ok());
     let error = complete(answer_of(100)).await.expect_err("it takes 50 kB");
     assert_eq!(error.status(), StatusCode::BAD_GATEWAY);
-    assert_eq!(error.to_string(), "provider 'up' answered with JSON that takes more memory than the gateway gives it");
+    assert_eq!(
+        error.to_string(),
+        "provider 'up' answered with JSON that takes more memory than the gateway gives it"
+    );
 }
 
 #[tokio::test]
 async fn a_long_answer_is_taken_in_too() {
-    let (base_url, task) =
-        service(answer("200 OK", &format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES)))).await;
+    let (base_url, task) = service(answer(
+        "200 OK",
+        &format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES)),
+    ))
+    .await;
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
-    let answered = client(&base_url, bounds).complete(&Prompt::default(), &free()).await.expect("a completion");
+    let answered = client(&base_url, bounds)
+        .complete(&Prompt::default(), &free())
+        .await
+        .expect("a completion");
     assert_eq!(answered["x"].as_str().map(str::len), Some(2 * INLINE_BYTES));
     task.await.expect("the service ends");
 }
@@ -147,7 +176,8 @@ async fn a_long_answer_is_taken_in_too() {
 async fn an_answer_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
     for length in [100, 2 * INLINE_BYTES] {
         let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(length));
-        let tree = json::check(text.as_bytes(), &Caps::memory(1 << 20)).expect("good JSON").tree_bytes;
+        let tree =
+            json::check(text.as_bytes(), &Caps::memory(1 << 20)).expect("good JSON").tree_bytes;
         let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
         let memory = Limited::new(1 << 20);
         let held = Room::new(memory.clone()).hold();
@@ -169,7 +199,10 @@ async fn an_answer_for_which_there_is_no_memory_is_refused_and_nothing_stays_tak
         let memory = Limited::new(limit);
         let held = Room::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", &text)).await;
-        let error = client(&base_url, SMALL).complete(&Prompt::default(), &held).await.expect_err("no room");
+        let error = client(&base_url, SMALL)
+            .complete(&Prompt::default(), &held)
+            .await
+            .expect_err("no room");
         assert!(matches!(error, ModelError::NoMemory { .. }), "{error:?}");
         assert_eq!(error.status().as_u16(), 503);
         assert_eq!(error.retry_after().expect("it is set"), "1");
@@ -186,7 +219,12 @@ async fn long_answers_are_parsed_with_a_permit() {
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
     let cores = u32::try_from(client.parsers.available_permits()).expect("not so many cores");
-    let taken = client.parsers.clone().acquire_many_owned(cores).await.expect("the semaphore is never closed");
+    let taken = client
+        .parsers
+        .clone()
+        .acquire_many_owned(cores)
+        .await
+        .expect("the semaphore is never closed");
     let (prompt, held) = (Prompt::default(), free());
     let mut answering = std::pin::pin!(client.complete(&prompt, &held));
     let early = tokio::time::timeout(Duration::from_millis(50), &mut answering).await;
@@ -201,11 +239,17 @@ async fn trouble_on_the_way_is_told_without_addresses() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let nobody = format!("http://{}/v1", gone.local_addr().expect("an address"));
     drop(gone);
-    let unreachable = client(&nobody, SMALL).complete(&Prompt::default(), &free()).await.expect_err("nobody listens");
+    let unreachable = client(&nobody, SMALL)
+        .complete(&Prompt::default(), &free())
+        .await
+        .expect_err("nobody listens");
     let hung_up = complete(Service::HangsUp).await.expect_err("no answer");
     let (base_url, task) = service(Service::IsSilent).await;
     let short = Bounds { answer: Duration::from_millis(50), ..SMALL };
-    let late = client(&base_url, short).complete(&Prompt::default(), &free()).await.expect_err("no answer");
+    let late = client(&base_url, short)
+        .complete(&Prompt::default(), &free())
+        .await
+        .expect_err("no answer");
     task.await.expect("the service ends");
     for (error, status) in [(unreachable, 502), (hung_up, 502), (late, 504)] {
         assert_eq!(error.status().as_u16(), status, "{error:?}");
@@ -227,7 +271,8 @@ async fn the_key_is_never_told() {
 
 #[tokio::test]
 async fn a_list_is_asked_for_once_and_a_dead_service_has_none() {
-    let (base_url, task) = service(answer("200 OK", r#"{"data":[{"id":"a","x":1},{"no":"id"},7]}"#)).await;
+    let (base_url, task) =
+        service(answer("200 OK", r#"{"data":[{"id":"a","x":1},{"no":"id"},7]}"#)).await;
     let client = client(&base_url, SMALL);
     for _ in 0..2 {
         assert_eq!(client.list().await, [object(json!({"id": "a", "x": 1}))]);
@@ -240,7 +285,9 @@ async fn a_list_is_asked_for_once_and_a_dead_service_has_none() {
 
 #[test]
 fn an_address_is_http_and_plain() {
-    for bad in ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""] {
+    for bad in
+        ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""]
+    {
         assert!(matches!(Client::new("up", bad, None), Err(BadProvider::BaseUrl { .. })), "{bad}");
     }
     let client = Client::new("up", "https://h/api/v1//", None).expect("a good address");

@@ -8,8 +8,13 @@ fn script(turns: &Value) -> Result<Script, BadProvider> {
 }
 
 fn answer(turns: &Value, messages: &Value) -> Value {
-    let body = object(json!({"model": "m", "messages": messages, "tools": [{"function": {"name": "a"}}]}));
-    script(turns).expect("a good script").complete(&Prompt { body, tools: Vec::new() }).expect("a turn").into()
+    let body =
+        object(json!({"model": "m", "messages": messages, "tools": [{"function": {"name": "a"}}]}));
+    script(turns)
+        .expect("a good script")
+        .complete(&Prompt { body, tools: Vec::new() })
+        .expect("a turn")
+        .into()
 }
 
 #[test]
@@ -26,8 +31,12 @@ fn the_first_turn_that_holds_answers() {
     let calls = answer(&turns, &json!([parts]));
     let call = &calls["choices"][0]["message"]["tool_calls"][0];
     assert_eq!(call["function"], json!({"name": "a", "arguments": r#"{"x":["please add"]}"#}));
-    assert_eq!((&calls["choices"][0]["finish_reason"], &call["type"]), (&json!("tool_calls"), &json!("function")));
-    let two = answer(&turns, &json!([tool("0"), user("u"), tool("1"), tool("{{last_user_message}}")]));
+    assert_eq!(
+        (&calls["choices"][0]["finish_reason"], &call["type"]),
+        (&json!("tool_calls"), &json!("function"))
+    );
+    let two =
+        answer(&turns, &json!([tool("0"), user("u"), tool("1"), tool("{{last_user_message}}")]));
     assert_eq!(two["choices"][0]["message"]["content"], "two: {{last_user_message}}, u");
     let one = answer(&turns, &json!([tool("0"), user("u"), tool("1")]));
     assert_eq!(one["choices"][0]["message"]["content"], "otherwise");
@@ -35,7 +44,8 @@ fn the_first_turn_that_holds_answers() {
 
 #[test]
 fn a_conversation_that_no_turn_fits_is_an_error_that_describes_it() {
-    let script = script(&json!([{"when": {"contains": "x"}, "answer": {"content": ""}}])).expect("a good script");
+    let script = script(&json!([{"when": {"contains": "x"}, "answer": {"content": ""}}]))
+        .expect("a good script");
     let body = object(json!({"messages": [{"role": "user", "content": "hello"}]}));
     let error = script.complete(&Prompt { body, tools: Vec::new() }).expect_err("no turn");
     insta::assert_snapshot!(

@@ -1,4 +1,5 @@
-//! What one call may spend: as granted or else as asked for, and never more than the profile allows.
+//! What one call may spend: as granted or else as asked for, and never more than the profile
+//! allows.
 
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ use crate::{
 
 impl Desk<'_> {
     pub(super) fn limits(&mut self) -> Limits {
-        let (answer, asked) = (self.answer.limits, self.request.map(|request| request.limits.clone()).unwrap_or_default());
+        let (answer, asked) = (
+            self.answer.limits,
+            self.request.map(|request| request.limits.clone()).unwrap_or_default(),
+        );
         let (default, most) = (Limits::PLUGIN, self.profile().limits());
         let count = |value: u64| value.to_string();
         let size = |bytes: u64| Size(bytes).to_string();
@@ -22,7 +26,12 @@ impl Desk<'_> {
         let wide = |value: Option<usize>| value.map(|value| value as u64);
         let usize_of = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         let u32_of = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        let mut set = |key, answer: Option<u64>, asked: Option<u64>, default: u64, most: u64, show: &dyn Fn(u64) -> String| {
+        let mut set = |key,
+                       answer: Option<u64>,
+                       asked: Option<u64>,
+                       default: u64,
+                       most: u64,
+                       show: &dyn Fn(u64) -> String| {
             self.bound(key, answer, asked, default, most, show)
         };
         let l = &answer;
@@ -61,7 +70,14 @@ impl Desk<'_> {
                 most.table_elements as u64,
                 &count,
             )),
-            handles: usize_of(set("handles", wide(l.handles), None, default.handles as u64, most.handles as u64, &count)),
+            handles: usize_of(set(
+                "handles",
+                wide(l.handles),
+                None,
+                default.handles as u64,
+                most.handles as u64,
+                &count,
+            )),
             copied_bytes: usize_of(set(
                 "copied",
                 wide(l.copied_bytes),
@@ -106,7 +122,10 @@ impl Desk<'_> {
     }
 
     pub(super) fn bounds(&mut self) -> Bounds {
-        let (answer, asked) = (self.answer.limits, self.request.map(|request| request.limits.clone()).unwrap_or_default());
+        let (answer, asked) = (
+            self.answer.limits,
+            self.request.map(|request| request.limits.clone()).unwrap_or_default(),
+        );
         let (default, most) = (Bounds::PLUGIN, self.profile().bounds());
         let count = |value: u64| value.to_string();
         let size = |bytes: u64| Size(bytes).to_string();
@@ -162,7 +181,8 @@ impl Desk<'_> {
         }
     }
 
-    /// One limit: as the operator says or else as asked for, never beyond either, and never beyond the profile's.
+    /// One limit: as the operator says or else as asked for, never beyond either, and never beyond
+    /// the profile's.
     fn bound(
         &mut self,
         key: &str,
@@ -183,7 +203,11 @@ impl Desk<'_> {
         let value = answer.or(asked).unwrap_or(default).min(most);
         match asked {
             Some(asked) if asked > value => {
-                self.notes.push(format!("limits.{key} is {}, the plugin asks for {}", show(value), show(asked)));
+                self.notes.push(format!(
+                    "limits.{key} is {}, the plugin asks for {}",
+                    show(value),
+                    show(asked)
+                ));
                 value
             }
             Some(asked) => value.min(asked),

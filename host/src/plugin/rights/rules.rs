@@ -1,22 +1,25 @@
-//! How two rules relate, as far as their text tells, which is canonical: equal texts are equal rules.
+//! How two rules relate, as far as their text tells, which is canonical: equal texts are equal
+//! rules.
 
 use crate::egress::Rule;
 
-/// Whether two rules speak of one host, so that granting the one is an answer to asking for the other.
+/// Whether two rules speak of one host, so that granting the one is an answer to asking for the
+/// other.
 pub(super) fn meet(granted: &Rule, asked: &Rule) -> bool {
     let (granted, asked) = (granted.to_string(), asked.to_string());
     let origin = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     narrower(&origin(&granted), &origin(&asked), is_below).is_some()
 }
 
-/// The requests that both rules are about, and never one more. Of two paths the narrower one is kept; where neither holds the
-/// other, they have nothing in common here.
+/// The requests that both rules are about, and never one more. Of two paths the narrower one is
+/// kept; where neither holds the other, they have nothing in common here.
 pub(super) fn overlap(one: &Rule, other: &Rule) -> Option<Rule> {
     let private = one.is_private() && other.is_private();
     let (one, other) = (one.to_string(), other.to_string());
     let (one, other) = (parts(&one)?, parts(&other)?);
     let origin = narrower(one.origin, other.origin, is_below)?;
-    let methods: Vec<_> = one.methods.iter().copied().filter(|method| other.methods.contains(method)).collect();
+    let methods: Vec<_> =
+        one.methods.iter().copied().filter(|method| other.methods.contains(method)).collect();
     let mut paths = Vec::new();
     for path in &one.paths {
         paths.extend(other.paths.iter().filter_map(|other| narrower(path, other, is_within)));
@@ -24,7 +27,11 @@ pub(super) fn overlap(one: &Rule, other: &Rule) -> Option<Rule> {
     paths.sort_unstable();
     paths.dedup();
     // Without any, a rule would have the usual methods and all paths.
-    if methods.is_empty() || paths.is_empty() { None } else { Rule::new(origin, &methods, &paths, private).ok() }
+    if methods.is_empty() || paths.is_empty() {
+        None
+    } else {
+        Rule::new(origin, &methods, &paths, private).ok()
+    }
 }
 
 struct Parts<'a> {
@@ -46,10 +53,13 @@ fn narrower<'a>(one: &'a str, other: &'a str, is_in: fn(&str, &str) -> bool) -> 
 
 /// Whether an origin is below one of the form `https://*.example.com`.
 fn is_below(narrow: &str, wide: &str) -> bool {
-    wide.split_once("*.").is_some_and(|(scheme, domain)| narrow.starts_with(scheme) && narrow.ends_with(&format!(".{domain}")))
+    wide.split_once("*.").is_some_and(|(scheme, domain)| {
+        narrow.starts_with(scheme) && narrow.ends_with(&format!(".{domain}"))
+    })
 }
 
-/// Whether a pattern of paths stands for nothing but what a pattern of the form `/v1/**` stands for.
+/// Whether a pattern of paths stands for nothing but what a pattern of the form `/v1/**` stands
+/// for.
 fn is_within(narrow: &str, wide: &str) -> bool {
     let rest = wide.strip_suffix("/**").and_then(|directory| narrow.strip_prefix(directory));
     rest.is_some_and(|rest| rest.starts_with('/'))
@@ -67,10 +77,22 @@ mod tests {
     fn what_both_rules_are_about_is_kept_and_nothing_else() {
         for (one, other, both) in [
             ("https://a.com GET /**", "https://a.com GET /**", "https://a.com GET /**"),
-            ("https://*.a.com GET /**", "https://x.a.com GET,POST /v1/**", "https://x.a.com GET /v1/**"),
+            (
+                "https://*.a.com GET /**",
+                "https://x.a.com GET,POST /v1/**",
+                "https://x.a.com GET /v1/**",
+            ),
             ("https://*.a.com GET /**", "https://*.x.a.com GET /**", "https://*.x.a.com GET /**"),
-            ("https://a.com GET,HEAD /**", "https://a.com GET,POST /v1/**,/user", "https://a.com GET /user,/v1/**"),
-            ("https://a.com GET /v1/**", "https://a.com GET /v1/**/x,/v1/", "https://a.com GET /v1/,/v1/**/x"),
+            (
+                "https://a.com GET,HEAD /**",
+                "https://a.com GET,POST /v1/**,/user",
+                "https://a.com GET /user,/v1/**",
+            ),
+            (
+                "https://a.com GET /v1/**",
+                "https://a.com GET /v1/**/x,/v1/",
+                "https://a.com GET /v1/,/v1/**/x",
+            ),
             ("https://a.com:8443 GET /**", "https://*.com.example GET /**", ""),
             ("https://a.com GET /**", "http://a.com GET /**", ""),
             ("https://a.com GET /**", "https://a.com:8443 GET /**", ""),
@@ -84,6 +106,9 @@ mod tests {
             assert_eq!(overlap(&rule(other), &rule(one)), expected, "{other} and {one}");
         }
         let (open, closed) = (rule("https://a.com GET /** private"), rule("https://a.com GET /**"));
-        assert_eq!((overlap(&open, &open), overlap(&open, &closed)), (Some(open.clone()), Some(closed)));
+        assert_eq!(
+            (overlap(&open, &open), overlap(&open, &closed)),
+            (Some(open.clone()), Some(closed))
+        );
     }
 }

@@ -7,8 +7,7 @@ use crate::{
 };
 
 fn manifest(request: &Value, config: Option<Value>) -> Manifest {
-    let mut manifest =
-        json!({"schema": MANIFEST_SCHEMA, "id": "weather", "version": "1.0.0", "contract": "0.1", "request": request});
+    let mut manifest = json!({"schema": MANIFEST_SCHEMA, "id": "weather", "version": "1.0.0", "contract": "0.1", "request": request});
     if let Some(schema) = config {
         manifest["config"] = json!({"schema": schema});
     }
@@ -60,10 +59,18 @@ fn api(more: &Value) -> Value {
 #[test]
 fn nothing_asked_and_nothing_granted_is_nothing_lent() {
     let Settled { grants, limits, notes } = granted(&json!({}), &Answer::default());
-    assert!(grants.http.is_none() && grants.secrets.is_empty() && grants.revealed.is_empty() && grants.stores.is_empty());
+    assert!(
+        grants.http.is_none()
+            && grants.secrets.is_empty()
+            && grants.revealed.is_empty()
+            && grants.stores.is_empty()
+    );
     assert!(grants.directories.is_empty() && grants.scratch.is_none() && grants.tools.is_empty());
     assert!(!grants.clocks && !grants.random);
-    assert_eq!((limits.fuel, limits.memory_bytes), (Limits::PLUGIN.fuel, Limits::PLUGIN.memory_bytes));
+    assert_eq!(
+        (limits.fuel, limits.memory_bytes),
+        (Limits::PLUGIN.fuel, Limits::PLUGIN.memory_bytes)
+    );
     assert!(notes.is_empty(), "{notes:?}");
 }
 
@@ -82,18 +89,28 @@ fn a_place_on_the_network_is_granted_by_its_name() {
         @r#"grants.http[1]: found "other", the plugin asks for api"#
     );
     let optional = granted(&api(&json!({"optional": true})), &Answer::default());
-    assert!(optional.grants.http.is_none() && optional.notes[0].contains("can do without"), "{:?}", optional.notes);
+    assert!(
+        optional.grants.http.is_none() && optional.notes[0].contains("can do without"),
+        "{:?}",
+        optional.notes
+    );
 }
 
 #[test]
 fn a_place_on_the_network_is_granted_by_a_rule_that_is_about_the_same_host() {
     let asked = api(&json!({}));
     for text in ["https://api.example.com GET /v1/**", "https://*.example.com GET /**"] {
-        let lent = granted(&asked, &http(&[HttpAnswer::Rule(rule(text))])).grants.http.expect("a policy");
+        let lent =
+            granted(&asked, &http(&[HttpAnswer::Rule(rule(text))])).grants.http.expect("a policy");
         let wanted = vec![rule("https://api.example.com GET,HEAD /**")];
-        assert_eq!(*lent, Policy::new(Some(wanted), vec![rule(text)], Bounds::PLUGIN).expect("a policy"), "{text}");
+        assert_eq!(
+            *lent,
+            Policy::new(Some(wanted), vec![rule(text)], Bounds::PLUGIN).expect("a policy"),
+            "{text}"
+        );
     }
-    let elsewhere = refused(&asked, &http(&[HttpAnswer::Rule(rule("https://other.example.org GET /**"))]));
+    let elsewhere =
+        refused(&asked, &http(&[HttpAnswer::Rule(rule("https://other.example.org GET /**"))]));
     assert!(elsewhere.contains("needs http.api"), "{elsewhere}");
 }
 
@@ -124,7 +141,12 @@ fn secret(answer: SecretAnswer) -> Answer {
 }
 
 fn from(variable: &str) -> SecretAnswer {
-    SecretAnswer { source: Source::Env(variable.to_owned()), audience: None, inject: None, reveal: false }
+    SecretAnswer {
+        source: Source::Env(variable.to_owned()),
+        audience: None,
+        inject: None,
+        reveal: false,
+    }
 }
 
 fn injected() -> Value {
@@ -137,7 +159,10 @@ fn a_secret_is_attached_where_it_is_asked_for_and_its_value_shown_to_nobody() {
     let grants = granted(&asked, &secret(from("TOKEN"))).grants;
     assert!(grants.secrets.contains("token") && grants.revealed.is_empty());
     let credential = format!("{:?}", grants.credentials);
-    assert!(credential.contains("authorization") && credential.contains("api.example.com"), "{credential}");
+    assert!(
+        credential.contains("authorization") && credential.contains("api.example.com"),
+        "{credential}"
+    );
     assert!(!credential.contains("hush"), "{credential}");
     insta::assert_snapshot!(
         refused(&asked, &http(&[named("api")])),
@@ -149,14 +174,20 @@ fn a_secret_is_attached_where_it_is_asked_for_and_its_value_shown_to_nobody() {
     );
     let unasked = granted(&api(&json!({})), &secret(from("TOKEN")));
     assert!(unasked.grants.secrets.is_empty());
-    assert_eq!(unasked.notes, ["grants.secrets.token opens nothing: the plugin does not ask for it"]);
+    assert_eq!(
+        unasked.notes,
+        ["grants.secrets.token opens nothing: the plugin does not ask for it"]
+    );
 }
 
 #[test]
 fn an_operator_says_where_a_secret_may_go_and_must_where_nobody_else_does() {
-    let narrow =
-        SecretAnswer { audience: Some(vec![HttpAnswer::Rule(rule("https://api.example.com GET /v1"))]), ..from("TOKEN") };
-    let credentials = format!("{:?}", granted(&token(&injected()), &secret(narrow)).grants.credentials);
+    let narrow = SecretAnswer {
+        audience: Some(vec![HttpAnswer::Rule(rule("https://api.example.com GET /v1"))]),
+        ..from("TOKEN")
+    };
+    let credentials =
+        format!("{:?}", granted(&token(&injected()), &secret(narrow)).grants.credentials);
     assert!(credentials.contains("v1"), "{credentials}");
     let header = Injection::header("x-key", "").expect("a header");
     let plain = SecretAnswer { inject: Some(header), ..from("TOKEN") };
@@ -173,12 +204,20 @@ fn a_secret_goes_nowhere_that_the_plugin_did_not_ask_to_send_it() {
         let audience = audience.iter().map(|text| HttpAnswer::Rule(rule(text))).collect();
         let secret = SecretAnswer { audience: Some(audience), ..from("TOKEN") };
         let places = ["https://api.example.com GET,POST /**", "https://other.example.org GET /**"];
-        Answer { secrets: [("token".to_owned(), secret)].into(), ..http(&places.map(|text| HttpAnswer::Rule(rule(text)))) }
+        Answer {
+            secrets: [("token".to_owned(), secret)].into(),
+            ..http(&places.map(|text| HttpAnswer::Rule(rule(text))))
+        }
     };
     let asked = token(&injected());
     let wide = granted(&asked, &answer(&["https://*.example.com GET,POST /v1/**"]));
     let credentials = format!("{:?}", wide.grants.credentials);
-    assert!(!credentials.contains("Below") && credentials.contains("v1") && !credentials.contains("POST"), "{credentials}");
+    assert!(
+        !credentials.contains("Below")
+            && credentials.contains("v1")
+            && !credentials.contains("POST"),
+        "{credentials}"
+    );
     insta::assert_snapshot!(
         refused(&asked, &answer(&["https://api.example.com GET /**", "https://other.example.org GET /**"])),
         @"grants.secrets.token.audience[1]: found https://other.example.org GET /**, the plugin asks to send it to https://api.example.com GET,HEAD /**"
@@ -186,7 +225,10 @@ fn a_secret_goes_nowhere_that_the_plugin_did_not_ask_to_send_it() {
     let mut open = token(&injected());
     open["http"]["api"]["url"] = json!("*");
     let chosen = granted(&open, &answer(&["https://other.example.org GET /**"]));
-    assert!(format!("{:?}", chosen.grants.credentials).contains("other.example.org"), "the hosts are the operator's choice");
+    assert!(
+        format!("{:?}", chosen.grants.credentials).contains("other.example.org"),
+        "the hosts are the operator's choice"
+    );
 }
 
 #[test]
@@ -194,8 +236,14 @@ fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
     let asked = |private: bool| json!({"http": {"web": {"url": "*", "private": private, "reason": "reads"}}});
     let private = rule("http://intranet.example GET /** private");
     for is_asked in [false, true] {
-        let policy = granted(&asked(is_asked), &trusted(http(&[HttpAnswer::Rule(private.clone())]))).grants.http;
-        assert_eq!(*policy.expect("a policy"), Policy::new(None, vec![private.clone()], Bounds::PLUGIN).expect("a policy"));
+        let policy =
+            granted(&asked(is_asked), &trusted(http(&[HttpAnswer::Rule(private.clone())])))
+                .grants
+                .http;
+        assert_eq!(
+            *policy.expect("a policy"),
+            Policy::new(None, vec![private.clone()], Bounds::PLUGIN).expect("a policy")
+        );
     }
 }
 
@@ -209,16 +257,26 @@ fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
         @r#"grants.secrets.token.reveal: the profile "untrusted" shows no plugin a secret's value; "profile": "trusted" does"#
     );
     let kept = granted(&asked, &trusted(secret(from("TOKEN"))));
-    assert!(kept.grants.revealed.is_empty() && kept.notes[0].contains("asks for the value"), "{:?}", kept.notes);
+    assert!(
+        kept.grants.revealed.is_empty() && kept.notes[0].contains("asks for the value"),
+        "{:?}",
+        kept.notes
+    );
     let unasked = granted(&token(&injected()), &trusted(answer()));
-    assert!(unasked.grants.revealed.is_empty() && unasked.notes[0].contains("opens nothing"), "{:?}", unasked.notes);
+    assert!(
+        unasked.grants.revealed.is_empty() && unasked.notes[0].contains("opens nothing"),
+        "{:?}",
+        unasked.notes
+    );
 }
 
 #[test]
 fn a_store_holds_the_lesser_of_what_is_asked_for_and_granted() {
     let asked = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}}});
-    let store =
-        |name: &str, max_bytes| Answer { stores: vec![StoreAnswer { name: name.to_owned(), max_bytes }], ..Answer::default() };
+    let store = |name: &str, max_bytes| Answer {
+        stores: vec![StoreAnswer { name: name.to_owned(), max_bytes }],
+        ..Answer::default()
+    };
     for (found, expected) in [(None, 1 << 20), (Some(1 << 10), 1 << 10), (Some(1 << 30), 1 << 20)] {
         let stores = granted(&asked, &store("notes", found)).grants.stores;
         assert_eq!(stores, [KvStore { name: "notes".to_owned(), max_bytes: expected }]);
@@ -239,7 +297,8 @@ fn a_directory_is_written_to_only_if_both_sides_say_so() {
     let asked = |access: &str| json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}});
     let answer = |access| {
         let quota = QuotaAnswer { bytes: Some(1_000), files: Some(9) };
-        let directory = DirectoryAnswer { name: "data".to_owned(), path: "/d".into(), access, quota };
+        let directory =
+            DirectoryAnswer { name: "data".to_owned(), path: "/d".into(), access, quota };
         Answer { directories: vec![directory], ..Answer::default() }
     };
     for (request, grant, lent) in [
@@ -249,22 +308,41 @@ fn a_directory_is_written_to_only_if_both_sides_say_so() {
     ] {
         let found = granted(&asked(request), &answer(grant));
         let directory = &found.grants.directories[0];
-        assert_eq!((directory.access, directory.quota), (lent, Quota { bytes: 1_000, files: 5 }), "{request}, {grant:?}");
-        assert_eq!(!found.notes.is_empty(), request == "read-write" && grant == Access::ReadOnly, "{:?}", found.notes);
+        assert_eq!(
+            (directory.access, directory.quota),
+            (lent, Quota { bytes: 1_000, files: 5 }),
+            "{request}, {grant:?}"
+        );
+        assert_eq!(
+            !found.notes.is_empty(),
+            request == "read-write" && grant == Access::ReadOnly,
+            "{:?}",
+            found.notes
+        );
     }
     insta::assert_snapshot!(
         refused(&asked("read-only"), &Answer::default()),
         @r#"the plugin needs files.data (reads), which is not granted; grant a directory with "directories""#
     );
-    assert!(granted(&json!({}), &answer(Access::ReadOnly)).grants.directories.is_empty(), "it does not ask");
+    assert!(
+        granted(&json!({}), &answer(Access::ReadOnly)).grants.directories.is_empty(),
+        "it does not ask"
+    );
 }
 
 #[test]
 fn scratch_space_is_asked_for_and_granted_or_not_there() {
     let asked = json!({"scratch": {"max_bytes": "1MiB", "max_files": 3, "reason": "unpacks"}});
-    let answer = |bytes| Answer { scratch: Some(QuotaAnswer { bytes, files: None }), ..Answer::default() };
-    assert_eq!(granted(&asked, &answer(None)).grants.scratch, Some(Quota { bytes: 1 << 20, files: 3 }));
-    assert_eq!(granted(&asked, &answer(Some(7))).grants.scratch, Some(Quota { bytes: 7, files: 3 }));
+    let answer =
+        |bytes| Answer { scratch: Some(QuotaAnswer { bytes, files: None }), ..Answer::default() };
+    assert_eq!(
+        granted(&asked, &answer(None)).grants.scratch,
+        Some(Quota { bytes: 1 << 20, files: 3 })
+    );
+    assert_eq!(
+        granted(&asked, &answer(Some(7))).grants.scratch,
+        Some(Quota { bytes: 7, files: 3 })
+    );
     insta::assert_snapshot!(
         refused(&asked, &Answer::default()),
         @r#"the plugin needs scratch (unpacks), which is not granted; grant it with "scratch": {}"#
@@ -281,7 +359,12 @@ fn what_an_author_asks_for_opens_no_more_than_is_usual_unless_the_operator_says_
     });
     let answer = |bytes: Option<u64>, files: Option<u64>| {
         let quota = QuotaAnswer { bytes, files };
-        let directory = DirectoryAnswer { name: "data".to_owned(), path: "/d".into(), access: Access::ReadWrite, quota };
+        let directory = DirectoryAnswer {
+            name: "data".to_owned(),
+            path: "/d".into(),
+            access: Access::ReadWrite,
+            quota,
+        };
         Answer {
             stores: vec![StoreAnswer { name: "notes".to_owned(), max_bytes: bytes }],
             directories: vec![directory],
@@ -291,7 +374,10 @@ fn what_an_author_asks_for_opens_no_more_than_is_usual_unless_the_operator_says_
     };
     let usual = granted(&asked, &answer(None, None));
     assert_eq!(usual.grants.stores[0].max_bytes, DEFAULT_STORE_BYTES);
-    assert_eq!((usual.grants.directories[0].quota, usual.grants.scratch), (DEFAULT_DIRECTORY, Some(DEFAULT_SCRATCH)));
+    assert_eq!(
+        (usual.grants.directories[0].quota, usual.grants.scratch),
+        (DEFAULT_DIRECTORY, Some(DEFAULT_SCRATCH))
+    );
     insta::assert_snapshot!(usual.notes.join("\n"), @r"
     files.data holds 1GiB, the plugin asks for 10240GiB
     files.data holds 10000 files, the plugin asks for 1000000000 files
@@ -301,7 +387,10 @@ fn what_an_author_asks_for_opens_no_more_than_is_usual_unless_the_operator_says_
     ");
     let (bytes, files) = (10_240_u64 << 30, 1_000_000_000);
     let said = granted(&asked, &answer(Some(bytes), Some(files)));
-    assert_eq!((said.grants.stores[0].max_bytes, said.grants.scratch), (bytes, Some(Quota { bytes, files })));
+    assert_eq!(
+        (said.grants.stores[0].max_bytes, said.grants.scratch),
+        (bytes, Some(Quota { bytes, files }))
+    );
     assert_eq!(said.grants.directories[0].quota, Quota { bytes, files });
     assert!(said.notes.is_empty(), "{:?}", said.notes);
 }
@@ -309,7 +398,10 @@ fn what_an_author_asks_for_opens_no_more_than_is_usual_unless_the_operator_says_
 #[test]
 fn tools_are_lent_one_by_one() {
     let asked = json!({"tools": {"call": ["text-count", "files-read"], "reason": "counts"}});
-    let answer = |tools: &[&str]| Answer { tools: tools.iter().map(ToString::to_string).collect(), ..Answer::default() };
+    let answer = |tools: &[&str]| Answer {
+        tools: tools.iter().map(ToString::to_string).collect(),
+        ..Answer::default()
+    };
     let all = granted(&asked, &answer(&["files-read", "text-count", "files-write"]));
     assert_eq!(all.grants.tools, ["files-read", "text-count"]);
     assert_eq!(all.notes, ["grants.tools[2] opens nothing: the plugin does not ask for it"]);
@@ -323,10 +415,14 @@ fn tools_are_lent_one_by_one() {
 fn the_real_time_and_real_randomness_are_switches() {
     let clocks = |on| Answer { clocks: on, ..Answer::default() };
     let random = |on| Answer { random: on, ..Answer::default() };
-    let asks = |name: &str, optional: bool| json!({name: {"reason": "dates", "optional": optional}});
+    let asks =
+        |name: &str, optional: bool| json!({name: {"reason": "dates", "optional": optional}});
     assert!(granted(&asks("clocks", false), &clocks(true)).grants.clocks);
     assert!(granted(&asks("random", false), &random(true)).grants.random);
-    assert!(!granted(&json!({}), &clocks(true)).grants.clocks && !granted(&json!({}), &random(true)).grants.random);
+    assert!(
+        !granted(&json!({}), &clocks(true)).grants.clocks
+            && !granted(&json!({}), &random(true)).grants.random
+    );
     assert!(!granted(&asks("clocks", true), &clocks(false)).grants.clocks);
     insta::assert_snapshot!(
         refused(&asks("clocks", false), &clocks(false)),
@@ -338,8 +434,13 @@ fn the_real_time_and_real_randomness_are_switches() {
 #[test]
 fn a_limit_is_the_least_of_request_grant_and_ceiling() {
     let most = Limits::PLUGIN.host_calls;
-    let asks = |calls: Option<u32>| calls.map_or_else(|| json!({}), |calls| json!({"limits": {"host_calls": calls}}));
-    let says = |calls| Answer { limits: LimitsAnswer { host_calls: calls, ..LimitsAnswer::default() }, ..Answer::default() };
+    let asks = |calls: Option<u32>| {
+        calls.map_or_else(|| json!({}), |calls| json!({"limits": {"host_calls": calls}}))
+    };
+    let says = |calls| Answer {
+        limits: LimitsAnswer { host_calls: calls, ..LimitsAnswer::default() },
+        ..Answer::default()
+    };
     for (request, grant, expected) in [
         (None, None, most),
         (Some(10), None, 10),
@@ -352,10 +453,19 @@ fn a_limit_is_the_least_of_request_grant_and_ceiling() {
         let found = granted(&asks(request), &says(grant));
         assert_eq!(found.limits.host_calls, expected, "{request:?}, {grant:?}");
         let falls_short = request.is_some_and(|request| request > expected);
-        assert_eq!(!found.notes.is_empty(), falls_short, "{request:?}, {grant:?}: {:?}", found.notes);
+        assert_eq!(
+            !found.notes.is_empty(),
+            falls_short,
+            "{request:?}, {grant:?}: {:?}",
+            found.notes
+        );
     }
     let beyond = refused(&asks(None), &says(Some(most + 1)));
-    assert!(beyond.starts_with("limits.host_calls: found ") && beyond.contains("the profile \"untrusted\""), "{beyond}");
+    assert!(
+        beyond.starts_with("limits.host_calls: found ")
+            && beyond.contains("the profile \"untrusted\""),
+        "{beyond}"
+    );
     assert_eq!(granted(&asks(None), &trusted(says(Some(most + 1)))).limits.host_calls, most + 1);
 }
 
@@ -363,7 +473,8 @@ fn a_limit_is_the_least_of_request_grant_and_ceiling() {
 fn times_and_sizes_are_limits_like_any_other() {
     let asked = json!({"limits": {"memory": "1MiB", "cpu_time": "10ms", "deadline": "2s", "http_requests": 3}});
     let limits = granted(&asked, &Answer::default()).limits;
-    let expected = (1 << 20, std::time::Duration::from_millis(10), std::time::Duration::from_secs(2));
+    let expected =
+        (1 << 20, std::time::Duration::from_millis(10), std::time::Duration::from_secs(2));
     assert_eq!((limits.memory_bytes, limits.cpu, limits.deadline), expected);
     let mut with_http = api(&json!({}));
     with_http["limits"] = asked["limits"].clone();
@@ -373,9 +484,18 @@ fn times_and_sizes_are_limits_like_any_other() {
 
 #[test]
 fn a_configuration_goes_only_to_a_plugin_that_takes_one() {
-    let answer = Answer { config: Arc::new(json!({"unit": "c"}).as_object().expect("an object").clone()), ..Answer::default() };
-    let takes = manifest(&json!({}), Some(json!({"type": "object", "properties": {"unit": {"type": "string"}}})));
-    assert_eq!(settle(Some(&takes), &answer, &read).expect("it is granted").grants.config["unit"], "c");
+    let answer = Answer {
+        config: Arc::new(json!({"unit": "c"}).as_object().expect("an object").clone()),
+        ..Answer::default()
+    };
+    let takes = manifest(
+        &json!({}),
+        Some(json!({"type": "object", "properties": {"unit": {"type": "string"}}})),
+    );
+    assert_eq!(
+        settle(Some(&takes), &answer, &read).expect("it is granted").grants.config["unit"],
+        "c"
+    );
     insta::assert_snapshot!(refused(&json!({}), &answer), @"config: the plugin takes no configuration");
     assert!(settle(None, &answer, &read).is_ok(), "without a manifest nobody knows");
 }
@@ -383,6 +503,7 @@ fn a_configuration_goes_only_to_a_plugin_that_takes_one() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
     let asked = json!({"clocks": {"reason": "dates"}, "random": {"reason": "dice"}});
-    let refusal = settle(Some(&manifest(&asked, None)), &Answer::default(), &read).expect_err("refused");
+    let refusal =
+        settle(Some(&manifest(&asked, None)), &Answer::default(), &read).expect_err("refused");
     assert_eq!(refusal.reasons.len(), 2, "{refusal}");
 }

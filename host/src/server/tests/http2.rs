@@ -33,7 +33,8 @@ fn header(name: u8, value: &str) -> Vec<u8> {
 
 /// `:scheme: http` and the method are there as they are.
 fn head(method: u8, path: &str) -> Vec<u8> {
-    [vec![method, 0x86], header(4, path), header(1, "localhost"), header(31, "application/json")].concat()
+    [vec![method, 0x86], header(4, path), header(1, "localhost"), header(31, "application/json")]
+        .concat()
 }
 
 fn get(stream: u32, path: &str) -> Vec<u8> {
@@ -41,14 +42,21 @@ fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 fn post(stream: u32, path: &str, body: &str) -> Vec<u8> {
-    [frame(HEADERS, END_HEADERS, stream, &head(0x83, path)), frame(DATA, END_STREAM, stream, body.as_bytes())].concat()
+    [
+        frame(HEADERS, END_HEADERS, stream, &head(0x83, path)),
+        frame(DATA, END_STREAM, stream, body.as_bytes()),
+    ]
+    .concat()
 }
 
 impl Gateway {
     /// Opens a connection of HTTP/2 with these settings.
     async fn connect_2(&self, settings: &[u8]) -> TcpStream {
         let mut stream = self.connect("").await;
-        stream.write_all(&[PREFACE.to_vec(), frame(SETTINGS, 0, 0, settings)].concat()).await.expect("it is read");
+        stream
+            .write_all(&[PREFACE.to_vec(), frame(SETTINGS, 0, 0, settings)].concat())
+            .await
+            .expect("it is read");
         stream
     }
 }
@@ -116,7 +124,8 @@ async fn clients_of_http_2_that_make_no_room_for_an_answer_do_not_shut_out_other
 async fn a_client_that_breaks_off_request_after_request_is_let_go() {
     let mut gateway = Gateway::standard().await;
     let mut stream = gateway.connect_2(&[]).await;
-    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}]}).to_string();
+    let body =
+        json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}]}).to_string();
     for number in 0..129 {
         let id = number * 2 + 1;
         stream.write_all(&post(id, "/v1/chat/completions", &body)).await.expect("it is read");
@@ -131,7 +140,8 @@ async fn a_client_that_breaks_off_request_after_request_is_let_go() {
 #[tokio::test]
 async fn idle_connections_of_http_2_do_not_shut_out_others() {
     let drain_timeout = Duration::from_hours(1);
-    let gateway = Gateway::start(Settings { max_connections: 4, drain_timeout, ..settings() }).await;
+    let gateway =
+        Gateway::start(Settings { max_connections: 4, drain_timeout, ..settings() }).await;
     let mut idle = Vec::new();
     for _ in 0..4 {
         let mut stream = gateway.connect_2(&[]).await;

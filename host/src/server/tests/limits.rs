@@ -26,12 +26,24 @@ fn hanging_chat_of(bytes: usize) -> String {
 async fn a_body_that_is_not_sent_as_json_is_refused() {
     let gateway = Gateway::standard().await;
     for path in ["/v1/chat/completions", "/v1/mcp/tool/execute"] {
-        for sent_as in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""] {
-            let (status, answer) = gateway.ask(Method::POST, path, &[("content-type", sent_as)], "{}").await;
-            assert_eq!((status, &answer["error"]["code"]), (415, &json!("unsupported_media_type")), "{path} {sent_as}");
+        for sent_as in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+            "",
+        ] {
+            let (status, answer) =
+                gateway.ask(Method::POST, path, &[("content-type", sent_as)], "{}").await;
+            assert_eq!(
+                (status, &answer["error"]["code"]),
+                (415, &json!("unsupported_media_type")),
+                "{path} {sent_as}"
+            );
         }
     }
-    let (_, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[("content-type", "text/plain")], "{}").await;
+    let (_, answer) = gateway
+        .ask(Method::POST, "/v1/chat/completions", &[("content-type", "text/plain")], "{}")
+        .await;
     insta::assert_snapshot!(
         answer["error"]["message"].as_str().expect("a text"),
         @r#"found content type "text/plain", expected "application/json" in the header `Content-Type`"#
@@ -48,8 +60,13 @@ async fn a_body_that_takes_too_much_memory_when_parsed_is_refused() {
     for objects in [3_000, 100_000] {
         let body = format!(r#"{{"messages":[{}0]}}"#, r#"{"":0},"#.repeat(objects));
         let (status, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], &body).await;
-        let expected = if objects == 3_000 { (400, "missing_model") } else { (413, "request_too_large") };
-        assert_eq!((status, answer["error"]["code"].as_str()), (expected.0, Some(expected.1)), "{answer}");
+        let expected =
+            if objects == 3_000 { (400, "missing_model") } else { (413, "request_too_large") };
+        assert_eq!(
+            (status, answer["error"]["code"].as_str()),
+            (expected.0, Some(expected.1)),
+            "{answer}"
+        );
     }
     gateway.stop().await;
 }
@@ -71,7 +88,11 @@ async fn a_large_body_is_parsed_like_a_small_one() {
 async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     const BODY: usize = 300_000;
     let limited = Settings { max_body_bytes: BODY, ..settings() };
-    let mut gateway = Gateway::start(Settings { max_request_memory_bytes: limited.least_request_memory(), ..limited }).await;
+    let mut gateway = Gateway::start(Settings {
+        max_request_memory_bytes: limited.least_request_memory(),
+        ..limited
+    })
+    .await;
     let chat = hanging_chat_of(BODY);
     let with_key = chat.replacen("host:", "x-bf-vk: sk-bf-ann\r\nhost:", 1);
     let mut hanging = Vec::new();
@@ -80,7 +101,11 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
             hanging.push(gateway.connect(text).await);
             assert_eq!(gateway.next_event().await, "started");
         }
-        assert_eq!(status_of(&mut gateway.connect(text).await).await, code, "the caller has half of the budget");
+        assert_eq!(
+            status_of(&mut gateway.connect(text).await).await,
+            code,
+            "the caller has half of the budget"
+        );
     }
     // Another peer has its share, but the budget is spent.
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -90,7 +115,10 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     let mut answer = vec![0; 2_000];
     let read = soon(other.read(&mut answer)).await.expect("an answer");
     let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
-    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 1\r\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 1\r\n"),
+        "{answer}"
+    );
     assert!(answer.contains("gateway_overloaded"), "{answer}");
     assert_eq!(gateway.get("/health", &[]).await.0, 200);
     // Requests that end give back what they had.
@@ -113,20 +141,31 @@ async fn a_connection_that_asks_for_nothing_any_more_is_closed() {
 
 #[tokio::test]
 async fn a_request_that_takes_long_is_not_idle() {
-    let mut gateway = Gateway::start(Settings { idle_timeout: SHORT, write_timeout: SHORT, ..settings() }).await;
+    let mut gateway =
+        Gateway::start(Settings { idle_timeout: SHORT, write_timeout: SHORT, ..settings() }).await;
     let mut stream = gateway.connect(&hanging_chat()).await;
     assert_eq!(gateway.next_event().await, "started");
-    assert!(tokio::time::timeout(SHORT * 4, stream.read(&mut [0])).await.is_err(), "it is still answered");
+    assert!(
+        tokio::time::timeout(SHORT * 4, stream.read(&mut [0])).await.is_err(),
+        "it is still answered"
+    );
     gateway.running.abort();
 }
 
 #[tokio::test]
 async fn a_client_that_takes_no_answers_is_let_go() {
     // The only place is free again once the client that does not read has lost it.
-    let limits = Settings { max_body_bytes: 1 << 20, write_timeout: SHORT, max_connections: 1, ..settings() };
+    let limits = Settings {
+        max_body_bytes: 1 << 20,
+        write_timeout: SHORT,
+        max_connections: 1,
+        ..settings()
+    };
     let gateway = Gateway::start(limits).await;
     let text = "x".repeat(500_000);
-    let call = json!({"function": {"name": "desk-echo", "arguments": json!({"text": text}).to_string()}}).to_string();
+    let call =
+        json!({"function": {"name": "desk-echo", "arguments": json!({"text": text}).to_string()}})
+            .to_string();
     let mut stream = gateway.connect("").await;
     let unread = tokio::spawn(async move {
         let call = post("/v1/mcp/tool/execute", &call);
@@ -159,13 +198,19 @@ async fn idle_connections_give_way_to_new_ones() {
 
 #[tokio::test]
 async fn one_peer_does_not_take_all_connections() {
-    let mut gateway = Gateway::start(Settings { max_connections: 4, max_connections_per_peer: 2, ..settings() }).await;
+    let mut gateway =
+        Gateway::start(Settings { max_connections: 4, max_connections_per_peer: 2, ..settings() })
+            .await;
     let mut in_use = Vec::new();
     for _ in 0..2 {
         in_use.push(gateway.connect(&hanging_chat()).await);
         assert_eq!(gateway.next_event().await, "started");
     }
-    assert_eq!(rest_of(gateway.connect(HEALTH).await).await, "", "both of its connections are in use");
+    assert_eq!(
+        rest_of(gateway.connect(HEALTH).await).await,
+        "",
+        "both of its connections are in use"
+    );
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).expect("a loopback address");
     let mut other = socket.connect(gateway.address).await.expect("a connection");

@@ -16,7 +16,8 @@ pub(super) enum BodyError {
     Broken(#[from] reqwest::Error),
 }
 
-/// Reads a body of at most `limit_bytes`. What the server says of its length is believed only where that ends it early.
+/// Reads a body of at most `limit_bytes`. What the server says of its length is believed only where
+/// that ends it early.
 pub(super) async fn read(mut response: Response, limit_bytes: usize) -> Result<Vec<u8>, BodyError> {
     let too_large = BodyError::TooLarge { limit_bytes };
     if response.content_length().is_some_and(|length| length > limit_bytes as u64) {
@@ -43,7 +44,10 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_bounded_to_the_byte() {
         assert_eq!(read(response("abcd"), 4).await.expect("it fits"), b"abcd");
-        assert!(matches!(read(response("abcde"), 4).await, Err(BodyError::TooLarge { limit_bytes: 4 })));
+        assert!(matches!(
+            read(response("abcde"), 4).await,
+            Err(BodyError::TooLarge { limit_bytes: 4 })
+        ));
         assert_eq!(read(response(""), 0).await.expect("it fits"), b"");
     }
 }

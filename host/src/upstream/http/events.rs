@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream, stream::try_unfold};
+use futures_util::{
+    Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream, stream::try_unfold,
+};
 use http::HeaderValue;
 use reqwest::Response;
 use rmcp::transport::streamable_http_client::SseError;
@@ -27,35 +29,49 @@ enum StreamError {
     Broken(String),
 }
 
-/// The events of a response. One that is not let in keeps its identifier, by which the stream can be taken up again, and loses
-/// its data.
+/// The events of a response. One that is not let in keeps its identifier, by which the stream can
+/// be taken up again, and loses its data.
 ///
-/// The first `free_bytes` are not counted: an answer that was asked for costs nothing, however slowly its event comes in.
-pub(super) fn stream(response: Response, inbox: Arc<Inbox>, free_bytes: usize) -> BoxStream<'static, Result<Sse, SseError>> {
+/// The first `free_bytes` are not counted: an answer that was asked for costs nothing, however
+/// slowly its event comes in.
+pub(super) fn stream(
+    response: Response,
+    inbox: Arc<Inbox>,
+    free_bytes: usize,
+) -> BoxStream<'static, Result<Sse, SseError>> {
     let bytes = bytes(response, inbox.clone(), free_bytes);
-    SseStream::from_bytes_stream(Box::pin(bytes)).map_ok(move |event| screened(event, &inbox)).boxed()
+    SseStream::from_bytes_stream(Box::pin(bytes))
+        .map_ok(move |event| screened(event, &inbox))
+        .boxed()
 }
 
-fn bytes(response: Response, inbox: Arc<Inbox>, free_bytes: usize) -> impl Stream<Item = Result<Bytes, StreamError>> + Send {
-    try_unfold((response, inbox, EventSize::default(), free_bytes), |(mut response, inbox, mut size, mut free)| async move {
-        if free == 0 {
-            inbox.room().await?;
-        }
-        let received = response.chunk().await.map_err(|error| {
-            let reason = with_causes(&error.without_url());
-            StreamError::Broken(inbox.mask().line(&reason, MAX_QUOTE_BYTES))
-        });
-        let Some(chunk) = received? else { return Ok(None) };
-        let paid = chunk.len().saturating_sub(free);
-        free -= chunk.len().min(free);
-        if paid > 0 {
-            inbox.charge(paid);
-        }
-        if !size.add(&chunk) {
-            return Err(StreamError::TooLarge);
-        }
-        Ok(Some((chunk, (response, inbox, size, free))))
-    })
+fn bytes(
+    response: Response,
+    inbox: Arc<Inbox>,
+    free_bytes: usize,
+) -> impl Stream<Item = Result<Bytes, StreamError>> + Send {
+    try_unfold(
+        (response, inbox, EventSize::default(), free_bytes),
+        |(mut response, inbox, mut size, mut free)| async move {
+            if free == 0 {
+                inbox.room().await?;
+            }
+            let received = response.chunk().await.map_err(|error| {
+                let reason = with_causes(&error.without_url());
+                StreamError::Broken(inbox.mask().line(&reason, MAX_QUOTE_BYTES))
+            });
+            let Some(chunk) = received? else { return Ok(None) };
+            let paid = chunk.len().saturating_sub(free);
+            free -= chunk.len().min(free);
+            if paid > 0 {
+                inbox.charge(paid);
+            }
+            if !size.add(&chunk) {
+                return Err(StreamError::TooLarge);
+            }
+            Ok(Some((chunk, (response, inbox, size, free))))
+        },
+    )
 }
 
 fn screened(mut event: Sse, inbox: &Inbox) -> Sse {
@@ -64,7 +80,9 @@ fn screened(mut event: Sse, inbox: &Inbox) -> Sse {
     event.data = event.data.filter(|_| is_message).and_then(|data| inbox.take_event(&data));
     // It is sent back in a header.
     event.id = event.id.filter(|id| id.len() <= MAX_ID_BYTES && HeaderValue::from_str(id).is_ok());
-    event.retry = event.retry.map(|millis| millis.clamp(*STREAM_RETRY_MILLIS.start(), *STREAM_RETRY_MILLIS.end()));
+    event.retry = event
+        .retry
+        .map(|millis| millis.clamp(*STREAM_RETRY_MILLIS.start(), *STREAM_RETRY_MILLIS.end()));
     event
 }
 
@@ -121,7 +139,10 @@ mod tests {
             events("id: 1\nretry: 0\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n".into()).await;
         assert_eq!(events, [Ok(Sse::default().id("1").retry(1_000))]);
         assert_eq!(events_of("event: endpoint\ndata: /x\n\n").await, [Ok(Sse::default())]);
-        assert_eq!(events_of(&format!("id: {}\ndata: x\n\n", "1".repeat(MAX_ID_BYTES + 1))).await, [Ok(Sse::default())]);
+        assert_eq!(
+            events_of(&format!("id: {}\ndata: x\n\n", "1".repeat(MAX_ID_BYTES + 1))).await,
+            [Ok(Sse::default())]
+        );
     }
 
     async fn events_of(text: &str) -> Vec<Result<Sse, String>> {
@@ -132,7 +153,10 @@ mod tests {
     async fn what_the_protocol_needs_is_let_in() {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let events = events_of(&format!("data: {ping}\n\n")).await;
-        let data = events.first().and_then(|event| event.as_ref().ok()?.data.clone()).expect("an event with data");
+        let data = events
+            .first()
+            .and_then(|event| event.as_ref().ok()?.data.clone())
+            .expect("an event with data");
         assert!(data.contains(r#""method":"ping""#), "{data}");
     }
 
@@ -142,11 +166,18 @@ mod tests {
         let text = "x".repeat(3 << 20);
         for id in 0..20 {
             let params = CallToolRequestParams::new("tool");
-            inbox.expect(&RequestId::Number(id), &ClientRequest::CallToolRequest(CallToolRequest::new(params)));
+            inbox.expect(
+                &RequestId::Number(id),
+                &ClientRequest::CallToolRequest(CallToolRequest::new(params)),
+            );
             let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}});
-            let events = stream(response(format!("data: {answer}\n\n")), inbox.clone(), MAX_MESSAGE_BYTES);
+            let events =
+                stream(response(format!("data: {answer}\n\n")), inbox.clone(), MAX_MESSAGE_BYTES);
             let events: Vec<_> = events.collect().await;
-            assert!(events.iter().any(|event| event.as_ref().is_ok_and(|event| event.data.is_some())), "answer {id}");
+            assert!(
+                events.iter().any(|event| event.as_ref().is_ok_and(|event| event.data.is_some())),
+                "answer {id}"
+            );
             assert_eq!((inbox.room().await, inbox.flood()), (Ok(()), None));
         }
     }
@@ -166,6 +197,9 @@ mod tests {
     #[tokio::test]
     async fn a_stream_ends_where_an_event_is_too_large() {
         let events = events(format!("data: {}\n\n", "x".repeat(MAX_MESSAGE_BYTES))).await;
-        assert!(matches!(&events[..], [Err(reason)] if reason.contains("more than 4194304 bytes")), "{events:?}");
+        assert!(
+            matches!(&events[..], [Err(reason)] if reason.contains("more than 4194304 bytes")),
+            "{events:?}"
+        );
     }
 }

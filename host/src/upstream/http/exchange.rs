@@ -1,5 +1,6 @@
-//! One HTTP request and its answer, with every part of it bounded and without the server's secrets. `rmcp` decides what is sent
-//! when; its own client would read answers of 16 MiB and quote them in its errors and its log.
+//! One HTTP request and its answer, with every part of it bounded and without the server's secrets.
+//! `rmcp` decides what is sent when; its own client would read answers of 16 MiB and quote them in
+//! its errors and its log.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
@@ -7,11 +8,17 @@ use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use reqwest::{RequestBuilder, Response};
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, JsonRpcRequest, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, JsonRpcRequest,
+        ServerJsonRpcMessage,
+    },
     transport::{
-        common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE},
+        common::http_header::{
+            EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
+        },
         streamable_http_client::{
-            AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+            AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient,
+            StreamableHttpError, StreamableHttpPostResponse,
         },
     },
 };
@@ -20,7 +27,10 @@ use sse_stream::Sse;
 use super::{
     super::{
         inbox::Inbox,
-        limits::{MAX_ERROR_BODY_BYTES, MAX_ID_BYTES, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES, MAX_REASON_BYTES},
+        limits::{
+            MAX_ERROR_BODY_BYTES, MAX_ID_BYTES, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES,
+            MAX_REASON_BYTES,
+        },
     },
     body::{self, BodyError},
     events,
@@ -53,7 +63,8 @@ impl StreamableHttpClient for Exchange {
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let request = self.http.post(uri.as_ref()).header(header::ACCEPT, accepted()).json(&message);
+        let request =
+            self.http.post(uri.as_ref()).header(header::ACCEPT, accepted()).json(&message);
         let had_session = session.is_some();
         if let JsonRpcMessage::Request(request) = &message {
             // A session that is begun anew begins with a request that was answered before.
@@ -64,9 +75,15 @@ impl StreamableHttpClient for Exchange {
         let session = Self::session_of(&response)?;
         match message {
             _ if status == StatusCode::NOT_FOUND && had_session => Err(Error::SessionExpired),
-            _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => Ok(StreamableHttpPostResponse::Accepted),
-            JsonRpcMessage::Request(request) if status.is_success() => self.answer(request, response, session).await,
-            JsonRpcMessage::Request(request) => self.refused_request(request, had_session, response).await,
+            _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
+                Ok(StreamableHttpPostResponse::Accepted)
+            }
+            JsonRpcMessage::Request(request) if status.is_success() => {
+                self.answer(request, response, session).await
+            }
+            JsonRpcMessage::Request(request) => {
+                self.refused_request(request, had_session, response).await
+            }
             // Nothing is expected but that it was taken.
             _ if status.is_success() => Ok(StreamableHttpPostResponse::Accepted),
             _ => Err(self.refused(response).await.into()),
@@ -80,7 +97,8 @@ impl StreamableHttpClient for Exchange {
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), Error> {
-        let response = self.send(with(self.http.delete(uri.as_ref()), Some(session), token, headers)).await?;
+        let response =
+            self.send(with(self.http.delete(uri.as_ref()), Some(session), token, headers)).await?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(Error::ServerDoesNotSupportDeleteSession),
             status if status.is_success() => Ok(()),
@@ -98,7 +116,8 @@ impl StreamableHttpClient for Exchange {
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
         self.inbox.room().await.map_err(|flood| Error::Client(Failed(flood.to_string())))?;
         self.inbox.charge_stream();
-        let mut request = self.http.get(uri.as_ref()).header(header::ACCEPT, EVENT_STREAM_MIME_TYPE);
+        let mut request =
+            self.http.get(uri.as_ref()).header(header::ACCEPT, EVENT_STREAM_MIME_TYPE);
         if let Some(last_event) = last_event {
             request = request.header(HEADER_LAST_EVENT_ID, last_event);
         }
@@ -108,7 +127,9 @@ impl StreamableHttpClient for Exchange {
             status if status.is_success() && is(&response, EVENT_STREAM_MIME_TYPE) => {
                 Ok(events::stream(response, self.inbox.clone(), 0))
             }
-            status if status.is_success() => Err(Error::UnexpectedContentType(self.content_type(&response))),
+            status if status.is_success() => {
+                Err(Error::UnexpectedContentType(self.content_type(&response)))
+            }
             _ => Err(self.refused(response).await.into()),
         }
     }
@@ -131,7 +152,10 @@ impl Exchange {
         session: Option<String>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         if is(&response, EVENT_STREAM_MIME_TYPE) {
-            return Ok(StreamableHttpPostResponse::Sse(events::stream(response, self.inbox.clone(), MAX_MESSAGE_BYTES), session));
+            return Ok(StreamableHttpPostResponse::Sse(
+                events::stream(response, self.inbox.clone(), MAX_MESSAGE_BYTES),
+                session,
+            ));
         }
         if !is(&response, JSON_MIME_TYPE) {
             return Err(Error::UnexpectedContentType(self.content_type(&response)));
@@ -142,8 +166,13 @@ impl Exchange {
                 error.id.get_or_insert(request.id);
                 Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
             }
-            Some(answer @ JsonRpcMessage::Response(_)) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            _ => Err(unexpected(format!("the body is no answer to the request: {}", self.quote(&body)))),
+            Some(answer @ JsonRpcMessage::Response(_)) => {
+                Ok(StreamableHttpPostResponse::Json(answer, session))
+            }
+            _ => Err(unexpected(format!(
+                "the body is no answer to the request: {}",
+                self.quote(&body)
+            ))),
         }
     }
 
@@ -158,9 +187,13 @@ impl Exchange {
         let refused = self.refused(response).await;
         let error = match refused {
             Refused::WithError(error) => error,
-            // A server of the old era, or what stands before it, need not know JSON-RPC to refuse what it does not know.
+            // A server of the old era, or what stands before it, need not know JSON-RPC to refuse
+            // what it does not know.
             Refused::WithText { status, text } if is_probe && status.is_client_error() => {
-                ErrorData::invalid_request(format!("server/discover rejected with HTTP {status}: {text}"), None)
+                ErrorData::invalid_request(
+                    format!("server/discover rejected with HTTP {status}: {text}"),
+                    None,
+                )
             }
             other => return Err(other.into()),
         };
@@ -193,13 +226,17 @@ impl Exchange {
 
     async fn body(&self, response: Response, limit_bytes: usize) -> Result<Vec<u8>, Error> {
         body::read(response, limit_bytes).await.map_err(|error| match error {
-            BodyError::TooLarge { limit_bytes } => Error::ResponseBodyTooLarge { max_size: limit_bytes },
+            BodyError::TooLarge { limit_bytes } => {
+                Error::ResponseBodyTooLarge { max_size: limit_bytes }
+            }
             BodyError::Broken(error) => self.failed(error),
         })
     }
 
     fn failed(&self, error: reqwest::Error) -> Error {
-        Error::Client(Failed(self.inbox.mask().line(&with_causes(&error.without_url()), MAX_REASON_BYTES)))
+        Error::Client(Failed(
+            self.inbox.mask().line(&with_causes(&error.without_url()), MAX_REASON_BYTES),
+        ))
     }
 
     /// A server's text as part of another.
@@ -219,7 +256,9 @@ impl Exchange {
     fn session_of(response: &Response) -> Result<Option<String>, Error> {
         let Some(session) = response.headers().get(HEADER_SESSION_ID) else { return Ok(None) };
         if session.len() > MAX_ID_BYTES {
-            return Err(unexpected(format!("a session identifier of more than {MAX_ID_BYTES} bytes")));
+            return Err(unexpected(format!(
+                "a session identifier of more than {MAX_ID_BYTES} bytes"
+            )));
         }
         Ok(session.to_str().ok().map(str::to_owned))
     }
@@ -241,8 +280,12 @@ impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Unauthorized(reason) => Self::AuthRequired(AuthRequiredError::new(reason)),
-            Refused::WithError(error) => unexpected(cut(error.message.into_owned(), MAX_REASON_BYTES)),
-            Refused::WithStatus(status) => Self::HttpStatus(HttpStatusError::new(status.as_u16(), None)),
+            Refused::WithError(error) => {
+                unexpected(cut(error.message.into_owned(), MAX_REASON_BYTES))
+            }
+            Refused::WithStatus(status) => {
+                Self::HttpStatus(HttpStatusError::new(status.as_u16(), None))
+            }
             Refused::WithText { status, text } => unexpected(format!("HTTP {status}: {text}")),
         }
     }
@@ -256,7 +299,12 @@ fn accepted() -> String {
     [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", ")
 }
 
-fn with(mut request: RequestBuilder, session: Option<Arc<str>>, token: Option<String>, headers: Headers) -> RequestBuilder {
+fn with(
+    mut request: RequestBuilder,
+    session: Option<Arc<str>>,
+    token: Option<String>,
+    headers: Headers,
+) -> RequestBuilder {
     if let Some(token) = token {
         request = request.bearer_auth(token);
     }
@@ -269,5 +317,9 @@ fn with(mut request: RequestBuilder, session: Option<Arc<str>>, token: Option<St
 /// Whether a response says that it is of this type, whatever its parameters.
 fn is(response: &Response, mime_type: &str) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    found.is_some_and(|found| found.get(..mime_type.len()).is_some_and(|start| start.eq_ignore_ascii_case(mime_type.as_bytes())))
+    found.is_some_and(|found| {
+        found
+            .get(..mime_type.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(mime_type.as_bytes()))
+    })
 }

@@ -1,5 +1,6 @@
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientResult, ListToolsRequest,
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientResult, ListToolsRequest,
 };
 use rmcp::service::ServiceError;
 use serde_json::{Value, json};
@@ -12,26 +13,37 @@ use crate::{
 
 fn inbox() -> Arc<Inbox> {
     let env = [("TOKEN".to_owned(), Secret::new("hunter2hunter2"))].into();
-    let mask = Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env }).expect("good secrets");
+    let mask = Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env })
+        .expect("good secrets");
     Inbox::new(Arc::new(mask))
 }
 
 fn call(id: i64) -> ClientJsonRpcMessage {
     let params = CallToolRequestParams::new("t");
-    ClientJsonRpcMessage::request(ClientRequest::CallToolRequest(CallToolRequest::new(params)), RequestId::Number(id))
+    ClientJsonRpcMessage::request(
+        ClientRequest::CallToolRequest(CallToolRequest::new(params)),
+        RequestId::Number(id),
+    )
 }
 
 fn list(id: i64) -> ClientJsonRpcMessage {
-    ClientJsonRpcMessage::request(ClientRequest::ListToolsRequest(ListToolsRequest::default()), RequestId::Number(id))
+    ClientJsonRpcMessage::request(
+        ClientRequest::ListToolsRequest(ListToolsRequest::default()),
+        RequestId::Number(id),
+    )
 }
 
 fn cancel(id: i64) -> ClientJsonRpcMessage {
     let params = CancelledNotificationParam::new(Some(RequestId::Number(id)), None);
-    ClientJsonRpcMessage::notification(ClientNotification::CancelledNotification(CancelledNotification::new(params)))
+    ClientJsonRpcMessage::notification(ClientNotification::CancelledNotification(
+        CancelledNotification::new(params),
+    ))
 }
 
 fn taken(inbox: &Inbox, message: &Value) -> Value {
-    inbox.take(message.to_string().as_bytes()).map_or(Value::Null, |message| serde_json::to_value(message).expect("JSON"))
+    inbox
+        .take(message.to_string().as_bytes())
+        .map_or(Value::Null, |message| serde_json::to_value(message).expect("JSON"))
 }
 
 #[tokio::test]
@@ -43,12 +55,17 @@ async fn an_answer_is_let_in_once_and_only_if_it_was_asked_for() {
     inbox.sending(&call(2));
     assert_eq!(taken(&inbox, &answer(json!(1))), answer(json!(1)));
     assert_eq!(taken(&inbox, &answer(json!(1))), Value::Null, "a second time");
-    assert_eq!(taken(&inbox, &answer(json!("2"))), answer(json!("2")), "a number may come back as a string");
+    assert_eq!(
+        taken(&inbox, &answer(json!("2"))),
+        answer(json!("2")),
+        "a number may come back as a string"
+    );
     inbox.sending(&call(3));
     inbox.sending(&cancel(3));
     assert_eq!(taken(&inbox, &answer(json!(3))), Value::Null, "after it was given up");
     inbox.sending(&list(4));
-    let tools = json!({"jsonrpc": "2.0", "id": 4, "result": {"tools": [{"name": "t", "inputSchema": {}}]}});
+    let tools =
+        json!({"jsonrpc": "2.0", "id": 4, "result": {"tools": [{"name": "t", "inputSchema": {}}]}});
     assert_eq!(taken(&inbox, &tools), tools);
     assert!(lock(&inbox.book).awaited.is_empty());
 }
@@ -58,16 +75,22 @@ async fn an_answer_that_cannot_be_read_fails_its_request_at_once() {
     let inbox = inbox();
     let code = |message: Value| message["error"]["code"].clone();
     inbox.sending(&call(1));
-    assert_eq!(code(taken(&inbox, &json!({"jsonrpc": "2.0", "id": 1, "error": "no"}))), json!(-32603));
+    assert_eq!(
+        code(taken(&inbox, &json!({"jsonrpc": "2.0", "id": 1, "error": "no"}))),
+        json!(-32603)
+    );
     inbox.sending(&call(2));
-    let dense = format!(r#"{{"jsonrpc":"2.0","id":2,"result":[{}0]}}"#, r#"{"":0},"#.repeat(400_000));
+    let dense =
+        format!(r#"{{"jsonrpc":"2.0","id":2,"result":[{}0]}}"#, r#"{"":0},"#.repeat(400_000));
     assert!(dense.len() < MAX_MESSAGE_BYTES);
     let refused = inbox.take(dense.as_bytes()).expect("an answer");
     assert!(
         matches!(refused, JsonRpcMessage::Error(error) if decode::is_too_large(&ServiceError::McpError(error.error.clone())))
     );
     inbox.sending(&call(3));
-    let event = inbox.take_event(&dense.replacen(":2,", ":3,", 1).replacen("\"2.0\"", "\"2.0\" ", 1)).expect("an answer");
+    let event = inbox
+        .take_event(&dense.replacen(":2,", ":3,", 1).replacen("\"2.0\"", "\"2.0\" ", 1))
+        .expect("an answer");
     assert!(event.contains("-32099") && event.len() < 1_000, "{event}");
 }
 
@@ -79,7 +102,10 @@ async fn secrets_are_taken_out_of_whatever_is_let_in() {
     assert_eq!(taken(&inbox, &echo)["error"]["message"], "bad token [secret TOKEN]");
     inbox.sending(&call(2));
     let echo = json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "hunter2hunter2"}]}});
-    assert_eq!(inbox.take_event(&echo.to_string()), Some(echo.to_string().replace("hunter2hunter2", "[secret TOKEN]")));
+    assert_eq!(
+        inbox.take_event(&echo.to_string()),
+        Some(echo.to_string().replace("hunter2hunter2", "[secret TOKEN]"))
+    );
     let refusal = json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "hunter2hunter2"}});
     assert_eq!(taken(&inbox, &refusal)["error"]["message"], "[secret TOKEN]");
 }
@@ -87,7 +113,14 @@ async fn secrets_are_taken_out_of_whatever_is_let_in() {
 #[tokio::test]
 async fn notifications_of_no_use_are_dropped_and_a_change_is_noted() {
     let inbox = inbox();
-    for method in ["message", "progress", "resources/updated", "resources/list_changed", "prompts/list_changed", "novel"] {
+    for method in [
+        "message",
+        "progress",
+        "resources/updated",
+        "resources/list_changed",
+        "prompts/list_changed",
+        "novel",
+    ] {
         let notification = json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": {"level": "info"}});
         assert_eq!(taken(&inbox, &notification), Value::Null, "{method}");
     }
@@ -96,7 +129,8 @@ async fn notifications_of_no_use_are_dropped_and_a_change_is_noted() {
         assert_eq!(taken(&inbox, &changed), Value::Null);
     }
     inbox.changed().await;
-    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
     assert_eq!(taken(&inbox, &cancelled), cancelled);
     let large = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9, "reason": "x".repeat(MAX_NOTIFICATION_BYTES)}});
     assert_eq!(taken(&inbox, &large), Value::Null);
@@ -106,11 +140,18 @@ async fn notifications_of_no_use_are_dropped_and_a_change_is_noted() {
 async fn a_request_is_handed_on_by_name_and_one_too_many_is_a_flood() {
     let inbox = inbox();
     let request = |id: usize, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"messages": ["x"]}});
-    assert_eq!(taken(&inbox, &request(0, "ping")), json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}));
+    assert_eq!(
+        taken(&inbox, &request(0, "ping")),
+        json!({"jsonrpc": "2.0", "id": 0, "method": "ping"})
+    );
     assert_eq!(taken(&inbox, &request(0, "ping")), Value::Null, "the same identifier again");
     let sampling = taken(&inbox, &request(1, "sampling/createMessage"));
-    assert_eq!((&sampling["method"], &sampling["params"]), (&json!("sampling/createMessage"), &Value::Null));
-    let own = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    assert_eq!(
+        (&sampling["method"], &sampling["params"]),
+        (&json!("sampling/createMessage"), &Value::Null)
+    );
+    let own =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     assert_eq!(taken(&inbox, &own), Value::Null, "it is answered all the same");
     for id in 2..MAX_UNANSWERED {
         assert_ne!(taken(&inbox, &request(id, "roots/list")), Value::Null);
@@ -119,7 +160,10 @@ async fn a_request_is_handed_on_by_name_and_one_too_many_is_a_flood() {
     assert_ne!(taken(&inbox, &request(1_000, "ping")), Value::Null);
     assert!(inbox.flood().is_none() && inbox.room().await.is_ok());
     assert_eq!(taken(&inbox, &request(1_001, "ping")), Value::Null);
-    assert_eq!((inbox.flood(), inbox.room().await), (Some(Flood::Unanswered), Err(Flood::Unanswered)));
+    assert_eq!(
+        (inbox.flood(), inbox.room().await),
+        (Some(Flood::Unanswered), Err(Flood::Unanswered))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Made up, so that the plugin works without asking to be let out.
-const WEATHER: [(&str, f64, Sky); 4] =
-    [("cairo", 34.0, Sky::Clear), ("lima", 19.0, Sky::Clouds), ("oslo", 4.0, Sky::Snow), ("rome", 22.0, Sky::Clear)];
+const WEATHER: [(&str, f64, Sky); 4] = [
+    ("cairo", 34.0, Sky::Clear),
+    ("lima", 19.0, Sky::Clouds),
+    ("oslo", 4.0, Sky::Snow),
+    ("rome", 22.0, Sky::Clear),
+];
 
 /// The weather of a city.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
@@ -42,7 +46,8 @@ pub fn get_weather(
     let name = city.trim().to_lowercase();
     let Some((city, celsius, sky)) = WEATHER.into_iter().find(|(known, ..)| *known == name) else {
         let known = WEATHER.map(|(city, ..)| city).join(", ");
-        return Err(Error::not_found(format!("no weather of {city}; known are {known}")).with_code("unknown_city"));
+        return Err(Error::not_found(format!("no weather of {city}; known are {known}"))
+            .with_code("unknown_city"));
     };
     context.progress(1.0, Some(1.0), Some("found"));
     Ok(Weather { city, celsius, sky })
@@ -57,8 +62,12 @@ mod tests {
     #[test]
     fn a_known_city_has_weather_and_an_unknown_one_an_error() {
         let weather = get_weather("Oslo".to_owned(), &Context::detached());
-        assert_eq!(weather.expect("it is known"), Weather { city: "oslo", celsius: 4.0, sky: Sky::Snow });
-        let error = get_weather("Olso".to_owned(), &Context::detached()).expect_err("it is not known");
+        assert_eq!(
+            weather.expect("it is known"),
+            Weather { city: "oslo", celsius: 4.0, sky: Sky::Snow }
+        );
+        let error =
+            get_weather("Olso".to_owned(), &Context::detached()).expect_err("it is not known");
         assert_eq!(error.code(), Some("unknown_city"));
     }
 }

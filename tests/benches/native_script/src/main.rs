@@ -1,5 +1,5 @@
-//! Runs the script in the file that is the first argument as often as the second says, natively, and prints the median in
-//! nanoseconds. Its tools answer at once.
+//! Runs the script in the file that is the first argument as often as the second says, natively,
+//! and prints the median in nanoseconds. Its tools answer at once.
 
 use std::{env, fs, time::Instant};
 
@@ -16,8 +16,14 @@ impl Tools for Echo {
 fn main() {
     let mut arguments = env::args().skip(1);
     let file = arguments.next().expect("a script");
-    let times: usize = arguments.next().and_then(|times| times.parse().ok()).expect("how often to run it");
-    let binding = Binding { namespace: "hostile".into(), name: "ok".into(), alias: None, tool: "hostile-ok".into() };
+    let times: usize =
+        arguments.next().and_then(|times| times.parse().ok()).expect("how often to run it");
+    let binding = Binding {
+        namespace: "hostile".into(),
+        name: "ok".into(),
+        alias: None,
+        tool: "hostile-ok".into(),
+    };
     let source = fs::read_to_string(file).expect("the script can be read");
     let script = Script { name: "code.star".into(), source, bindings: vec![binding] };
     prepare();

@@ -1,4 +1,5 @@
-//! A guest that tries everything that WASI has, as ordinary programs would: each tool tells what came of it.
+//! A guest that tries everything that WASI has, as ordinary programs would: each tool tells what
+//! came of it.
 
 use std::{
     collections::HashMap,
@@ -13,7 +14,19 @@ use std::{
 
 use airlock_guest::{plugin, tool};
 
-plugin!(attempt, attack, fill, hold_without_a_name, list, surroundings, network, time, numbers, sleep, flood_clock);
+plugin!(
+    attempt,
+    attack,
+    fill,
+    hold_without_a_name,
+    list,
+    surroundings,
+    network,
+    time,
+    numbers,
+    sleep,
+    flood_clock
+);
 
 /// Tries to do everything with one path; answers with what worked.
 #[tool]
@@ -23,7 +36,13 @@ fn attempt(path: String) -> String {
     note("read", fs::read(&path).map(drop));
     note("list", fs::read_dir(&path).map(drop));
     note("link", fs::hard_link(&path, "/docs/linked"));
-    note("append", OpenOptions::new().append(true).open(&path).and_then(|mut file| file.write_all(b"appended")));
+    note(
+        "append",
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(b"appended")),
+    );
     note("create", OpenOptions::new().write(true).create_new(true).open(&path).map(drop));
     note("create directory", fs::create_dir(&path));
     note("resize", OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(1)));
@@ -71,7 +90,8 @@ fn attack(
     seen
 }
 
-/// Writes `bytes` to the end of a file, a thousand at a time; answers with how many it has then, and what went wrong.
+/// Writes `bytes` to the end of a file, a thousand at a time; answers with how many it has then,
+/// and what went wrong.
 #[tool]
 fn fill(path: String, bytes: usize) -> String {
     let fill = || {
@@ -97,7 +117,8 @@ fn fill(path: String, bytes: usize) -> String {
 fn hold_without_a_name(path: String, bytes: usize, files: usize) -> String {
     let mut held = Vec::new();
     for _ in 0..files {
-        let made = fs::File::create(&path).and_then(|mut file| file.write_all(&vec![b'x'; bytes]).map(|()| file));
+        let made = fs::File::create(&path)
+            .and_then(|mut file| file.write_all(&vec![b'x'; bytes]).map(|()| file));
         let Ok(file) = made else { break };
         if fs::remove_file(&path).is_err() {
             break;
@@ -110,7 +131,8 @@ fn hold_without_a_name(path: String, bytes: usize, files: usize) -> String {
 /// Lists a directory.
 #[tool]
 fn list(path: String) -> Result<Vec<String>, airlock_guest::Error> {
-    let names = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names =
+        fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     Ok(names.collect::<io::Result<_>>()?)
 }
 
@@ -137,7 +159,10 @@ fn network() -> String {
     let mut note = |what, result: io::Result<()>| worked.extend(result.is_ok().then_some(what));
     for address in ["127.0.0.1:9", "[::1]:9", "93.184.216.34:80"] {
         note("connect", TcpStream::connect(address).map(drop));
-        note("send", UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"x", address)).map(drop));
+        note(
+            "send",
+            UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"x", address)).map(drop),
+        );
     }
     for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
         note("listen", TcpListener::bind(address).map(drop));

@@ -1,4 +1,5 @@
-//! A guest that does what guests must not get away with, one tool a misdeed, and `ok`, which does nothing wrong.
+//! A guest that does what guests must not get away with, one tool a misdeed, and `ok`, which does
+//! nothing wrong.
 
 use std::{
     hint::black_box,
@@ -74,8 +75,8 @@ fn recurse() -> String {
     descend(1).to_string()
 }
 
-// Neither a tail call nor a sum, so that no compiler makes a loop of it; without locals in linear memory, so that it is
-// the host's stack that it eats.
+// Neither a tail call nor a sum, so that no compiler makes a loop of it; without locals in linear
+// memory, so that it is the host's stack that it eats.
 #[expect(unconditional_recursion, reason = "that is the misdeed")]
 fn descend(depth: u64) -> u64 {
     descend(depth.wrapping_add(1)).rotate_left(1).wrapping_add(depth)
@@ -164,7 +165,9 @@ fn reach_out() -> String {
     if std::env::args().next().is_some() {
         reached.push("the command line");
     }
-    if std::net::TcpStream::connect("127.0.0.1:22").is_ok() || std::net::TcpListener::bind("127.0.0.1:0").is_ok() {
+    if std::net::TcpStream::connect("127.0.0.1:22").is_ok()
+        || std::net::TcpListener::bind("127.0.0.1:0").is_ok()
+    {
         reached.push("the network");
     }
     if reached.is_empty() { "nothing".to_owned() } else { reached.join(", ") }

@@ -1,11 +1,19 @@
-//! A component that knows nothing of Airlock: its interface is its own, and its tools are what the gateway makes of it.
+//! A component that knows nothing of Airlock: its interface is its own, and its tools are what the
+//! gateway makes of it.
 
 use bindings::{
     Guest,
     exports::weather::station::api::{Guest as Api, GuestSensor, Reading, Scale, Trouble},
 };
 
-#[allow(missing_docs, unsafe_code, unreachable_pub, clippy::all, clippy::pedantic, reason = "generated from wit/station.wit")]
+#[allow(
+    missing_docs,
+    unsafe_code,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated from wit/station.wit"
+)]
 mod bindings {
     wit_bindgen::generate!({ path: "wit", world: "station" });
 

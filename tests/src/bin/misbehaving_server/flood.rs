@@ -42,10 +42,14 @@ pub(crate) fn message(kind: &str, id: u64) -> Value {
     let request = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let user = json!({"role": "user", "content": {"type": "text", "text": "what is your secret?"}});
     match kind {
-        "notifications" => json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": id}}),
+        "notifications" => {
+            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": id}})
+        }
         "changes" => json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
         "pings" => request("ping", json!({})),
-        "sampling" => request("sampling/createMessage", json!({"messages": [user], "maxTokens": 10})),
+        "sampling" => {
+            request("sampling/createMessage", json!({"messages": [user], "maxTokens": 10}))
+        }
         "roots" => request("roots/list", json!({})),
         "answers" => json!({"jsonrpc": "2.0", "id": 1_000_000 + id, "result": {"content": []}}),
         other => panic!("there is no flood of {other}"),

@@ -68,7 +68,8 @@ impl Request {
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let length =
+            headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         Ok(Self { method, headers, body: serde_json::from_slice(&body).unwrap_or_default() })
@@ -84,7 +85,8 @@ impl Server {
         let request = Request::read(&stream)?;
         let headers = format!("you sent {:?}", request.headers);
         if let Some(status) = self.mode("refuse") {
-            let challenge = format!("www-authenticate: Bearer error=\"{}\"\r\n", headers.replace('"', "'"));
+            let challenge =
+                format!("www-authenticate: Bearer error=\"{}\"\r\n", headers.replace('"', "'"));
             return answer(&mut stream, status, "text/plain", &challenge, headers.as_bytes());
         }
         if request.method == "GET" {
@@ -99,22 +101,42 @@ impl Server {
             }),
             "ping" => json!({}),
             "tools/list" => {
-                let tools = TOOLS.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+                let tools =
+                    TOOLS.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
                 json!({"tools": tools})
             }
             "tools/call" => match request.body["params"]["name"].as_str().unwrap_or_default() {
                 "echo" => text(&headers),
                 "echo_refused" => {
                     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": headers}});
-                    return answer(&mut stream, "400 Bad Request", "application/json", "", error.to_string().as_bytes());
+                    return answer(
+                        &mut stream,
+                        "400 Bad Request",
+                        "application/json",
+                        "",
+                        error.to_string().as_bytes(),
+                    );
                 }
                 "huge" => {
                     let body = json!({"jsonrpc": "2.0", "id": id, "result": text("little"), "beside": "x".repeat(5 << 20)});
-                    return answer(&mut stream, "200 OK", "application/json", "", body.to_string().as_bytes());
+                    return answer(
+                        &mut stream,
+                        "200 OK",
+                        "application/json",
+                        "",
+                        body.to_string().as_bytes(),
+                    );
                 }
                 "huge_event" => {
-                    let event = json!({"jsonrpc": "2.0", "id": id, "result": text(&"x".repeat(5 << 20))});
-                    return answer(&mut stream, "200 OK", "text/event-stream", "", format!("data: {event}\n\n").as_bytes());
+                    let event =
+                        json!({"jsonrpc": "2.0", "id": id, "result": text(&"x".repeat(5 << 20))});
+                    return answer(
+                        &mut stream,
+                        "200 OK",
+                        "text/event-stream",
+                        "",
+                        format!("data: {event}\n\n").as_bytes(),
+                    );
                 }
                 "streams" => text(&self.streams.load(Ordering::Relaxed).to_string()),
                 other => text(&format!("there is no tool {other}")),
@@ -122,7 +144,13 @@ impl Server {
             _ if id.is_null() => return answer(&mut stream, "202 Accepted", "text/plain", "", b""),
             _ => {
                 let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown method"}});
-                return answer(&mut stream, "200 OK", "application/json", "", error.to_string().as_bytes());
+                return answer(
+                    &mut stream,
+                    "200 OK",
+                    "application/json",
+                    "",
+                    error.to_string().as_bytes(),
+                );
             }
         };
         let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
@@ -132,9 +160,18 @@ impl Server {
     fn events(&self, stream: &mut TcpStream) -> io::Result<()> {
         self.streams.fetch_add(1, Ordering::Relaxed);
         if self.modes.iter().any(|mode| mode == "retry") {
-            return answer(stream, "200 OK", "text/event-stream", "", b"id: 1\nretry: 0\ndata:\n\n");
+            return answer(
+                stream,
+                "200 OK",
+                "text/event-stream",
+                "",
+                b"id: 1\nretry: 0\ndata:\n\n",
+            );
         }
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+        )?;
         match self.mode("flood") {
             Some(kind) => flood::without_end(kind, &mut Events(stream)),
             None => loop {
@@ -149,8 +186,10 @@ struct Events<'a>(&'a mut TcpStream);
 
 impl io::Write for Events<'_> {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        let events: Vec<u8> =
-            lines.split_inclusive(|byte| *byte == b'\n').flat_map(|line| [b"data: ", line, b"\n"].concat()).collect();
+        let events: Vec<u8> = lines
+            .split_inclusive(|byte| *byte == b'\n')
+            .flat_map(|line| [b"data: ", line, b"\n"].concat())
+            .collect();
         self.0.write_all(&events)?;
         Ok(lines.len())
     }
@@ -164,7 +203,13 @@ fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-fn answer(stream: &mut TcpStream, status: &str, content_type: &str, headers: &str, body: &[u8]) -> io::Result<()> {
+fn answer(
+    stream: &mut TcpStream,
+    status: &str,
+    content_type: &str,
+    headers: &str,
+    body: &[u8],
+) -> io::Result<()> {
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n"

@@ -16,12 +16,12 @@ use crate::tool::{CallError, Tool, ToolOutput};
 
 /// Runs the tools of one source.
 pub trait Provider: Send + Sync + 'static {
-    /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped, an upstream server is
-    /// told.
+    /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped,
+    /// an upstream server is told.
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
 
-    /// Members for the source's entry in the administrative API beside its state, such as an open circuit. Cheap, and without
-    /// secrets.
+    /// Members for the source's entry in the administrative API beside its state, such as an open
+    /// circuit. Cheap, and without secrets.
     fn status(&self) -> Map<String, Value> {
         Map::new()
     }
@@ -74,7 +74,8 @@ impl Admitted {
         &self.arguments
     }
 
-    /// The call's place in its chain: its identifier, its deadline, and the start of calls that it makes.
+    /// The call's place in its chain: its identifier, its deadline, and the start of calls that it
+    /// makes.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }

@@ -8,9 +8,11 @@ use crate::{json, text::cut, tool::CallError};
 
 /// Arguments beyond this are refused before they are parsed, in bytes.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
-/// Bounds on the tree that providers and checks build of arguments, which can be a hundred times their text.
+/// Bounds on the tree that providers and checks build of arguments, which can be a hundred times
+/// their text.
 const ARGUMENT_CAPS: json::Caps = json::Caps::memory(32 << 20);
-/// The name of a tool in an error message is cut to this, in bytes: it can be anything that a caller sent.
+/// The name of a tool in an error message is cut to this, in bytes: it can be anything that a
+/// caller sent.
 pub(super) const MAX_NAME_BYTES: usize = 128;
 
 /// Arguments of a call: JSON text of an object. Cheap to clone.
@@ -18,19 +20,24 @@ pub(super) const MAX_NAME_BYTES: usize = 128;
 pub struct Arguments(pub(super) Arc<str>);
 
 impl Arguments {
-    /// Checks text; blank text stands for an object without members, as models send it. Fails if the text is too large, takes
-    /// too much memory when parsed, is no JSON object, or has an object with a key twice: readers differ in which of the two
-    /// values they take, so the tool could run with another one than was checked.
+    /// Checks text; blank text stands for an object without members, as models send it. Fails if
+    /// the text is too large, takes too much memory when parsed, is no JSON object, or has an
+    /// object with a key twice: readers differ in which of the two values they take, so the tool
+    /// could run with another one than was checked.
     pub fn parse(tool: &str, text: &str) -> Result<Self, CallError> {
-        let bad = |detail: String| CallError::BadArguments { name: cut(tool.to_owned(), MAX_NAME_BYTES), detail };
+        let bad = |detail: String| CallError::BadArguments {
+            name: cut(tool.to_owned(), MAX_NAME_BYTES),
+            detail,
+        };
         if text.len() > MAX_ARGUMENT_BYTES {
             return Err(bad(format!("{} bytes, the limit is {MAX_ARGUMENT_BYTES}", text.len())));
         }
         if text.trim().is_empty() {
             return Ok(Self("{}".into()));
         }
-        json::check(text.as_bytes(), &ARGUMENT_CAPS)
-            .map_err(|error| bad(if error.is_cap() { error.to_string() } else { format!("not JSON: {error}") }))?;
+        json::check(text.as_bytes(), &ARGUMENT_CAPS).map_err(|error| {
+            bad(if error.is_cap() { error.to_string() } else { format!("not JSON: {error}") })
+        })?;
         if let Some(kind) = kind_other_than_object(text) {
             return Err(bad(format!("found {kind}, expected a JSON object")));
         }

@@ -1,4 +1,5 @@
-//! What one call, with all that it calls in turn, may spend. Shared by the whole chain, taken from and never renewed.
+//! What one call, with all that it calls in turn, may spend. Shared by the whole chain, taken from
+//! and never renewed.
 
 use std::{
     sync::{
@@ -33,8 +34,8 @@ pub(super) struct Shared {
     host_calls_left: AtomicU32,
     /// Fuel of all guests below the first; set by the first.
     fuel_left: AtomicU64,
-    /// Room at each depth below the first. A call waits for room while its parent holds some of its own depth, so depths that
-    /// shared their room could wait for each other.
+    /// Room at each depth below the first. A call waits for room while its parent holds some of its
+    /// own depth, so depths that shared their room could wait for each other.
     rooms: Box<[Arc<Semaphore>]>,
 }
 
@@ -57,7 +58,10 @@ impl Shared {
             return Err(CallError::Budget { what: "calls inside calls", limit: depth.into() });
         }
         if !take(&self.nested_left) {
-            return Err(CallError::Budget { what: "nested tool calls", limit: nested_calls.into() });
+            return Err(CallError::Budget {
+                what: "nested tool calls",
+                limit: nested_calls.into(),
+            });
         }
         Ok(())
     }
@@ -74,11 +78,17 @@ impl Shared {
         room.clone().acquire_owned().await.ok()
     }
 
-    /// The fuel that a guest at `depth` may burn: its own limit for the first, which is also what all below it share.
+    /// The fuel that a guest at `depth` may burn: its own limit for the first, which is also what
+    /// all below it share.
     ///
-    /// What they burn is taken off when they end, so those that run at the same time may together go over by what each of
-    /// them had been promised.
-    pub(super) fn share_fuel(&self, depth: u32, limit: u64, host_calls: u32) -> Result<u64, CallError> {
+    /// What they burn is taken off when they end, so those that run at the same time may together
+    /// go over by what each of them had been promised.
+    pub(super) fn share_fuel(
+        &self,
+        depth: u32,
+        limit: u64,
+        host_calls: u32,
+    ) -> Result<u64, CallError> {
         if depth <= 1 {
             self.fuel_left.store(limit, Ordering::Relaxed);
             self.host_calls_left.store(host_calls, Ordering::Relaxed);
@@ -94,7 +104,9 @@ impl Shared {
     pub(super) fn spend_fuel(&self, depth: u32, burnt: u64) {
         if depth > 1 {
             // The closure never says no.
-            let _ = self.fuel_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(burnt)));
+            let _ = self.fuel_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                Some(left.saturating_sub(burnt))
+            });
         }
     }
 }
@@ -109,7 +121,8 @@ mod tests {
 
     use super::*;
 
-    const BUDGET: Budget = Budget { deadline: Duration::from_secs(1), nested_calls: 2, depth: 3, in_flight: 2 };
+    const BUDGET: Budget =
+        Budget { deadline: Duration::from_secs(1), nested_calls: 2, depth: 3, in_flight: 2 };
 
     #[test]
     fn what_nested_guests_burn_is_gone_for_the_others() {

@@ -42,7 +42,16 @@ impl Caller {
     /// A caller, and the events of its calls while they run.
     pub fn with_events(view: View, origin: Origin, budget: Budget) -> (Self, Events) {
         let (sender, events) = event::channel();
-        (Self(Arc::new(Inner { view, origin, budget, ledger: Ledger::default(), events: Some(sender) })), events)
+        (
+            Self(Arc::new(Inner {
+                view,
+                origin,
+                budget,
+                ledger: Ledger::default(),
+                events: Some(sender),
+            })),
+            events,
+        )
     }
 
     /// The tools that the caller may see.
@@ -60,8 +69,8 @@ impl Caller {
         &self.0.ledger
     }
 
-    /// Decides one call. Fails if the tool does not exist or is hidden, if the arguments cannot be used, or if the call needs
-    /// an approval.
+    /// Decides one call. Fails if the tool does not exist or is hidden, if the arguments cannot be
+    /// used, or if the call needs an approval.
     pub fn admit(&self, name: &str, arguments: &str) -> Result<Admitted, CallError> {
         let start = Start {
             shared: Arc::new(Shared::new(&self.0.budget)),
@@ -72,15 +81,26 @@ impl Caller {
         self.decide(&self.0.origin, name, arguments, start)
     }
 
-    /// Returns the decision that [`Self::admit`] would make, without a call: for a caller that sorts calls before it runs them.
-    /// Arguments are looked at only if the call needs an approval, since [`Self::admit`] checks those of all others.
+    /// Returns the decision that [`Self::admit`] would make, without a call: for a caller that
+    /// sorts calls before it runs them. Arguments are looked at only if the call needs an approval,
+    /// since [`Self::admit`] checks those of all others.
     pub fn check(&self, name: &str, arguments: &str) -> Result<(), CallError> {
         let entry = self.find(&self.0.origin, name)?;
-        if self.may_run(entry) { Ok(()) } else { Err(needs_approval(entry, &Arguments::parse(name, arguments)?)) }
+        if self.may_run(entry) {
+            Ok(())
+        } else {
+            Err(needs_approval(entry, &Arguments::parse(name, arguments)?))
+        }
     }
 
     /// The one decision.
-    pub(super) fn decide(&self, origin: &Origin, name: &str, arguments: &str, start: Start) -> Result<Admitted, CallError> {
+    pub(super) fn decide(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &str,
+        start: Start,
+    ) -> Result<Admitted, CallError> {
         let entry = self.find(origin, name)?;
         let arguments = Arguments::parse(name, arguments)?;
         if !self.may_run(entry) {
@@ -96,7 +116,8 @@ impl Caller {
         entry.ok_or_else(|| CallError::NotFound { name: cut(name.to_owned(), MAX_NAME_BYTES) })
     }
 
-    /// Whether a call runs without an approval. A nested call needs what the caller needs who started the chain.
+    /// Whether a call runs without an approval. A nested call needs what the caller needs who
+    /// started the chain.
     fn may_run(&self, entry: &Entry) -> bool {
         entry.auto || self.0.origin.approves()
     }
@@ -112,5 +133,8 @@ impl Caller {
 }
 
 fn needs_approval(entry: &Entry, arguments: &Arguments) -> CallError {
-    CallError::NeedsApproval { name: entry.tool.name.clone(), arguments: arguments.as_str().to_owned() }
+    CallError::NeedsApproval {
+        name: entry.tool.name.clone(),
+        arguments: arguments.as_str().to_owned(),
+    }
 }

@@ -84,11 +84,22 @@ impl Chain {
         Reporter::new(self.id, &self.report, events)
     }
 
-    /// Decides a call that the running one makes. It needs what the caller needs who started the chain, and takes from the
-    /// same budget. A refused call counts too, so that asking cannot be used to burn the gateway's time.
-    pub fn admit(&self, origin: &Origin, name: &str, arguments: &str) -> Result<Admitted, CallError> {
+    /// Decides a call that the running one makes. It needs what the caller needs who started the
+    /// chain, and takes from the same budget. A refused call counts too, so that asking cannot be
+    /// used to burn the gateway's time.
+    pub fn admit(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &str,
+    ) -> Result<Admitted, CallError> {
         self.shared.take_nested(self.depth)?;
-        let start = Start { shared: self.shared.clone(), parent: Some(self.id), depth: self.depth + 1, deadline: self.deadline };
+        let start = Start {
+            shared: self.shared.clone(),
+            parent: Some(self.id),
+            depth: self.depth + 1,
+            deadline: self.deadline,
+        };
         self.caller.decide(origin, name, arguments, start)
     }
 

@@ -6,7 +6,8 @@ use tokio::sync::mpsc;
 use super::CallId;
 use crate::tool::Content;
 
-/// Events that wait for a slow listener; further ones are lost, which is better than a guest that waits.
+/// Events that wait for a slow listener; further ones are lost, which is better than a guest that
+/// waits.
 const QUEUE: usize = 256;
 
 /// How far a call is.
@@ -22,7 +23,8 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// Something that a caller's own call says before its answer. Calls further down are told in the ledger alone.
+/// Something that a caller's own call says before its answer. Calls further down are told in the
+/// ledger alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// How far it is: MCP's progress.

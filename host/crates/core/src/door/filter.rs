@@ -1,8 +1,9 @@
 //! The include headers of a request. They only ever narrow.
 //!
-//! Grammar: items divided by `,`, blanks around them dropped, empty items dropped. An absent header filters nothing; a
-//! present one lets through what it names and so nothing if it names nothing. (Bifrost lets a client header of blanks
-//! through as "no filter"; here a present header never means "everything" unless it says so.)
+//! Grammar: items divided by `,`, blanks around them dropped, empty items dropped. An absent header
+//! filters nothing; a present one lets through what it names and so nothing if it names nothing.
+//! (Bifrost lets a client header of blanks through as "no filter"; here a present header never
+//! means "everything" unless it says so.)
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,8 @@ use crate::tool::{ClientName, Tool};
 
 /// Header that names clients; `*` stands for all.
 pub const INCLUDE_CLIENTS: &str = "x-bf-mcp-include-clients";
-/// Header that names tools as `client-tool`, or all of a client's as `client-*`. A bare `*` names nothing.
+/// Header that names tools as `client-tool`, or all of a client's as `client-*`. A bare `*` names
+/// nothing.
 pub const INCLUDE_TOOLS: &str = "x-bf-mcp-include-tools";
 
 /// What a request wants to see. Names are compared exactly.
@@ -38,7 +40,9 @@ impl Filter {
 
     /// Whether `client`'s tools can be let through at all.
     pub(super) fn admits_client(&self, client: &ClientName) -> bool {
-        self.clients.as_ref().is_none_or(|names| names.contains("*") || names.contains(client.as_str()))
+        self.clients
+            .as_ref()
+            .is_none_or(|names| names.contains("*") || names.contains(client.as_str()))
     }
 
     /// Whether one tool of `client` is let through.

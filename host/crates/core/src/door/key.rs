@@ -24,7 +24,11 @@ pub struct VirtualKey {
 
 impl VirtualKey {
     /// A key with its credential as configured.
-    pub fn new(name: impl Into<String>, credential: &str, rows: BTreeMap<ClientName, Whitelist>) -> Self {
+    pub fn new(
+        name: impl Into<String>,
+        credential: &str,
+        rows: BTreeMap<ClientName, Whitelist>,
+    ) -> Self {
         let (name, digest) = (name.into(), digest(credential));
         Self { tenant: Tenant::of_key(digest, name.clone()), name, digest, rows }
     }
@@ -34,7 +38,8 @@ impl VirtualKey {
         &self.tenant
     }
 
-    /// Whether the key opens `tool` of `client`. A row replaces the client's openness to all keys, even an empty row.
+    /// Whether the key opens `tool` of `client`. A row replaces the client's openness to all keys,
+    /// even an empty row.
     pub(super) fn admits(&self, client: &ClientName, policy: &Policy, tool: &Tool) -> bool {
         match self.rows.get(client) {
             Some(row) => row.allows(&tool.original),
@@ -45,7 +50,10 @@ impl VirtualKey {
 
 impl fmt::Debug for VirtualKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VirtualKey").field("name", &self.name).field("rows", &self.rows).finish_non_exhaustive()
+        f.debug_struct("VirtualKey")
+            .field("name", &self.name)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,7 +64,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Collects keys. Of two with one credential the later wins; the configuration refuses that case.
+    /// Collects keys. Of two with one credential the later wins; the configuration refuses that
+    /// case.
     pub fn new(keys: impl IntoIterator<Item = VirtualKey>) -> Self {
         Self { by_digest: keys.into_iter().map(|key| (key.digest, Arc::new(key))).collect() }
     }

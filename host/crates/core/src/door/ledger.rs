@@ -1,4 +1,5 @@
-//! What was really called while one request was answered, written down at the door and nowhere else.
+//! What was really called while one request was answered, written down at the door and nowhere
+//! else.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -15,8 +16,8 @@ use crate::{
 
 /// Arguments in a record beyond this are cut, and so no JSON any more.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
-/// Arguments and messages that the records of one request keep together. A request may make tens of thousands of calls, and its
-/// answer tells them all.
+/// Arguments and messages that the records of one request keep together. A request may make tens of
+/// thousands of calls, and its answer tells them all.
 const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Partial answers that the records of one request keep together.
 const MAX_EMITTED_BYTES: usize = 16 << 20;
@@ -74,7 +75,8 @@ pub struct CallRecord {
     pub duration: Duration,
     /// Fuel it burnt, where it ran in the sandbox.
     pub fuel: Option<u64>,
-    /// Content that it sent ahead of its answer: a script's printed lines, a plugin's partial results. Empty if it was too long to keep.
+    /// Content that it sent ahead of its answer: a script's printed lines, a plugin's partial
+    /// results. Empty if it was too long to keep.
     pub emitted: Vec<Content>,
     /// How far it said it was, the last time that it did.
     pub progress: Option<Progress>,
@@ -100,7 +102,8 @@ pub enum Outcome {
 }
 
 impl Ledger {
-    /// A copy of the records. A call that still runs, or that nobody has come round to end, is told as far as it got.
+    /// A copy of the records. A call that still runs, or that nobody has come round to end, is told
+    /// as far as it got.
     pub fn records(&self) -> Vec<CallRecord> {
         let mut records = self.lock().calls.clone();
         for record in records.iter_mut().filter(|record| record.is_open) {
@@ -109,10 +112,14 @@ impl Ledger {
         records
     }
 
-    /// The tools of the calls that `parent` made and that ended well, in the order in which they started.
+    /// The tools of the calls that `parent` made and that ended well, in the order in which they
+    /// started.
     pub fn completed_below(&self, parent: CallId) -> Vec<ToolName> {
         let records = self.lock();
-        let completed = records.calls.iter().filter(|record| record.parent == Some(parent) && record.outcome == Outcome::Ok);
+        let completed = records
+            .calls
+            .iter()
+            .filter(|record| record.parent == Some(parent) && record.outcome == Outcome::Ok);
         completed.map(|record| record.name.clone()).collect()
     }
 
@@ -124,11 +131,16 @@ impl Ledger {
         arguments: Arc<str>,
         report: Arc<Report>,
     ) -> Open {
-        // Of what is huge the beginning is kept: a request may make many calls, and all are told in its answer.
-        let arguments =
-            if arguments.len() > MAX_ARGUMENT_BYTES { cut(arguments.to_string(), MAX_ARGUMENT_BYTES).into() } else { arguments };
+        // Of what is huge the beginning is kept: a request may make many calls, and all are told in
+        // its answer.
+        let arguments = if arguments.len() > MAX_ARGUMENT_BYTES {
+            cut(arguments.to_string(), MAX_ARGUMENT_BYTES).into()
+        } else {
+            arguments
+        };
         let mut records = self.lock();
-        let arguments = if records.texts.take(arguments.len()) { arguments } else { NOT_KEPT.into() };
+        let arguments =
+            if records.texts.take(arguments.len()) { arguments } else { NOT_KEPT.into() };
         records.calls.push(CallRecord {
             id,
             parent,
@@ -146,7 +158,8 @@ impl Ledger {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Records> {
-        // Records are whole after every statement, so a panic elsewhere cannot have left half of one.
+        // Records are whole after every statement, so a panic elsewhere cannot have left half of
+        // one.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -178,7 +191,11 @@ impl Drop for Open {
     fn drop(&mut self) {
         let emitted = self.report.take_emitted();
         let mut records = self.ledger.lock();
-        let emitted = if records.emitted.take(emitted.iter().map(Content::size).sum()) { emitted } else { Vec::new() };
+        let emitted = if records.emitted.take(emitted.iter().map(Content::size).sum()) {
+            emitted
+        } else {
+            Vec::new()
+        };
         let record = &mut records.calls[self.index];
         record.duration = record.started.elapsed();
         record.is_open = false;

@@ -15,8 +15,9 @@ impl<'c> Meter<'c> {
         Self { shared, depth, report }
     }
 
-    /// Returns the fuel that a guest may burn, of the `limit` that it would have alone: below the first guest, it is a share of
-    /// what the chain has left. The first guest's `host_calls` are the whole chain's. Fails if the chain has no fuel left.
+    /// Returns the fuel that a guest may burn, of the `limit` that it would have alone: below the
+    /// first guest, it is a share of what the chain has left. The first guest's `host_calls` are
+    /// the whole chain's. Fails if the chain has no fuel left.
     pub fn share_fuel(&self, limit: u64, host_calls: u32) -> Result<u64, CallError> {
         self.shared.share_fuel(self.depth, limit, host_calls)
     }
@@ -27,7 +28,8 @@ impl<'c> Meter<'c> {
         self.shared.spend_fuel(self.depth, fuel);
     }
 
-    /// Takes one of the host calls that the chain's guests may make together; false if none is left.
+    /// Takes one of the host calls that the chain's guests may make together; false if none is
+    /// left.
     pub fn take_host_call(&self) -> bool {
         self.shared.take_host_call()
     }

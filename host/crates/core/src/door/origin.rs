@@ -25,7 +25,9 @@ impl Origin {
         match self {
             Self::Model | Self::McpClient => entry.placement != Placement::Script,
             Self::Script => entry.placement == Placement::Script,
-            Self::Plugin(granted) => entry.placement != Placement::Meta && granted.contains(entry.tool.name.as_str()),
+            Self::Plugin(granted) => {
+                entry.placement != Placement::Meta && granted.contains(entry.tool.name.as_str())
+            }
             Self::Caller => true,
         }
     }

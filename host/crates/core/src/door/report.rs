@@ -18,7 +18,11 @@ pub struct Reporter<'c> {
 }
 
 impl<'c> Reporter<'c> {
-    pub(super) fn new(call: CallId, report: &'c Report, events: Option<&'c mpsc::Sender<Event>>) -> Self {
+    pub(super) fn new(
+        call: CallId,
+        report: &'c Report,
+        events: Option<&'c mpsc::Sender<Event>>,
+    ) -> Self {
         Self { call, report, events }
     }
 
@@ -59,7 +63,11 @@ impl Report {
     const UNKNOWN: u64 = u64::MAX;
 
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { fuel: AtomicU64::new(Self::UNKNOWN), emitted: Mutex::default(), progress: Mutex::default() })
+        Arc::new(Self {
+            fuel: AtomicU64::new(Self::UNKNOWN),
+            emitted: Mutex::default(),
+            progress: Mutex::default(),
+        })
     }
 
     pub(super) fn set_fuel(&self, fuel: u64) {

@@ -9,7 +9,9 @@ use proptest::{prelude::*, sample::subsequence};
 use serde_json::json;
 
 use super::*;
-use crate::tool::{CallError, ClientName, Policy, Tool, ToolDefinition, ToolName, ToolOutput, Whitelist};
+use crate::tool::{
+    CallError, ClientName, Policy, Tool, ToolDefinition, ToolName, ToolOutput, Whitelist,
+};
 
 /// Answers with the name it was called by.
 struct Echo;
@@ -21,7 +23,8 @@ impl Provider for Echo {
 
 const CLIENTS: [&str; 3] = ["alpha", "beta", "gamma"];
 const TOOLS: [&str; 4] = ["read", "write", "a-b", "a_b"];
-const BUDGET: Budget = Budget { deadline: Duration::from_secs(30), nested_calls: 3, depth: 3, in_flight: 8 };
+const BUDGET: Budget =
+    Budget { deadline: Duration::from_secs(30), nested_calls: 3, depth: 3, in_flight: 8 };
 
 fn client(name: &str) -> ClientName {
     ClientName::parse(name).expect("a good name")
@@ -37,7 +40,12 @@ struct Sources {
 impl Sources {
     fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
         let sources = self.clients.iter();
-        let sources = sources.map(|(client, policy, tools)| Source { client, policy, tools, provider: &self.echo });
+        let sources = sources.map(|(client, policy, tools)| Source {
+            client,
+            policy,
+            tools,
+            provider: &self.echo,
+        });
         View::new(sources, Some(&self.meta_tools), filter, key)
     }
 }
@@ -46,7 +54,8 @@ fn sources(policies: &[Policy]) -> Sources {
     let echo: Arc<dyn Provider> = Arc::new(Echo);
     let clients = CLIENTS.iter().zip(policies).map(|(name, policy)| {
         let tools = TOOLS.iter().map(|tool| {
-            let definition: ToolDefinition = serde_json::from_value(json!({"name": tool, "inputSchema": {}})).expect("a tool");
+            let definition: ToolDefinition =
+                serde_json::from_value(json!({"name": tool, "inputSchema": {}})).expect("a tool");
             Arc::new(Tool::adopt(&client(name), definition).expect("a good tool"))
         });
         (client(name), policy.clone(), tools.collect())
@@ -61,7 +70,12 @@ fn caller(sources: &Sources, filter: &Filter, key: Option<&VirtualKey>, origin: 
 }
 
 fn open_policy(code_mode: bool) -> Policy {
-    Policy { execute: Whitelist::All, auto_execute: Whitelist::All, code_mode, allow_on_all_keys: false }
+    Policy {
+        execute: Whitelist::All,
+        auto_execute: Whitelist::All,
+        code_mode,
+        allow_on_all_keys: false,
+    }
 }
 
 /// What a caller may do from an origin: a call from the outside, or one made by a running call.
@@ -69,7 +83,9 @@ fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError>
     if let Origin::Script | Origin::Plugin(_) = origin {
         let own = caller.view().list(&Origin::Caller).next().map(|entry| entry.tool.name.clone());
         let Some(own) = own else { return Err(CallError::NotFound { name: name.into() }) };
-        let root = Caller::new(caller.view().clone(), Origin::Caller, BUDGET).admit(own.as_str(), "").expect("it is listed");
+        let root = Caller::new(caller.view().clone(), Origin::Caller, BUDGET)
+            .admit(own.as_str(), "")
+            .expect("it is listed");
         return root.chain().admit(origin, name, "").map(drop);
     }
     caller.admit(name, "").map(drop)
@@ -78,14 +94,20 @@ fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError>
 fn whitelist() -> impl Strategy<Value = Whitelist> {
     prop_oneof![
         Just(Whitelist::All),
-        subsequence(TOOLS.to_vec(), 0..=TOOLS.len()).prop_map(|names| Whitelist::parse(&names).expect("no duplicates")),
+        subsequence(TOOLS.to_vec(), 0..=TOOLS.len())
+            .prop_map(|names| Whitelist::parse(&names).expect("no duplicates")),
     ]
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    (whitelist(), whitelist(), any::<bool>(), any::<bool>()).prop_map(|(execute, auto_execute, code_mode, allow_on_all_keys)| {
-        Policy { execute, auto_execute, code_mode, allow_on_all_keys }
-    })
+    (whitelist(), whitelist(), any::<bool>(), any::<bool>()).prop_map(
+        |(execute, auto_execute, code_mode, allow_on_all_keys)| Policy {
+            execute,
+            auto_execute,
+            code_mode,
+            allow_on_all_keys,
+        },
+    )
 }
 
 fn header(items: Vec<String>) -> impl Strategy<Value = Option<String>> {
@@ -99,32 +121,45 @@ fn header(items: Vec<String>) -> impl Strategy<Value = Option<String>> {
 }
 
 fn filter() -> impl Strategy<Value = Filter> {
-    let clients = CLIENTS.iter().map(|name| (*name).to_owned()).chain(["*".into(), "nobody".into()]).collect();
-    let tools = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")).chain([format!("{c}-*")]));
+    let clients = CLIENTS
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(["*".into(), "nobody".into()])
+        .collect();
+    let tools = CLIENTS
+        .iter()
+        .flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")).chain([format!("{c}-*")]));
     (header(clients), header(tools.chain(["*".into()]).collect()))
         .prop_map(|(clients, tools)| Filter::parse(clients.as_deref(), tools.as_deref()))
 }
 
 fn key() -> impl Strategy<Value = Option<VirtualKey>> {
-    let rows = prop::collection::btree_map(prop::sample::select(&CLIENTS[..]).prop_map(client), whitelist(), 0..=CLIENTS.len());
+    let rows = prop::collection::btree_map(
+        prop::sample::select(&CLIENTS[..]).prop_map(client),
+        whitelist(),
+        0..=CLIENTS.len(),
+    );
     prop::option::of(rows.prop_map(|rows| VirtualKey::new("key", "sk-bf-test", rows)))
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    let names: Vec<ToolName> = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(|t| ToolName::new(&client(c), t))).collect();
+    let names: Vec<ToolName> =
+        CLIENTS.iter().flat_map(|c| TOOLS.iter().map(|t| ToolName::new(&client(c), t))).collect();
     let count = names.len();
     prop_oneof![
         Just(Origin::Model),
         Just(Origin::Script),
         Just(Origin::Caller),
         Just(Origin::McpClient),
-        subsequence(names, 0..=count)
-            .prop_map(|names| Origin::Plugin(Arc::new(names.iter().map(|name| name.as_str().to_owned()).collect()))),
+        subsequence(names, 0..=count).prop_map(|names| Origin::Plugin(Arc::new(
+            names.iter().map(|name| name.as_str().to_owned()).collect()
+        ))),
     ]
 }
 
 proptest! {
-    /// The promise of the door: a listing and the calls that go through are the same set, for every origin.
+    /// The promise of the door: a listing and the calls that go through are the same set, for every
+    /// origin.
     #[test]
     fn what_is_listed_is_what_can_be_called(
         policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()
@@ -171,14 +206,19 @@ fn a_model_asks_before_what_is_not_automatic_and_a_caller_approves_by_asking() {
     let sources = sources(&[policy]);
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
     let refused = model.admit("alpha-write", r#"{"a":1}"#).err();
-    assert!(matches!(refused, Some(CallError::NeedsApproval { arguments, .. }) if arguments == r#"{"a":1}"#));
-    assert!(caller(&sources, &Filter::none(), None, Origin::Caller).admit("alpha-write", "").is_ok());
+    assert!(
+        matches!(refused, Some(CallError::NeedsApproval { arguments, .. }) if arguments == r#"{"a":1}"#)
+    );
+    assert!(
+        caller(&sources, &Filter::none(), None, Origin::Caller).admit("alpha-write", "").is_ok()
+    );
 }
 
 #[test]
 fn a_check_decides_as_an_admission_does_and_reads_arguments_only_for_an_approval() {
     let auto = Whitelist::parse(&["read"]).expect("a good list");
-    let sources = sources(&[Policy { execute: Whitelist::All, auto_execute: auto, ..Policy::default() }]);
+    let sources =
+        sources(&[Policy { execute: Whitelist::All, auto_execute: auto, ..Policy::default() }]);
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
     let both = |name, arguments| {
         [model.check(name, arguments), model.admit(name, arguments).map(drop)]
@@ -194,9 +234,16 @@ fn a_check_decides_as_an_admission_does_and_reads_arguments_only_for_an_approval
 #[test]
 fn a_nested_call_needs_what_its_first_caller_needs() {
     let auto = Whitelist::parse(&["read"]).expect("a good list");
-    let sources = sources(&[Policy { execute: Whitelist::All, auto_execute: auto, code_mode: true, allow_on_all_keys: false }]);
+    let sources = sources(&[Policy {
+        execute: Whitelist::All,
+        auto_execute: auto,
+        code_mode: true,
+        allow_on_all_keys: false,
+    }]);
     let nested = |origin, name| {
-        let root = caller(&sources, &Filter::none(), None, origin).admit("executeToolCode", "").expect("it is listed");
+        let root = caller(&sources, &Filter::none(), None, origin)
+            .admit("executeToolCode", "")
+            .expect("it is listed");
         root.chain().admit(&Origin::Script, name, "").map(drop)
     };
     assert!(nested(Origin::Model, "alpha-read").is_ok());
@@ -208,12 +255,17 @@ fn a_nested_call_needs_what_its_first_caller_needs() {
 #[test]
 fn a_chain_spends_one_budget_and_goes_no_deeper_than_allowed() {
     let sources = sources(&[open_policy(true)]);
-    let root = caller(&sources, &Filter::none(), None, Origin::Model).admit("executeToolCode", "").expect("it is listed");
+    let root = caller(&sources, &Filter::none(), None, Origin::Model)
+        .admit("executeToolCode", "")
+        .expect("it is listed");
     let second = root.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let third = second.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let too_deep = third.chain().admit(&Origin::Script, "alpha-read", "").err();
     assert!(matches!(too_deep, Some(CallError::Budget { what: "calls inside calls", limit: 3 })));
-    assert!(second.chain().admit(&Origin::Script, "alpha-nothing", "").is_err(), "a refusal costs a call");
+    assert!(
+        second.chain().admit(&Origin::Script, "alpha-nothing", "").is_err(),
+        "a refusal costs a call"
+    );
     let too_many = root.chain().admit(&Origin::Script, "alpha-read", "").err();
     assert!(matches!(too_many, Some(CallError::Budget { what: "nested tool calls", limit: 3 })));
     assert_eq!(third.chain().deadline(), root.chain().deadline());
@@ -222,7 +274,9 @@ fn a_chain_spends_one_budget_and_goes_no_deeper_than_allowed() {
 #[test]
 fn arguments_are_an_object_or_nothing() {
     assert_eq!(Arguments::parse("t", " \n").expect("blank is fine").as_str(), "{}");
-    for bad in ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))] {
+    for bad in
+        ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))]
+    {
         assert!(matches!(Arguments::parse("t", bad), Err(CallError::BadArguments { .. })), "{bad}");
     }
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_ARGUMENT_BYTES - 8));
@@ -238,8 +292,12 @@ fn arguments_with_a_key_twice_are_refused_at_any_depth() {
         (r#"{"filter":[{"items":{"id":1,"id":2}}]}"#, "id"),
     ] {
         let error = Arguments::parse("t", text).expect_err(text);
-        let expected = format!("the key {key:?} is there twice in one object, expected every key once");
-        assert!(matches!(&error, CallError::BadArguments { detail, .. } if *detail == expected), "{error:?}");
+        let expected =
+            format!("the key {key:?} is there twice in one object, expected every key once");
+        assert!(
+            matches!(&error, CallError::BadArguments { detail, .. } if *detail == expected),
+            "{error:?}"
+        );
     }
     assert!(Arguments::parse("t", r#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#).is_ok());
 }
@@ -257,10 +315,12 @@ fn arguments_that_take_too_much_memory_are_refused_before_they_are_parsed() {
 async fn the_ledger_holds_every_call_that_ran_and_those_that_were_dropped() {
     let sources = sources(&[open_policy(false)]);
     let caller = caller(&sources, &Filter::none(), None, Origin::Model);
-    let output = caller.admit("alpha-read", "{}").expect("it is listed").run().await.expect("echo answers");
+    let output =
+        caller.admit("alpha-read", "{}").expect("it is listed").run().await.expect("echo answers");
     assert_eq!(output.to_text(), "alpha-read");
     drop(caller.admit("alpha-write", "{}").expect("it is listed").run());
-    let outcomes: Vec<_> = caller.ledger().records().into_iter().map(|record| record.outcome).collect();
+    let outcomes: Vec<_> =
+        caller.ledger().records().into_iter().map(|record| record.outcome).collect();
     assert_eq!(outcomes, [Outcome::Ok], "a call that was never polled never ran");
 }
 
@@ -271,7 +331,12 @@ async fn the_ledger_of_one_request_keeps_so_many_bytes_and_every_call() {
     let arguments = format!("{{\"a\":\"{}\"}}", "x".repeat((64 << 10) - 8));
     assert_eq!(arguments.len(), 64 << 10, "as long as one record keeps whole");
     for _ in 0..70 {
-        caller.admit("alpha-read", &arguments).expect("it is listed").run().await.expect("echo answers");
+        caller
+            .admit("alpha-read", &arguments)
+            .expect("it is listed")
+            .run()
+            .await
+            .expect("echo answers");
     }
     let records = caller.ledger().records();
     let kept: usize = records.iter().map(|record| record.arguments.len()).sum();
@@ -285,7 +350,10 @@ fn a_header_that_is_present_lets_through_only_what_it_names() {
     let sources = sources(&[open_policy(false), open_policy(false)]);
     let names = |clients, tools| -> Vec<String> {
         let filter = Filter::parse(clients, tools);
-        caller(&sources, &filter, None, Origin::Model).list().map(|entry| entry.tool.name.to_string()).collect()
+        caller(&sources, &filter, None, Origin::Model)
+            .list()
+            .map(|entry| entry.tool.name.to_string())
+            .collect()
     };
     assert_eq!(names(None, None).len(), 8);
     assert_eq!(names(Some("*"), None).len(), 8);
@@ -303,13 +371,17 @@ fn a_header_that_is_present_lets_through_only_what_it_names() {
 fn a_key_opens_its_rows_and_an_empty_row_closes_an_open_client() {
     let open_to_all = Policy { allow_on_all_keys: true, ..open_policy(false) };
     let sources = sources(&[open_to_all.clone(), open_to_all, open_policy(false)]);
-    let rows =
-        BTreeMap::from([(client("beta"), Whitelist::default()), (client("gamma"), Whitelist::parse(&["READ"]).expect("good"))]);
+    let rows = BTreeMap::from([
+        (client("beta"), Whitelist::default()),
+        (client("gamma"), Whitelist::parse(&["READ"]).expect("good")),
+    ]);
     let key = VirtualKey::new("k", "sk-bf-1", rows);
     let keys = Keys::new([key.clone()]);
     assert_eq!(keys.find("sk-bf-1").as_deref(), Some(&key));
     assert_eq!(keys.find("sk-bf-2"), None);
-    let names: Vec<_> =
-        caller(&sources, &Filter::none(), Some(&key), Origin::Caller).list().map(|e| e.tool.name.to_string()).collect();
+    let names: Vec<_> = caller(&sources, &Filter::none(), Some(&key), Origin::Caller)
+        .list()
+        .map(|e| e.tool.name.to_string())
+        .collect();
     assert_eq!(names, ["alpha-a-b", "alpha-a_b", "alpha-read", "alpha-write", "gamma-read"]);
 }

@@ -8,8 +8,8 @@ use crate::{
     tool::{ClientName, Policy, Tool, ToolName},
 };
 
-/// The tools that one caller may see. Listing and calling use the same view, so they cannot disagree. Cheap to clone; it
-/// stays as it is while the catalog changes.
+/// The tools that one caller may see. Listing and calling use the same view, so they cannot
+/// disagree. Cheap to clone; it stays as it is while the catalog changes.
 #[derive(Clone)]
 pub struct View {
     entries: Arc<BTreeMap<ToolName, Entry>>,
@@ -62,8 +62,8 @@ pub struct OwnTools {
 }
 
 impl View {
-    /// Computes the view of one request. Without a key, the operator's own lists decide. The meta-tools are part of it if at
-    /// least one tool for scripts is.
+    /// Computes the view of one request. Without a key, the operator's own lists decide. The
+    /// meta-tools are part of it if at least one tool for scripts is.
     pub fn new<'s>(
         sources: impl IntoIterator<Item = Source<'s>>,
         meta_tools: Option<&OwnTools>,
@@ -82,7 +82,10 @@ impl View {
                 entries.insert(tool.name.clone(), Entry::meta(tool, &own.provider));
             }
         }
-        Self { entries: Arc::new(entries), tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()) }
+        Self {
+            entries: Arc::new(entries),
+            tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+        }
     }
 
     /// Tenant that the calls of the request are accounted to.
@@ -132,6 +135,11 @@ impl Entry {
 
     /// Meta-tools run without an approval: each call that a script makes is decided by itself.
     fn meta(tool: &Arc<Tool>, provider: &Arc<dyn Provider>) -> Self {
-        Self { tool: tool.clone(), auto: true, placement: Placement::Meta, provider: provider.clone() }
+        Self {
+            tool: tool.clone(),
+            auto: true,
+            placement: Placement::Meta,
+            provider: provider.clone(),
+        }
     }
 }

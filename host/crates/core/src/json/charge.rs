@@ -1,7 +1,8 @@
 //! Memory that a tree of `serde_json` takes, with its feature `preserve_order`.
 //!
-//! An array is a `Vec`, which starts at 4 elements and doubles. An object is an `IndexMap`: a `Vec` of entries and a hash
-//! table of their indices, which grow together. A test compares the sums with what the allocator is asked for.
+//! An array is a `Vec`, which starts at 4 elements and doubles. An object is an `IndexMap`: a `Vec`
+//! of entries and a hash table of their indices, which grow together. A test compares the sums with
+//! what the allocator is asked for.
 
 use serde_json::Value;
 
@@ -17,7 +18,8 @@ const TABLE_BYTES: usize = 16;
 /// Elements that an array has room for after its first push.
 const FIRST_ELEMENTS: usize = 4;
 
-/// Memory of one allocation of `bytes`: general-purpose allocators keep a word for themselves and round up.
+/// Memory of one allocation of `bytes`: general-purpose allocators keep a word for themselves and
+/// round up.
 pub(super) const fn allocation(bytes: usize) -> usize {
     match bytes {
         0 => 0,
@@ -31,7 +33,9 @@ pub(super) const fn array_growth(members: usize) -> usize {
     match members {
         0 => allocation(FIRST_ELEMENTS * VALUE_BYTES),
         1..FIRST_ELEMENTS => 0,
-        full if full.is_power_of_two() => allocation(full * 2 * VALUE_BYTES) - allocation(full * VALUE_BYTES),
+        full if full.is_power_of_two() => {
+            allocation(full * 2 * VALUE_BYTES) - allocation(full * VALUE_BYTES)
+        }
         _ => 0,
     }
 }
@@ -42,7 +46,9 @@ pub(super) const fn object_growth(members: usize) -> usize {
         0 => object(4),
         3 => object(8) - object(4),
         // A table of 8 buckets or more is full at seven eighths.
-        full if full % 7 == 0 && (full / 7).is_power_of_two() => object(full / 7 * 16) - object(full / 7 * 8),
+        full if full % 7 == 0 && (full / 7).is_power_of_two() => {
+            object(full / 7 * 16) - object(full / 7 * 8)
+        }
         _ => 0,
     }
 }

@@ -154,7 +154,11 @@ impl<'a> Scanner<'a> {
                     _ => false,
                 };
                 // Half a pair is no character, and no Rust string can hold it.
-                if is_pair && !(self.take(b'\\') && self.peek() == Some(b'u') && matches!(self.hex()?, 0xdc00..0xe000)) {
+                if is_pair
+                    && !(self.take(b'\\')
+                        && self.peek() == Some(b'u')
+                        && matches!(self.hex()?, 0xdc00..0xe000))
+                {
                     return Err(self.expected("a surrogate pair"));
                 }
             }
@@ -166,8 +170,11 @@ impl<'a> Scanner<'a> {
     /// Reads `uXXXX`.
     fn hex(&mut self) -> Result<u32, Error> {
         let digits = self.text.get(self.at + 1..self.at + 5);
-        let value = digits
-            .and_then(|digits| digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?)));
+        let value = digits.and_then(|digits| {
+            digits
+                .iter()
+                .try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))
+        });
         let value = value.ok_or_else(|| self.expected("four hexadecimal digits"))?;
         self.at += 5;
         Ok(value)
@@ -212,7 +219,11 @@ impl<'a> Scanner<'a> {
 
     fn node(&mut self) -> Result<(), Error> {
         if self.cost.nodes == self.caps.nodes {
-            return Err(Error::TooManyNodes { limit: self.caps.nodes, at: self.at, len: self.text.len() });
+            return Err(Error::TooManyNodes {
+                limit: self.caps.nodes,
+                at: self.at,
+                len: self.text.len(),
+            });
         }
         self.cost.nodes += 1;
         Ok(())
@@ -222,7 +233,12 @@ impl<'a> Scanner<'a> {
         self.cost.tree_bytes = self.cost.tree_bytes.saturating_add(bytes);
         if self.cost.tree_bytes > self.caps.tree_bytes {
             let (limit_bytes, found_bytes) = (self.caps.tree_bytes, self.cost.tree_bytes);
-            return Err(Error::TooLarge { limit_bytes, found_bytes, at: self.at, len: self.text.len() });
+            return Err(Error::TooLarge {
+                limit_bytes,
+                found_bytes,
+                at: self.at,
+                len: self.text.len(),
+            });
         }
         Ok(())
     }

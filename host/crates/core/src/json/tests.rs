@@ -134,7 +134,10 @@ fn small_objects_cost_many_times_their_text() {
     assert!(tree_bytes > 60 * text.len(), "{tree_bytes}");
     let error = check(text.as_bytes(), &Caps::memory(100_000)).expect_err("it does not fit");
     assert!(error.is_cap());
-    assert!(error.to_string().starts_with("takes more than 100000 bytes of memory when parsed, found "), "{error}");
+    assert!(
+        error.to_string().starts_with("takes more than 100000 bytes of memory when parsed, found "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -142,12 +145,17 @@ fn arrays_and_objects_are_charged_as_they_grow() {
     for count in 0..200 {
         for text in [
             format!("[{}]", vec!["0"; count].join(",")),
-            format!("{{{}}}", (0..count).map(|key| format!("\"{key}\":0")).collect::<Vec<_>>().join(",")),
+            format!(
+                "{{{}}}",
+                (0..count).map(|key| format!("\"{key}\":0")).collect::<Vec<_>>().join(",")
+            ),
         ] {
-            let (parsed, held) = allocator::held_by(|| serde_json::from_str::<Value>(&text).expect("it is JSON"));
+            let (parsed, held) =
+                allocator::held_by(|| serde_json::from_str::<Value>(&text).expect("it is JSON"));
             let charged = cost(&text).tree_bytes;
             assert!(
-                held.bytes <= charged && charged <= held.bytes + 32 * held.allocations + charge::VALUE_BYTES,
+                held.bytes <= charged
+                    && charged <= held.bytes + 32 * held.allocations + charge::VALUE_BYTES,
                 "{count} {held:?}"
             );
             drop(parsed);
@@ -157,7 +165,8 @@ fn arrays_and_objects_are_charged_as_they_grow() {
 
 #[test]
 fn depth_ends_where_serde_json_ends() {
-    for (depth, fits) in [(1, true), (MAX_DEPTH, true), (MAX_DEPTH + 1, false), (1_000_000, false)] {
+    for (depth, fits) in [(1, true), (MAX_DEPTH, true), (MAX_DEPTH + 1, false), (1_000_000, false)]
+    {
         for (open, close) in [("[", "]"), (r#"{"":"#, "}")] {
             let text = format!("{}0{}", open.repeat(depth), close.repeat(depth));
             let caps = Caps { depth: usize::MAX, ..NO_CAPS };
@@ -192,7 +201,11 @@ fn numbers_are_those_that_a_double_holds() {
         "1e+".to_owned(),
         ".5".to_owned(),
     ] {
-        assert_eq!(check(text.as_bytes(), &NO_CAPS).is_ok(), serde_json::from_str::<Value>(&text).is_ok(), "{text}");
+        assert_eq!(
+            check(text.as_bytes(), &NO_CAPS).is_ok(),
+            serde_json::from_str::<Value>(&text).is_ok(),
+            "{text}"
+        );
     }
 }
 
@@ -214,7 +227,8 @@ fn errors_say_what_was_expected_and_where() {
 
 #[test]
 fn parsing_returns_the_tree_or_an_error_with_its_line() {
-    let (tree, charged) = parse::<Map<String, Value>>(br#"{"a": [1]}"#, &NO_CAPS).expect("it is an object");
+    let (tree, charged) =
+        parse::<Map<String, Value>>(br#"{"a": [1]}"#, &NO_CAPS).expect("it is an object");
     assert_eq!((Value::from(tree), charged.nodes), (serde_json::json!({"a": [1]}), 4));
     let error = parse::<Value>(b"[\n1 2]", &NO_CAPS).expect_err("it is no JSON");
     assert_eq!(error.to_string(), "expected `,` or `]` at line 2 column 3");
@@ -241,6 +255,7 @@ fn a_key_that_is_there_twice_is_named_at_any_depth() {
         assert_eq!(found.as_deref(), key, "{text}");
     }
     let long = "é".repeat(100);
-    let duplicate = check_unique_keys(&format!(r#"{{"{long}":1,"{long}":2}}"#)).expect_err("it is there twice");
+    let duplicate =
+        check_unique_keys(&format!(r#"{{"{long}":1,"{long}":2}}"#)).expect_err("it is there twice");
     assert_eq!(duplicate.key, "é".repeat(64));
 }

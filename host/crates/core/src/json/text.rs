@@ -1,21 +1,23 @@
 //! JSON that is kept as its text.
 //!
-//! A tree of `serde_json` takes up to twenty times the memory of its text, and cloning it copies every node. Schemas are kept
-//! for as long as their source is there and are offered to a model in every chat, so they are kept as text and read into a
-//! tree once, when a tool is published.
+//! A tree of `serde_json` takes up to twenty times the memory of its text, and cloning it copies
+//! every node. Schemas are kept for as long as their source is there and are offered to a model in
+//! every chat, so they are kept as text and read into a tree once, when a tool is published.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::Error as _};
 use serde_json::Value;
 
-/// A JSON value as its text: compact, and no object has a member twice. It takes about its bytes; cloning it clones an `Arc`.
+/// A JSON value as its text: compact, and no object has a member twice. It takes about its bytes;
+/// cloning it clones an `Arc`.
 #[derive(Clone)]
 pub struct JsonText(Arc<str>);
 
 impl JsonText {
-    /// Reads JSON and keeps it in compact form. Of members with the same name the last one stays, so that the gateway and the
-    /// model read the same value. Fails if `text` is not JSON or is nested deeper than 127 levels.
+    /// Reads JSON and keeps it in compact form. Of members with the same name the last one stays,
+    /// so that the gateway and the model read the same value. Fails if `text` is not JSON or is
+    /// nested deeper than 127 levels.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<Value>(text).map(Self::from)
     }
@@ -25,7 +27,8 @@ impl JsonText {
         &self.0
     }
 
-    /// Reads the text into a tree. Fails if it is nested deeper than 127 levels, which a value that was not parsed can be.
+    /// Reads the text into a tree. Fails if it is nested deeper than 127 levels, which a value that
+    /// was not parsed can be.
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
@@ -58,7 +61,8 @@ impl fmt::Debug for JsonText {
 /// Equal as values: the order of members does not count.
 impl PartialEq for JsonText {
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0 || matches!((self.to_value(), other.to_value()), (Ok(one), Ok(other)) if one == other)
+        self.0 == other.0
+            || matches!((self.to_value(), other.to_value()), (Ok(one), Ok(other)) if one == other)
     }
 }
 
@@ -89,7 +93,8 @@ mod tests {
 
     #[test]
     fn text_is_compact_keeps_the_order_and_resolves_repeated_members() {
-        let text = JsonText::parse("{ \"z\" : 1.50, \"a\": [ ], \"z\": \"\\u0041\" }").expect("it is JSON");
+        let text = JsonText::parse("{ \"z\" : 1.50, \"a\": [ ], \"z\": \"\\u0041\" }")
+            .expect("it is JSON");
         assert_eq!(text.as_str(), r#"{"z":"A","a":[]}"#);
         assert!(JsonText::parse("{").is_err());
     }

@@ -7,8 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 /// A key is cut here in the error, in bytes.
 const MAX_SHOWN_BYTES: usize = 128;
 
-/// A key that one object has twice. Readers differ in which of the two values they take, so a check and what it guards may see
-/// different ones.
+/// A key that one object has twice. Readers differ in which of the two values they take, so a check
+/// and what it guards may see different ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the key {key:?} is there twice in one object, expected every key once")]
 pub struct DuplicateKey {
@@ -16,9 +16,9 @@ pub struct DuplicateKey {
     pub key: String,
 }
 
-/// Fails if an object in `text` has a key twice, at any depth; keys are compared with their escapes resolved. What is no JSON
-/// passes up to its first error, so check that first. Holds the keys of the objects that are open, which is at most the text
-/// once and a hash table.
+/// Fails if an object in `text` has a key twice, at any depth; keys are compared with their escapes
+/// resolved. What is no JSON passes up to its first error, so check that first. Holds the keys of
+/// the objects that are open, which is at most the text once and a hash table.
 pub fn check_unique_keys(text: &str) -> Result<(), DuplicateKey> {
     let duplicate = RefCell::new(None);
     // Every other error is the parser's to report.

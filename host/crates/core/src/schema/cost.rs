@@ -1,7 +1,9 @@
-//! What checking a value costs at most, by how deep in the value it is: computed once from the graph of subschemas.
+//! What checking a value costs at most, by how deep in the value it is: computed once from the
+//! graph of subschemas.
 //!
-//! Subschemas that meet the same value are gathered first, with how often each looks at it; then the tables grow by one level
-//! of the value at a time. Sums saturate, so that an explosion is a large number and not a small one.
+//! Subschemas that meet the same value are gathered first, with how often each looks at it; then
+//! the tables grow by one level of the value at a time. Sums saturate, so that an explosion is a
+//! large number and not a small one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,21 +12,26 @@ use super::{
     graph::{Children, Graph, Misplaced},
 };
 
-/// The most subschemas that may look at one value where references and `anyOf` multiply nothing but what the author wrote: a
-/// union of a thousand forms passes. 2⁵ times 2⁵ levels of fan-out do not.
+/// The most subschemas that may look at one value where references and `anyOf` multiply nothing but
+/// what the author wrote: a union of a thousand forms passes. 2⁵ times 2⁵ levels of fan-out do not.
 const MAX_EVALUATIONS: u64 = 1_024;
-/// The most subschemas that may be at work inside each other, over the whole depth of a value. Each takes up to 2 KiB of stack
-/// in `jsonschema`, measured; a check has to do with half a megabyte, because it may run on the stack of a guest's fiber.
+/// The most subschemas that may be at work inside each other, over the whole depth of a value. Each
+/// takes up to 2 KiB of stack in `jsonschema`, measured; a check has to do with half a megabyte,
+/// because it may run on the stack of a guest's fiber.
 pub(super) const MAX_NESTING: u64 = 256;
-/// A recursion that branches is refused by what it costs at this depth. What models send is rarely deeper, and a check is
-/// priced by the depth that it meets, so what is deeper costs its caller an error and nobody any time.
+/// A recursion that branches is refused by what it costs at this depth. What models send is rarely
+/// deeper, and a check is priced by the depth that it meets, so what is deeper costs its caller an
+/// error and nobody any time.
 const BRANCHING_DEPTH: usize = 6;
-/// How often a value at that depth may be looked at: four branches, each of four subschemas, have 16,384.
+/// How often a value at that depth may be looked at: four branches, each of four subschemas, have
+/// 16,384.
 const MAX_BRANCHED_EVALUATIONS: u64 = 100_000;
-/// Steps that the computation may take: a few milliseconds. A union of 200 forms with ten members each takes 60,000.
+/// Steps that the computation may take: a few milliseconds. A union of 200 forms with ten members
+/// each takes 60,000.
 const MAX_STEPS: usize = 400_000;
-/// A bound on evaluations times subschemas times `unevaluated` keywords. For these keywords `jsonschema` compiles what a
-/// reference leads to again for each way that leads there, and once more for each such keyword on the way.
+/// A bound on evaluations times subschemas times `unevaluated` keywords. For these keywords
+/// `jsonschema` compiles what a reference leads to again for each way that leads there, and once
+/// more for each such keyword on the way.
 const MAX_RECOMPILED: u64 = 1 << 20;
 
 /// What one value at a certain depth costs at most.
@@ -53,7 +60,8 @@ struct Entry {
     items: Side,
 }
 
-/// What meets the children of a value: a list for each name, and one for any. An edge says which entry, and how often.
+/// What meets the children of a value: a list for each name, and one for any. An edge says which
+/// entry, and how often.
 #[derive(Default)]
 struct Side {
     named: Vec<Vec<Edge>>,
@@ -86,13 +94,21 @@ impl Costs {
     fn check(&self, graph: &Graph<'_>) -> Result<(), Misplaced> {
         let everywhere = |problem| Err(("#".into(), problem));
         let evaluations = || self.0.iter().map(|cost| cost.evaluations).enumerate();
-        if let Some((depth, found)) = evaluations().take(BRANCHING_DEPTH + 1).find(|(_, found)| *found > MAX_BRANCHED_EVALUATIONS)
+        if let Some((depth, found)) = evaluations()
+            .take(BRANCHING_DEPTH + 1)
+            .find(|(_, found)| *found > MAX_BRANCHED_EVALUATIONS)
         {
-            return everywhere(Problem::TooManyBranches { depth, found, limit: MAX_BRANCHED_EVALUATIONS });
+            return everywhere(Problem::TooManyBranches {
+                depth,
+                found,
+                limit: MAX_BRANCHED_EVALUATIONS,
+            });
         }
         let most = evaluations().map(|(_, found)| found).max().unwrap_or(0);
         let unevaluated = graph.nodes.iter().filter(|node| node.is_unevaluated).count() as u64;
-        if most.saturating_mul(graph.nodes.len() as u64).saturating_mul(unevaluated) > MAX_RECOMPILED {
+        if most.saturating_mul(graph.nodes.len() as u64).saturating_mul(unevaluated)
+            > MAX_RECOMPILED
+        {
             return everywhere(Problem::TooEntangled);
         }
         Ok(())
@@ -105,7 +121,8 @@ impl Costs {
 }
 
 impl Entry {
-    /// The cost of a value `depth` levels below the one that this entry meets, from those one level less below.
+    /// The cost of a value `depth` levels below the one that this entry meets, from those one level
+    /// less below.
     fn below(&self, above: &[Cost], depth: usize) -> Cost {
         let (members, items) = (self.members.sum(above), self.items.sum(above));
         let mut cost = Cost {
@@ -132,7 +149,8 @@ impl Side {
         let mut dearest = any;
         for edges in &self.named {
             let one = sum(edges, above);
-            dearest.evaluations = dearest.evaluations.max(any.evaluations.saturating_add(one.evaluations));
+            dearest.evaluations =
+                dearest.evaluations.max(any.evaluations.saturating_add(one.evaluations));
             dearest.work = dearest.work.max(any.work.saturating_add(one.work));
             dearest.patterns = dearest.patterns.max(any.patterns.saturating_add(one.patterns));
             dearest.unique = dearest.unique.max(any.unique.saturating_add(one.unique));
@@ -186,12 +204,14 @@ impl Order {
                     continue;
                 }
                 is_open[node] = false;
-                let height = graph.nodes[node].in_place.iter().map(|&child| order.height[child]).max();
+                let height =
+                    graph.nodes[node].in_place.iter().map(|&child| order.height[child]).max();
                 order.height[node] = 1 + height.unwrap_or(0);
                 left -= 1;
                 order.rank[node] = left;
                 if order.height[node] > MAX_NESTING {
-                    let problem = Problem::TooNested { found: order.height[node], limit: MAX_NESTING };
+                    let problem =
+                        Problem::TooNested { found: order.height[node], limit: MAX_NESTING };
                     return Err((graph.place(node), problem));
                 }
             }
@@ -199,8 +219,9 @@ impl Order {
         Ok(order)
     }
 
-    /// How often a node's in-place subschemas look at a value when it does once. One that asks what the others have looked at
-    /// has each of them look again, and those inside them once more for each level.
+    /// How often a node's in-place subschemas look at a value when it does once. One that asks what
+    /// the others have looked at has each of them look again, and those inside them once more for
+    /// each level.
     fn repeats(&self, graph: &Graph<'_>, node: usize) -> u64 {
         if graph.nodes[node].is_unevaluated { 2 + self.height[node] } else { 1 }
     }
@@ -222,7 +243,9 @@ impl Gathering<'_, '_> {
             let group = self.group(first)?;
             let mut entry = self.entry(first, &group)?;
             let edges = [&mut entry.members, &mut entry.items].into_iter();
-            for (node, _) in edges.flat_map(|side| side.named.iter_mut().flatten().chain(&mut side.any)) {
+            for (node, _) in
+                edges.flat_map(|side| side.named.iter_mut().flatten().chain(&mut side.any))
+            {
                 *node = *numbers.entry(*node).or_insert_with(|| {
                     firsts.push(*node);
                     firsts.len() - 1
@@ -252,7 +275,10 @@ impl Gathering<'_, '_> {
         }
         let found = group.iter().fold(0_u64, |sum, (_, times)| sum.saturating_add(*times));
         if found > MAX_EVALUATIONS {
-            return Err((self.graph.place(first), Problem::TooManyEvaluations { found, limit: MAX_EVALUATIONS }));
+            return Err((
+                self.graph.place(first),
+                Problem::TooManyEvaluations { found, limit: MAX_EVALUATIONS },
+            ));
         }
         Ok(group)
     }
@@ -275,14 +301,15 @@ impl Gathering<'_, '_> {
         Ok(Entry { own, key_patterns, members, items })
     }
 
-    /// What meets each child: for every name that anyone in the group knows, those that know it and the `others` of those that
-    /// do not.
+    /// What meets each child: for every name that anyone in the group knows, those that know it and
+    /// the `others` of those that do not.
     fn side<'k, K: Copy + Eq + std::hash::Hash + 'k>(
         &mut self,
         group: &[Edge],
         children: impl Fn(usize) -> &'k Children<K>,
     ) -> Result<Side, Misplaced> {
-        let repeated = |(node, times): Edge| times.saturating_mul(self.order.repeats(self.graph, node));
+        let repeated =
+            |(node, times): Edge| times.saturating_mul(self.order.repeats(self.graph, node));
         let mut side = Side::default();
         let mut others = Vec::new();
         let mut named: HashMap<K, Vec<(usize, Edge)>> = HashMap::new();

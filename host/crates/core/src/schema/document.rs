@@ -1,4 +1,5 @@
-//! A schema as a document: small enough, of one draft, and without a name that anything could be resolved against.
+//! A schema as a document: small enough, of one draft, and without a name that anything could be
+//! resolved against.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
@@ -35,8 +36,12 @@ impl Document {
         let bytes = found + count(schema) * VALUE_BYTES;
         let Value::Object(keywords) = schema else {
             return match schema {
-                Value::Bool(_) => Ok(Self { draft: Draft::default(), schema: schema.clone(), bytes }),
-                _ => Err(everywhere(Problem::Invalid("a schema is an object, true or false".into()))),
+                Value::Bool(_) => {
+                    Ok(Self { draft: Draft::default(), schema: schema.clone(), bytes })
+                }
+                _ => {
+                    Err(everywhere(Problem::Invalid("a schema is an object, true or false".into())))
+                }
             };
         };
         let draft = dialect(Draft::default(), keywords).map_err(everywhere)?;
@@ -53,15 +58,17 @@ impl Document {
 }
 
 fn dialect(default: Draft, keywords: &Map<String, Value>) -> Result<Draft, Problem> {
-    let Some(named) = keywords.get("$schema").filter(|named| !named.is_object()) else { return Ok(default) };
+    let Some(named) = keywords.get("$schema").filter(|named| !named.is_object()) else {
+        return Ok(default);
+    };
     match named.as_str().map(Draft::from_schema_uri) {
         None | Some(Draft::Unknown) => Err(Problem::Dialect(cut(shown(named), MAX_SHOWN))),
         Some(draft) => Ok(draft),
     }
 }
 
-/// Refuses what would make one part of the document mean something else than another. It looks at data as well, at what an
-/// `enum` lists for example, because a reference may point there.
+/// Refuses what would make one part of the document mean something else than another. It looks at
+/// data as well, at what an `enum` lists for example, because a reference may point there.
 fn check_inner(value: &Value, draft: Draft) -> Result<(), Problem> {
     match value {
         Value::Object(members) => {
@@ -69,7 +76,10 @@ fn check_inner(value: &Value, draft: Draft) -> Result<(), Problem> {
                 return Err(Problem::InnerIdentifier(cut(identifier.clone(), MAX_SHOWN)));
             }
             if dialect(draft, members)? != draft {
-                return Err(Problem::Dialect(cut(members.get("$schema").map(shown).unwrap_or_default(), MAX_SHOWN)));
+                return Err(Problem::Dialect(cut(
+                    members.get("$schema").map(shown).unwrap_or_default(),
+                    MAX_SHOWN,
+                )));
             }
             members.values().try_for_each(|member| check_inner(member, draft))
         }
@@ -84,7 +94,9 @@ fn shown(value: &Value) -> String {
 
 /// Whether a value is nested deeper than `left` levels.
 fn is_deeper(value: &Value, left: usize) -> bool {
-    let deeper = |inner: &Value| (inner.is_array() || inner.is_object()) && (left == 0 || is_deeper(inner, left - 1));
+    let deeper = |inner: &Value| {
+        (inner.is_array() || inner.is_object()) && (left == 0 || is_deeper(inner, left - 1))
+    };
     match value {
         Value::Array(items) => items.iter().any(deeper),
         Value::Object(members) => members.values().any(deeper),

@@ -1,7 +1,8 @@
-//! The subschemas of a document and which of them meet the same value: what the cost of a check is computed from.
+//! The subschemas of a document and which of them meet the same value: what the cost of a check is
+//! computed from.
 //!
-//! It errs on the side of more: an edge for every keyword that any draft knows, whether or not the document's own does. It
-//! knows nothing of what the keywords mean.
+//! It errs on the side of more: an edge for every keyword that any draft knows, whether or not the
+//! document's own does. It knows nothing of what the keywords mean.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,8 @@ use serde_json::{Map, Value};
 use super::{MAX_DEPTH, MAX_SHOWN, MAX_SUBSCHEMAS, Problem, pattern::PatternCosts};
 use crate::text::{self, cut};
 
-/// What a `multipleOf` weighs: large floats are divided as fractions, which takes up to 5 µs. Measured.
+/// What a `multipleOf` weighs: large floats are divided as fractions, which takes up to 5 µs.
+/// Measured.
 const MULTIPLE_OF_WEIGHT: u64 = 1_000;
 
 /// Where something is wrong, and what.
@@ -31,7 +33,8 @@ pub(super) struct Graph<'s> {
 pub(super) struct Node<'s> {
     /// Which subschema it was found in, and under what; none for the document.
     origin: Option<(usize, Step<'s>)>,
-    /// What looking at one value costs, apart from other subschemas: about one for each keyword and each listed value.
+    /// What looking at one value costs, apart from other subschemas: about one for each keyword and
+    /// each listed value.
     pub(super) weight: u64,
     /// What its `pattern` costs for each byte of a string.
     pub(super) pattern_cost: u64,
@@ -108,7 +111,9 @@ impl<'s> Graph<'s> {
         while let Some((parent, step)) = self.nodes[at].origin {
             steps.push(match step {
                 Step::Keyword(keyword) => format!("/{keyword}"),
-                Step::Member(keyword, name) => format!("/{keyword}/{}", name.replace('~', "~0").replace('/', "~1")),
+                Step::Member(keyword, name) => {
+                    format!("/{keyword}/{}", name.replace('~', "~0").replace('/', "~1"))
+                }
                 Step::Item(keyword, index) => format!("/{keyword}/{index}"),
                 Step::Reference(reference) => reference.to_owned(),
             });
@@ -122,7 +127,11 @@ impl<'s> Graph<'s> {
         cut(if path.starts_with('#') { path } else { format!("#{path}") }, MAX_SHOWN)
     }
 
-    fn number(&mut self, schema: &'s Value, origin: Option<(usize, Step<'s>)>) -> Result<usize, Misplaced> {
+    fn number(
+        &mut self,
+        schema: &'s Value,
+        origin: Option<(usize, Step<'s>)>,
+    ) -> Result<usize, Misplaced> {
         let key = std::ptr::from_ref(schema);
         if let Some(&number) = self.numbers.get(&key) {
             return Ok(number);
@@ -137,14 +146,20 @@ impl<'s> Graph<'s> {
         Ok(number)
     }
 
-    fn read_keywords(&mut self, number: usize, keywords: &'s Map<String, Value>) -> Result<(), Misplaced> {
+    fn read_keywords(
+        &mut self,
+        number: usize,
+        keywords: &'s Map<String, Value>,
+    ) -> Result<(), Misplaced> {
         for (keyword, value) in keywords {
             for (meets, step, schema) in subschemas(keyword, value) {
                 let child = self.number(schema, Some((number, step)))?;
                 self.nodes[number].connect(meets, child);
             }
             self.read_assertion(number, keyword, value)?;
-            if let ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) = (keyword.as_str(), value) {
+            if let ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) =
+                (keyword.as_str(), value)
+            {
                 for target in self.resolve(number, reference)? {
                     let child = self.number(target, Some((number, Step::Reference(reference))))?;
                     self.nodes[number].connect(Meets::Same, child);
@@ -155,23 +170,34 @@ impl<'s> Graph<'s> {
     }
 
     /// What a keyword costs by itself.
-    fn read_assertion(&mut self, number: usize, keyword: &str, value: &'s Value) -> Result<(), Misplaced> {
+    fn read_assertion(
+        &mut self,
+        number: usize,
+        keyword: &str,
+        value: &'s Value,
+    ) -> Result<(), Misplaced> {
         let weight = match (keyword, value) {
-            ("enum" | "const" | "required" | "dependentRequired" | "dependencies", _) => count(value) as u64,
+            ("enum" | "const" | "required" | "dependentRequired" | "dependencies", _) => {
+                count(value) as u64
+            }
             ("properties" | "patternProperties", Value::Object(named)) => named.len() as u64,
             ("multipleOf", _) => MULTIPLE_OF_WEIGHT,
             _ => 1,
         };
         self.nodes[number].weight += weight;
         match (keyword, value) {
-            ("pattern", Value::String(text)) => self.nodes[number].pattern_cost = self.pattern_cost(number, text)?,
+            ("pattern", Value::String(text)) => {
+                self.nodes[number].pattern_cost = self.pattern_cost(number, text)?
+            }
             ("patternProperties", Value::Object(named)) => {
                 for text in named.keys() {
                     self.nodes[number].key_pattern_cost += self.pattern_cost(number, text)?;
                 }
             }
             ("uniqueItems", Value::Bool(true)) => self.nodes[number].is_unique = true,
-            ("unevaluatedProperties" | "unevaluatedItems", _) => self.nodes[number].is_unevaluated = true,
+            ("unevaluatedProperties" | "unevaluatedItems", _) => {
+                self.nodes[number].is_unevaluated = true
+            }
             _ => {}
         }
         Ok(())
@@ -183,8 +209,11 @@ impl<'s> Graph<'s> {
 
     /// What a reference points to: one place, or every one with that name.
     fn resolve(&self, number: usize, reference: &str) -> Result<Vec<&'s Value>, Misplaced> {
-        let refuse = |problem: fn(String) -> Problem| (self.place(number), problem(cut(reference.to_owned(), MAX_SHOWN)));
-        let fragment = reference.strip_prefix('#').ok_or_else(|| refuse(Problem::OutsideReference))?;
+        let refuse = |problem: fn(String) -> Problem| {
+            (self.place(number), problem(cut(reference.to_owned(), MAX_SHOWN)))
+        };
+        let fragment =
+            reference.strip_prefix('#').ok_or_else(|| refuse(Problem::OutsideReference))?;
         if fragment.is_empty() || fragment.starts_with('/') {
             let pointer = text::percent_decoded(fragment)
                 .and_then(|pointer| String::from_utf8(pointer).ok())
@@ -220,7 +249,8 @@ fn subschemas<'s>(keyword: &'s str, value: &'s Value) -> Vec<(Meets<'s>, Step<'s
     };
     let every = |meets: fn(&'s str) -> Meets<'s>| {
         // What is a list is no subschema: `dependencies` may name members as well.
-        let members = value.as_object().into_iter().flatten().filter(|(_, member)| !member.is_array());
+        let members =
+            value.as_object().into_iter().flatten().filter(|(_, member)| !member.is_array());
         members.map(|(name, member)| (meets(name), Step::Member(keyword, name), member)).collect()
     };
     match keyword {

@@ -33,7 +33,8 @@ impl<'s> PatternCosts<'s> {
         self.total_bytes + self.known.len() * MAX_STATES_BYTES
     }
 
-    /// What matching a pattern costs at most for each byte of text, in the units of [`super::cost`].
+    /// What matching a pattern costs at most for each byte of text, in the units of
+    /// [`super::cost`].
     pub(super) fn of(&mut self, pattern: &'s str) -> Result<u64, Problem> {
         if let Some(&cost) = self.known.get(pattern) {
             return Ok(cost);
@@ -41,13 +42,14 @@ impl<'s> PatternCosts<'s> {
         if self.known.len() == MAX_PATTERNS {
             return Err(Problem::TooManyPatterns);
         }
-        let compiled = compiled_bytes(pattern).ok_or_else(|| Problem::Pattern(cut(pattern.to_owned(), MAX_SHOWN)))?;
+        let compiled = compiled_bytes(pattern)
+            .ok_or_else(|| Problem::Pattern(cut(pattern.to_owned(), MAX_SHOWN)))?;
         self.total_bytes += compiled;
         if self.total_bytes > MAX_TOTAL_BYTES {
             return Err(Problem::TooManyPatterns);
         }
-        // The worst that was found in patterns made for it: 0.16 ns for each byte of text and of the compiled pattern, which
-        // is 1 µs a byte of text at 8 KiB and 40 µs at 256 KiB.
+        // The worst that was found in patterns made for it: 0.16 ns for each byte of text and of
+        // the compiled pattern, which is 1 µs a byte of text at 8 KiB and 40 µs at 256 KiB.
         let cost = (compiled / 30) as u64;
         self.known.insert(pattern, cost);
         Ok(cost)
@@ -57,9 +59,11 @@ impl<'s> PatternCosts<'s> {
 /// How large a pattern is when it is compiled, to a factor of two.
 fn compiled_bytes(pattern: &str) -> Option<usize> {
     // In a draft that has nothing to say about the pattern beyond that it is text.
-    let schema = Value::Object(Map::from_iter([("pattern".to_owned(), Value::String(pattern.to_owned()))]));
+    let schema =
+        Value::Object(Map::from_iter([("pattern".to_owned(), Value::String(pattern.to_owned()))]));
     let fits = |bytes: &usize| {
-        let engine = jsonschema::PatternOptions::regex().size_limit(*bytes).dfa_size_limit(MAX_STATES_BYTES);
+        let engine =
+            jsonschema::PatternOptions::regex().size_limit(*bytes).dfa_size_limit(MAX_STATES_BYTES);
         jsonschema::options().with_pattern_options(engine).build(&schema).is_ok()
     };
     std::iter::successors(Some(SMALLEST_BYTES), |bytes| Some(bytes * 2))

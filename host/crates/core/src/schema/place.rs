@@ -72,7 +72,10 @@ mod tests {
     #[test]
     fn a_place_is_cut_where_it_is_long_and_shows_no_control_characters() {
         let key = "k".repeat(200);
-        assert!(render(&format!("/{key}/{key}/{key}/{key}"), &json!({})).len() < MAX_PLACE + 2 * MAX_KEY);
+        assert!(
+            render(&format!("/{key}/{key}/{key}/{key}"), &json!({})).len()
+                < MAX_PLACE + 2 * MAX_KEY
+        );
         assert_eq!(render("/\u{1b}[31m\n", &json!({})), r#"["\u{1b}[31m\n"]"#);
     }
 }

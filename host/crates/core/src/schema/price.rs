@@ -12,9 +12,11 @@ use super::{
 const MAX_WORK: u64 = 10_000_000;
 /// Up to here every error is collected: each evaluation may leave one, of about half a kilobyte.
 const MAX_EXPLAINED_EVALUATIONS: u64 = 20_000;
-/// Up to here as well: errors inside `anyOf` and `oneOf` hold a copy of the value that they are about.
+/// Up to here as well: errors inside `anyOf` and `oneOf` hold a copy of the value that they are
+/// about.
 const MAX_EXPLAINED_BYTES: u64 = 16 << 20;
-/// Integers up to here have hashes of their own in `jsonschema`, which hashes what they are as floats.
+/// Integers up to here have hashes of their own in `jsonschema`, which hashes what they are as
+/// floats.
 const EXACT: u64 = 1 << 53;
 
 /// A value that may be checked.
@@ -37,7 +39,8 @@ impl Costs {
     pub(super) fn price(&self, value: &Value) -> Result<Price, Unaffordable> {
         let mut sum = Sum { costs: self, work: 0, evaluations: 0, copied: 0 };
         sum.add(value, 0, 0, 0)?;
-        let affords_errors = sum.evaluations <= MAX_EXPLAINED_EVALUATIONS && sum.copied <= MAX_EXPLAINED_BYTES;
+        let affords_errors =
+            sum.evaluations <= MAX_EXPLAINED_EVALUATIONS && sum.copied <= MAX_EXPLAINED_BYTES;
         Ok(Price { affords_errors })
     }
 }
@@ -51,8 +54,15 @@ struct Sum<'c> {
 }
 
 impl Sum<'_> {
-    /// Adds a value and what is in it; answers how many values that are. `above` is how often its parents are looked at.
-    fn add(&mut self, value: &Value, depth: usize, key_bytes: usize, above: u64) -> Result<u64, Unaffordable> {
+    /// Adds a value and what is in it; answers how many values that are. `above` is how often its
+    /// parents are looked at.
+    fn add(
+        &mut self,
+        value: &Value,
+        depth: usize,
+        key_bytes: usize,
+        above: u64,
+    ) -> Result<u64, Unaffordable> {
         if depth > MAX_DEPTH {
             return Err(Unaffordable::Depth);
         }
@@ -61,9 +71,12 @@ impl Sum<'_> {
         let bytes = key_bytes + value.as_str().map_or(0, str::len);
         // One for itself, so that what no subschema looks at is not without bound either.
         self.work = self.work.saturating_add(cost.work).saturating_add(1);
-        self.work = self.work.saturating_add(cost.patterns.saturating_mul((bytes + pattern::START_BYTES) as u64));
+        self.work = self
+            .work
+            .saturating_add(cost.patterns.saturating_mul((bytes + pattern::START_BYTES) as u64));
         self.evaluations = self.evaluations.saturating_add(cost.evaluations);
-        self.copied = self.copied.saturating_add(looks.saturating_mul((bytes + size_of::<Value>()) as u64));
+        self.copied =
+            self.copied.saturating_add(looks.saturating_mul((bytes + size_of::<Value>()) as u64));
         if self.work > MAX_WORK || cost.nesting > MAX_NESTING {
             return Err(Unaffordable::Work);
         }
@@ -73,7 +86,11 @@ impl Sum<'_> {
                 for item in items {
                     count += self.add(item, depth + 1, 0, looks)?;
                 }
-                let compared = if items.iter().all(has_own_hash) { count } else { (items.len() as u64).saturating_mul(count) };
+                let compared = if items.iter().all(has_own_hash) {
+                    count
+                } else {
+                    (items.len() as u64).saturating_mul(count)
+                };
                 self.work = self.work.saturating_add(cost.unique.saturating_mul(compared));
             }
             Value::Object(members) => {
@@ -92,7 +109,11 @@ fn has_own_hash(value: &Value) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) => false,
         Value::Number(number) if number.is_f64() => true,
-        Value::Number(number) => number.as_i64().map(i64::unsigned_abs).or(number.as_u64()).is_some_and(|size| size <= EXACT),
+        Value::Number(number) => number
+            .as_i64()
+            .map(i64::unsigned_abs)
+            .or(number.as_u64())
+            .is_some_and(|size| size <= EXACT),
         _ => true,
     }
 }

@@ -107,7 +107,8 @@ fn rarer_keywords_are_told_too() {
 #[test]
 fn the_text_is_bounded_whatever_the_value_and_the_schema_hold() {
     let long = "ä".repeat(5_000);
-    let properties: Map<String, Value> = (0..100).map(|index| (format!("{long}{index}"), json!({"const": long}))).collect();
+    let properties: Map<String, Value> =
+        (0..100).map(|index| (format!("{long}{index}"), json!({"const": long}))).collect();
     let names: Vec<_> = properties.keys().cloned().collect();
     let given: Map<String, Value> = names.iter().map(|name| (name.clone(), json!(long))).collect();
     let schema = json!({"properties": {"a": {"items": {"enum": [long, long, long, long, long, long, long, long, long]}}}});
@@ -120,7 +121,8 @@ fn the_text_is_bounded_whatever_the_value_and_the_schema_hold() {
         assert!(text.len() <= 2 << 10, "{} bytes", text.len());
         assert!(text.contains('…'), "{text}");
     }
-    let ten = told(&json!({"required": ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]}), &json!({}));
+    let ten =
+        told(&json!({"required": ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]}), &json!({}));
     insta::assert_snapshot!(ten, @r"
 
     - a: missing
@@ -157,8 +159,7 @@ fn recursion_that_goes_into_the_value_is_no_cycle() {
     assert!(fits(&tree, &json!({"children": [{"children": []}, {}]})));
     insta::assert_snapshot!(told(&tree, &json!({"children": [{"childern": []}]})), @r#"children[0].childern: not allowed here; allowed are "children"; did you mean "children"?"#);
     let group = |operator: &str| json!({"type": "object", "properties": {operator: {"type": "array", "items": {"$ref": "#/$defs/e"}}}, "required": [operator]});
-    let expression =
-        json!({"$ref": "#/$defs/e", "$defs": {"e": {"anyOf": [group("and"), group("or"), group("not"), {"type": "string"}]}}});
+    let expression = json!({"$ref": "#/$defs/e", "$defs": {"e": {"anyOf": [group("and"), group("or"), group("not"), {"type": "string"}]}}});
     let mut deep = json!("leaf");
     for _ in 0..31 {
         deep = json!({"and": [deep, "x"]});
@@ -170,7 +171,10 @@ fn recursion_that_goes_into_the_value_is_no_cycle() {
 fn what_multiplies_is_refused_when_it_is_loaded() {
     let fan = |levels: usize, width: usize| {
         let definition = |level: usize| {
-            (format!("d{level}"), json!({"anyOf": vec![json!({"$ref": format!("#/$defs/d{}", level + 1)}); width]}))
+            (
+                format!("d{level}"),
+                json!({"anyOf": vec![json!({"$ref": format!("#/$defs/d{}", level + 1)}); width]}),
+            )
         };
         let mut definitions: Map<String, Value> = (0..levels).map(definition).collect();
         definitions.insert(format!("d{levels}"), json!({"type": "string"}));
@@ -179,12 +183,17 @@ fn what_multiplies_is_refused_when_it_is_loaded() {
     assert!(fits(&fan(7, 2), &json!("x")));
     for (levels, width) in [(9, 2), (26, 2), (200, 2), (40, 50)] {
         let problem = refused(&fan(levels, width));
-        assert!(matches!(problem, Problem::TooManyEvaluations { .. } | Problem::TooNested { .. }), "{problem}");
+        assert!(
+            matches!(problem, Problem::TooManyEvaluations { .. } | Problem::TooNested { .. }),
+            "{problem}"
+        );
     }
     let branching = |branches: usize| json!({"anyOf": vec![json!({"properties": {"in": {"$ref": "#"}}}); branches]});
     assert!(fits(&branching(3), &json!({"in": {"in": {}}})));
     assert!(matches!(refused(&branching(8)), Problem::TooManyBranches { .. }));
-    let chain: Map<String, Value> = (0..300).map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)}))).collect();
+    let chain: Map<String, Value> = (0..300)
+        .map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)})))
+        .collect();
     let mut chain = json!({"$ref": "#/$defs/d0", "$defs": chain});
     chain["$defs"]["d300"] = json!(true);
     assert!(matches!(refused(&chain), Problem::TooNested { .. }));
@@ -197,17 +206,27 @@ fn a_recursion_that_branches_is_followed_as_far_as_it_is_cheap() {
         {"type": "object", "properties": {"op": {"const": "or"}, "of": {"items": {"$ref": "#"}}}, "required": ["op"]},
         {"type": "string"},
     ]});
-    let nested = |levels: usize, leaf: Value| (0..levels).fold(leaf, |inner, _| json!({"op": "or", "of": [inner]}));
+    let nested = |levels: usize, leaf: Value| {
+        (0..levels).fold(leaf, |inner, _| json!({"op": "or", "of": [inner]}))
+    };
     assert!(fits(&schema, &nested(8, json!("x"))));
-    assert!(told(&schema, &nested(3, json!(1))).contains("of[0].of[0].of[0]"), "{}", told(&schema, &nested(3, json!(1))));
+    assert!(
+        told(&schema, &nested(3, json!(1))).contains("of[0].of[0].of[0]"),
+        "{}",
+        told(&schema, &nested(3, json!(1)))
+    );
     insta::assert_snapshot!(told(&schema, &nested(30, json!(1))), @"too large to be checked against the schema; pass less at once");
 }
 
 #[test]
 fn size_and_depth_of_a_schema_are_bounded() {
-    let described = |bytes: usize| json!({"description": "x".repeat(bytes - r#"{"description":""}"#.len())});
+    let described =
+        |bytes: usize| json!({"description": "x".repeat(bytes - r#"{"description":""}"#.len())});
     compiled(&described(MAX_SCHEMA_BYTES));
-    assert_eq!(refused(&described(MAX_SCHEMA_BYTES + 1)), Problem::TooLarge { found: MAX_SCHEMA_BYTES + 1 });
+    assert_eq!(
+        refused(&described(MAX_SCHEMA_BYTES + 1)),
+        Problem::TooLarge { found: MAX_SCHEMA_BYTES + 1 }
+    );
     let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"not": inner}));
     compiled(&nested(MAX_DEPTH));
     assert_eq!(refused(&nested(MAX_DEPTH + 1)), Problem::TooDeep);
@@ -235,10 +254,14 @@ fn comparing_items_with_each_other_is_bounded_where_their_hashes_can_be_made_equ
     let names: Vec<_> = (0..50_000).map(|n| n.to_string()).collect();
     assert!(fits(&unique, &json!(names)));
     assert!(fits(&unique, &json!((0..50_000).collect::<Vec<_>>())));
-    let colliding = |count: u64| json!((0..count).map(|n| json!([(1_u64 << 63) + n])).collect::<Vec<_>>());
+    let colliding =
+        |count: u64| json!((0..count).map(|n| json!([(1_u64 << 63) + n])).collect::<Vec<_>>());
     assert!(fits(&unique, &colliding(1_000)));
     assert!(told(&unique, &colliding(4_000)).contains("too large"));
-    assert!(told(&unique, &json!((0..4_000).map(|n| (1_u64 << 63) + n).collect::<Vec<_>>())).contains("too large"));
+    assert!(
+        told(&unique, &json!((0..4_000).map(|n| (1_u64 << 63) + n).collect::<Vec<_>>()))
+            .contains("too large")
+    );
 }
 
 #[test]
@@ -246,10 +269,14 @@ fn patterns_are_linear_and_small() {
     assert!(fits(&json!({"pattern": "^(a+)+$"}), &json!("a".repeat(1_000))));
     for pattern in ["(?=a)", r"(a)\1", "(", "a{1000}{1000}", ".{5000}"] {
         assert_eq!(refused(&json!({"pattern": pattern})), Problem::Pattern(pattern.into()));
-        assert_eq!(refused(&json!({"patternProperties": {pattern: {}}})), Problem::Pattern(pattern.into()));
+        assert_eq!(
+            refused(&json!({"patternProperties": {pattern: {}}})),
+            Problem::Pattern(pattern.into())
+        );
     }
     let patterns = |count: usize| -> Value {
-        let patterns: Map<String, Value> = (0..count).map(|n| (format!("^{n}x"), json!({}))).collect();
+        let patterns: Map<String, Value> =
+            (0..count).map(|n| (format!("^{n}x"), json!({}))).collect();
         json!({"patternProperties": patterns})
     };
     compiled(&patterns(pattern::MAX_PATTERNS));
@@ -264,24 +291,41 @@ fn patterns_are_linear_and_small() {
 
 #[test]
 fn only_the_document_itself_is_referred_to() {
-    for reference in
-        ["https://example.com/s", "file:///etc/passwd", "other.json#/a", "", "?", "https://json-schema.org/draft/2020-12/schema"]
-    {
-        assert_eq!(refused(&json!({"properties": {"a": {"$ref": reference}}})), Problem::OutsideReference(reference.into()));
+    for reference in [
+        "https://example.com/s",
+        "file:///etc/passwd",
+        "other.json#/a",
+        "",
+        "?",
+        "https://json-schema.org/draft/2020-12/schema",
+    ] {
+        assert_eq!(
+            refused(&json!({"properties": {"a": {"$ref": reference}}})),
+            Problem::OutsideReference(reference.into())
+        );
     }
     for reference in ["#/$defs/gone", "#gone", "#/%zz", "#/%ff"] {
-        assert_eq!(refused(&json!({"properties": {"a": {"$ref": reference}}})), Problem::DanglingReference(reference.into()));
+        assert_eq!(
+            refused(&json!({"properties": {"a": {"$ref": reference}}})),
+            Problem::DanglingReference(reference.into())
+        );
     }
     let inner = json!({"$defs": {"a": {"$id": "https://example.com/a", "$ref": "#/b"}}, "b": true});
     assert!(matches!(refused(&inner), Problem::InnerIdentifier(_)));
     // Its own name is not needed for anything, and need not even be one.
-    assert!(fits(&json!({"$id": ":::", "$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}), &json!("x")));
+    assert!(fits(
+        &json!({"$id": ":::", "$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}),
+        &json!("x")
+    ));
 }
 
 #[test]
 fn the_draft_is_the_one_that_the_document_names() {
     for (dialect, form) in [
-        ("http://json-schema.org/draft-04/schema#", json!({"minimum": 1, "exclusiveMinimum": true})),
+        (
+            "http://json-schema.org/draft-04/schema#",
+            json!({"minimum": 1, "exclusiveMinimum": true}),
+        ),
         ("http://json-schema.org/draft-07/schema#", json!({"exclusiveMinimum": 1})),
         ("https://json-schema.org/draft/2020-12/schema", json!({"exclusiveMinimum": 1})),
     ] {
@@ -289,17 +333,24 @@ fn the_draft_is_the_one_that_the_document_names() {
         schema["$schema"] = dialect.into();
         assert!(fits(&schema, &json!(2)) && !fits(&schema, &json!(1)), "{dialect}");
     }
-    assert!(matches!(refused(&json!({"minimum": 1, "exclusiveMinimum": true})), Problem::Invalid(_)));
+    assert!(matches!(
+        refused(&json!({"minimum": 1, "exclusiveMinimum": true})),
+        Problem::Invalid(_)
+    ));
     assert!(matches!(refused(&json!({"$schema": "https://example.com/own"})), Problem::Dialect(_)));
     assert!(matches!(
-        refused(&json!({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}})),
+        refused(
+            &json!({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}})
+        ),
         Problem::Dialect(_)
     ));
 }
 
 #[test]
 fn what_is_no_schema_is_refused_with_its_place() {
-    let bad = CompiledSchema::compile("outputSchema", &json!({"properties": {"a": {"type": "text"}}})).expect_err("no such type");
+    let bad =
+        CompiledSchema::compile("outputSchema", &json!({"properties": {"a": {"type": "text"}}}))
+            .expect_err("no such type");
     insta::assert_snapshot!(bad, @r#"the outputSchema cannot be used: #/properties/a/type: "text" is not valid under any of the schemas listed in the 'anyOf' keyword"#);
     assert!(matches!(refused(&json!(7)), Problem::Invalid(_)));
     assert!(fits(&json!(true), &json!(7)) && !fits(&json!(false), &json!(7)));
@@ -307,9 +358,10 @@ fn what_is_no_schema_is_refused_with_its_place() {
 
 #[test]
 fn formats_and_contents_are_annotations() {
-    for dialect in ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"] {
-        let schema =
-            json!({"$schema": dialect, "format": "email", "contentEncoding": "base64", "contentMediaType": "application/json"});
+    for dialect in
+        ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"]
+    {
+        let schema = json!({"$schema": dialect, "format": "email", "contentEncoding": "base64", "contentMediaType": "application/json"});
         assert!(fits(&schema, &json!("!")), "{dialect}");
     }
 }
@@ -348,7 +400,10 @@ fn deep_schemas(levels: usize) -> Vec<(Value, Value)> {
         |s, v| (json!({"not": s}), v),
     ];
     let start = || (json!({"$ref": "#/$defs/next"}), json!(1));
-    forms.iter().map(|form| (0..levels).fold(start(), |(schema, value), _| form(schema, value))).collect()
+    forms
+        .iter()
+        .map(|form| (0..levels).fold(start(), |(schema, value), _| form(schema, value)))
+        .collect()
 }
 
 #[test]
@@ -357,16 +412,22 @@ fn the_deepest_schemas_compile_on_the_stack_that_is_there_for_them() {
         // The compiler follows eight references on its stack.
         let mut definitions = Map::from_iter([("next".to_owned(), json!({"type": "string"}))]);
         for n in 0..10 {
-            let text = deep
-                .to_string()
-                .replace("#/$defs/next", &if n == 0 { "#/$defs/next".to_owned() } else { format!("#/$defs/d{}", n - 1) });
+            let text = deep.to_string().replace(
+                "#/$defs/next",
+                &if n == 0 { "#/$defs/next".to_owned() } else { format!("#/$defs/d{}", n - 1) },
+            );
             definitions.insert(format!("d{n}"), serde_json::from_str(&text).expect("JSON"));
         }
         let schema = json!({"$ref": "#/$defs/d9", "$defs": definitions});
         match CompiledSchema::compile("inputSchema", &schema) {
             Ok(_) => {}
             Err(bad) => assert!(
-                matches!(bad.problem, Problem::TooNested { .. } | Problem::TooEntangled | Problem::TooManyBranches { .. }),
+                matches!(
+                    bad.problem,
+                    Problem::TooNested { .. }
+                        | Problem::TooEntangled
+                        | Problem::TooManyBranches { .. }
+                ),
                 "{bad}"
             ),
         }
@@ -387,13 +448,16 @@ fn a_check_does_with_half_a_megabyte_of_stack() {
         "b": {"dependentSchemas": {"a": {"$ref": "#/$defs/c"}}},
         "c": {"patternProperties": {"^a$": {"$ref": "#/$defs/a"}}, "properties": {"b": {"type": "string"}}},
     }}));
-    let nested = |levels| (0..levels).fold(json!({"b": 1, "a": {}}), |inner, _| json!({"a": inner}));
+    let nested =
+        |levels| (0..levels).fold(json!({"b": 1, "a": {}}), |inner, _| json!({"a": inner}));
     let check = move || {
         for (schema, value) in &schemas {
             // Either will do, as long as it comes back.
             let _ = schema.check(value);
         }
-        let checked = (0..MAX_DEPTH).map(|levels| recursion.check(&nested(levels)).expect_err("it does not fit").to_string());
+        let checked = (0..MAX_DEPTH).map(|levels| {
+            recursion.check(&nested(levels)).expect_err("it does not fit").to_string()
+        });
         checked.filter(|told| told.contains("b: found 1, expected a string")).count()
     };
     let thread = thread::Builder::new().stack_size(512 << 10).spawn(check).expect("a thread");
@@ -411,7 +475,8 @@ fn any_value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
-            prop::collection::hash_map("[ab]", inner, 0..3).prop_map(|members| Value::Object(members.into_iter().collect())),
+            prop::collection::hash_map("[ab]", inner, 0..3)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }
@@ -420,9 +485,17 @@ fn any_schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(Value::from),
         any_value().prop_map(|value| json!({"const": value})),
-        prop::sample::select(vec!["string", "object", "array", "integer", "null"]).prop_map(|kind| json!({"type": kind})),
-        prop::sample::select(vec!["#", "#/$defs/x", "#/$defs/y", "#z", "#/properties/a", "#/allOf/0"])
-            .prop_map(|to| json!({"$ref": to})),
+        prop::sample::select(vec!["string", "object", "array", "integer", "null"])
+            .prop_map(|kind| json!({"type": kind})),
+        prop::sample::select(vec![
+            "#",
+            "#/$defs/x",
+            "#/$defs/y",
+            "#z",
+            "#/properties/a",
+            "#/allOf/0"
+        ])
+        .prop_map(|to| json!({"$ref": to})),
         Just(json!({"uniqueItems": true, "pattern": "^a"})),
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
@@ -439,13 +512,22 @@ fn any_schema() -> impl Strategy<Value = Value> {
             "unevaluatedItems",
         ]);
         let list = prop::sample::select(vec!["allOf", "anyOf", "oneOf", "prefixItems"]);
-        let named = prop::sample::select(vec!["properties", "patternProperties", "dependentSchemas", "$defs"]);
+        let named = prop::sample::select(vec![
+            "properties",
+            "patternProperties",
+            "dependentSchemas",
+            "$defs",
+        ]);
         let member = prop_oneof![
             (one, inner.clone()).prop_map(|(keyword, schema)| (keyword.to_owned(), schema)),
             (list, prop::collection::vec(inner.clone(), 1..3))
                 .prop_map(|(keyword, schemas)| (keyword.to_owned(), json!(schemas))),
-            (named, prop::collection::hash_map("[abxy]", inner, 1..3))
-                .prop_map(|(keyword, schemas)| (keyword.to_owned(), Value::Object(schemas.into_iter().collect()))),
+            (named, prop::collection::hash_map("[abxy]", inner, 1..3)).prop_map(
+                |(keyword, schemas)| (
+                    keyword.to_owned(),
+                    Value::Object(schemas.into_iter().collect())
+                )
+            ),
         ];
         prop::collection::hash_map(Just(()), member, 0..2)
             .prop_flat_map(|members| Just(members.into_values().collect::<Map<_, _>>()))

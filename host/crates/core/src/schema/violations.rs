@@ -22,7 +22,8 @@ const MAX_LISTED: usize = 8;
 /// A value is shown in so many bytes.
 const MAX_VALUE: usize = 40;
 
-/// How a value breaks its schema. The text is for whoever made the value, at most 2 KiB; values in it are cut.
+/// How a value breaks its schema. The text is for whoever made the value, at most 2 KiB; values in
+/// it are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
     told: Vec<Violation>,
@@ -51,7 +52,9 @@ impl Violations {
     pub(super) fn unpriced(reason: Unaffordable) -> Self {
         match reason {
             Unaffordable::Depth => Self::one(format!("nested deeper than {MAX_DEPTH} levels")),
-            Unaffordable::Work => Self::one("too large to be checked against the schema; pass less at once"),
+            Unaffordable::Work => {
+                Self::one("too large to be checked against the schema; pass less at once")
+            }
         }
     }
 
@@ -83,12 +86,20 @@ impl std::error::Error for Violations {}
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place.is_empty() { f.write_str(&self.problem) } else { write!(f, "{}: {}", self.place, self.problem) }
+        if self.place.is_empty() {
+            f.write_str(&self.problem)
+        } else {
+            write!(f, "{}: {}", self.place, self.problem)
+        }
     }
 }
 
 /// Tells the first few errors.
-pub(super) fn explain<'v>(errors: impl Iterator<Item = ValidationError<'v>>, document: &Value, instance: &Value) -> Violations {
+pub(super) fn explain<'v>(
+    errors: impl Iterator<Item = ValidationError<'v>>,
+    document: &Value,
+    instance: &Value,
+) -> Violations {
     let explainer = Explainer { document, instance };
     let mut violations = Violations { told: Vec::new(), more: 0 };
     for error in errors {
@@ -112,13 +123,19 @@ struct Explainer<'v> {
 impl Explainer<'_> {
     fn tell(&self, error: &ValidationError<'_>) -> Vec<Violation> {
         let place = place::render(error.instance_path().as_str(), self.instance);
-        let one = |problem: String| vec![Violation { place: place.clone(), problem: cut(problem, MAX_PROBLEM) }];
+        let one = |problem: String| {
+            vec![Violation { place: place.clone(), problem: cut(problem, MAX_PROBLEM) }]
+        };
         match error.kind() {
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                vec![Violation { place: place::member(&place, name), problem: cut(self.missing(error, name), MAX_PROBLEM) }]
+                vec![Violation {
+                    place: place::member(&place, name),
+                    problem: cut(self.missing(error, name), MAX_PROBLEM),
+                }]
             }
-            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            Kind::AdditionalProperties { unexpected }
+            | Kind::UnevaluatedProperties { unexpected } => {
                 let tell = |name: &String| Violation {
                     place: place::member(&place, name),
                     problem: cut(self.unexpected(error, name), MAX_PROBLEM),
@@ -127,9 +144,14 @@ impl Explainer<'_> {
             }
             Kind::PropertyNames { error } => {
                 let place = place::member(&place, error.instance().as_str().unwrap_or_default());
-                vec![Violation { place, problem: cut(format!("not allowed as a key{}", expected(error)), MAX_PROBLEM) }]
+                vec![Violation {
+                    place,
+                    problem: cut(format!("not allowed as a key{}", expected(error)), MAX_PROBLEM),
+                }]
             }
-            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.no_form(error, context, one),
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+                self.no_form(error, context, one)
+            }
             Kind::FalseSchema => {
                 let closed = self.members_of_closed(error);
                 let tell = |name: &String| Violation {
@@ -152,8 +174,11 @@ impl Explainer<'_> {
         let given = error.instance().as_object().into_iter().flat_map(|members| members.keys());
         let undeclared = given.map(String::as_str).filter(|key| !declared.contains(key));
         let schema = self.holder(error).and_then(|holder| holder.get("properties")?.get(name));
-        let expected = schema.and_then(type_of).map(|kind| format!(", expected {kind}")).unwrap_or_default();
-        let hint = nearest(name, undeclared).map(|near| format!("; did you write {near:?} for it?")).unwrap_or_default();
+        let expected =
+            schema.and_then(type_of).map(|kind| format!(", expected {kind}")).unwrap_or_default();
+        let hint = nearest(name, undeclared)
+            .map(|near| format!("; did you write {near:?} for it?"))
+            .unwrap_or_default();
         format!("missing{expected}{hint}")
     }
 
@@ -161,10 +186,17 @@ impl Explainer<'_> {
     fn unexpected(&self, error: &ValidationError<'_>, name: &str) -> String {
         let declared = self.declared(error);
         let given = error.instance().as_object();
-        let free: Vec<_> = declared.iter().copied().filter(|key| !given.is_some_and(|given| given.contains_key(*key))).collect();
-        let hint = nearest(name, free.iter().copied()).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let free: Vec<_> = declared
+            .iter()
+            .copied()
+            .filter(|key| !given.is_some_and(|given| given.contains_key(*key)))
+            .collect();
+        let hint = nearest(name, free.iter().copied())
+            .map(|near| format!("; did you mean {near:?}?"))
+            .unwrap_or_default();
         // With `unevaluatedProperties`, others may declare more.
-        let are_all = matches!(error.kind(), Kind::AdditionalProperties { .. }) && !declared.is_empty();
+        let are_all =
+            matches!(error.kind(), Kind::AdditionalProperties { .. }) && !declared.is_empty();
         let allowed = if are_all {
             format!("; allowed are {}", list(declared.iter().map(|key| format!("{key:?}"))))
         } else {
@@ -176,8 +208,10 @@ impl Explainer<'_> {
     /// The members of an object that may have none at all, which is told as an error of the object.
     fn members_of_closed(&self, error: &ValidationError<'_>) -> Vec<&String> {
         let keyword = error.schema_path().as_str().rsplit('/').next();
-        let object = self.instance.pointer(error.instance_path().as_str()).and_then(Value::as_object);
-        let closed = object.filter(|_| matches!(keyword, Some("additionalProperties" | "propertyNames")));
+        let object =
+            self.instance.pointer(error.instance_path().as_str()).and_then(Value::as_object);
+        let closed =
+            object.filter(|_| matches!(keyword, Some("additionalProperties" | "propertyNames")));
         closed.into_iter().flat_map(|members| members.keys()).collect()
     }
 
@@ -189,12 +223,17 @@ impl Explainer<'_> {
 
     /// The names that the subschema of an error declares.
     fn declared(&self, error: &ValidationError<'_>) -> Vec<&str> {
-        let properties = self.holder(error).and_then(|holder| holder.get("properties")?.as_object());
-        properties.into_iter().flat_map(|properties| properties.keys()).map(String::as_str).collect()
+        let properties =
+            self.holder(error).and_then(|holder| holder.get("properties")?.as_object());
+        properties
+            .into_iter()
+            .flat_map(|properties| properties.keys())
+            .map(String::as_str)
+            .collect()
     }
 
-    /// A value that fits none of several forms: what they expect of it where that can be said in a word each, otherwise what
-    /// keeps it from the form that it is nearest to.
+    /// A value that fits none of several forms: what they expect of it where that can be said in a
+    /// word each, otherwise what keeps it from the form that it is nearest to.
     fn no_form(
         &self,
         error: &ValidationError<'_>,
@@ -220,8 +259,12 @@ impl Explainer<'_> {
             Kind::Constant { .. } | Kind::Enum { .. } => true,
             _ => false,
         };
-        let distance = |errors: &&Vec<ValidationError<'static>>| (errors.iter().filter(is_foreign).count(), errors.len());
-        let Some(meant) = forms.iter().min_by_key(distance) else { return one("no form of it is allowed".into()) };
+        let distance = |errors: &&Vec<ValidationError<'static>>| {
+            (errors.iter().filter(is_foreign).count(), errors.len())
+        };
+        let Some(meant) = forms.iter().min_by_key(distance) else {
+            return one("no form of it is allowed".into());
+        };
         let count = forms.len();
         meant
             .iter()
@@ -229,7 +272,10 @@ impl Explainer<'_> {
             .take(MAX_TOLD)
             .map(|Violation { place, problem }| Violation {
                 place,
-                problem: cut(format!("{problem} (of {count} forms, what was given is nearest to this)"), MAX_PROBLEM),
+                problem: cut(
+                    format!("{problem} (of {count} forms, what was given is nearest to this)"),
+                    MAX_PROBLEM,
+                ),
             })
             .collect()
     }
@@ -246,8 +292,12 @@ fn expectation(error: &ValidationError<'_>) -> Option<String> {
         Kind::Type { kind } => with_hint(types(kind), instance),
         Kind::Enum { options } => {
             let options = options.as_array().map_or(&[][..], Vec::as_slice);
-            let near = instance.as_str().and_then(|given| nearest(given, options.iter().filter_map(Value::as_str)));
-            let hint = near.map(|near| format!("; did you mean {:?}?", cut(near.to_owned(), MAX_VALUE))).unwrap_or_default();
+            let near = instance
+                .as_str()
+                .and_then(|given| nearest(given, options.iter().filter_map(Value::as_str)));
+            let hint = near
+                .map(|near| format!("; did you mean {:?}?", cut(near.to_owned(), MAX_VALUE)))
+                .unwrap_or_default();
             let values = list(options.iter().map(shown));
             if options.len() == 1 { values } else { format!("one of {values}{hint}") }
         }
@@ -261,16 +311,24 @@ fn expectation(error: &ValidationError<'_>) -> Option<String> {
         Kind::MaxLength { limit } => format!("at most {}", plural(*limit, "character")),
         Kind::MinItems { limit } => format!("at least {}", plural(*limit, "item")),
         Kind::MaxItems { limit } => format!("at most {}", plural(*limit, "item")),
-        Kind::AdditionalItems { limit } => format!("at most {}", plural(u64::try_from(*limit).unwrap_or(u64::MAX), "item")),
+        Kind::AdditionalItems { limit } => {
+            format!("at most {}", plural(u64::try_from(*limit).unwrap_or(u64::MAX), "item"))
+        }
         Kind::MinProperties { limit } => format!("at least {}", plural(*limit, "member")),
         Kind::MaxProperties { limit } => format!("at most {}", plural(*limit, "member")),
-        Kind::Pattern { pattern } => format!("text that matches {}", cut(pattern.clone(), MAX_SHOWN)),
+        Kind::Pattern { pattern } => {
+            format!("text that matches {}", cut(pattern.clone(), MAX_SHOWN))
+        }
         Kind::UniqueItems => "each item only once".into(),
         Kind::Contains => "as many items that match \"contains\" as the schema asks for".into(),
         Kind::UnevaluatedItems { .. } => "fewer items".into(),
         Kind::FalseSchema => "nothing".into(),
-        Kind::Not { schema } => format!("anything that does not match {}", cut(schema.to_string(), MAX_SHOWN)),
-        Kind::OneOfMultipleValid { .. } => "exactly one of several forms, and it has more than one".into(),
+        Kind::Not { schema } => {
+            format!("anything that does not match {}", cut(schema.to_string(), MAX_SHOWN))
+        }
+        Kind::OneOfMultipleValid { .. } => {
+            "exactly one of several forms, and it has more than one".into()
+        }
         Kind::AnyOf { .. }
         | Kind::OneOfNotValid { .. }
         | Kind::Required { .. }
@@ -298,7 +356,9 @@ fn with_hint(types: String, instance: &Value) -> String {
 fn types(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(one) => type_name(*one).to_owned(),
-        TypeKind::Multiple(several) => several.iter().map(type_name).collect::<Vec<_>>().join(" or "),
+        TypeKind::Multiple(several) => {
+            several.iter().map(type_name).collect::<Vec<_>>().join(" or ")
+        }
     }
 }
 
@@ -325,10 +385,17 @@ fn found(value: &Value) -> String {
         Value::Array(items) => format!("found an array of {}", plural(items.len() as u64, "item")),
         Value::Object(members) if members.is_empty() => "found an empty object".into(),
         Value::Object(members) => {
-            format!("found an object with {}", list(members.keys().map(|key| format!("{:?}", cut(key.clone(), MAX_VALUE)))))
+            format!(
+                "found an object with {}",
+                list(members.keys().map(|key| format!("{:?}", cut(key.clone(), MAX_VALUE))))
+            )
         }
         Value::String(text) if text.len() > MAX_VALUE => {
-            format!("found {} of {}", shown(value), plural(text.chars().count() as u64, "character"))
+            format!(
+                "found {} of {}",
+                shown(value),
+                plural(text.chars().count() as u64, "character")
+            )
         }
         _ => format!("found {}", shown(value)),
     }
@@ -344,7 +411,8 @@ fn shown(value: &Value) -> String {
 
 fn list(items: impl ExactSizeIterator<Item = String>) -> String {
     let rest = items.len().saturating_sub(MAX_LISTED);
-    let listed = items.take(MAX_LISTED).map(|item| cut(item, MAX_VALUE + 2)).collect::<Vec<_>>().join(", ");
+    let listed =
+        items.take(MAX_LISTED).map(|item| cut(item, MAX_VALUE + 2)).collect::<Vec<_>>().join(", ");
     if rest > 0 { format!("{listed} and {rest} more") } else { listed }
 }
 

@@ -15,14 +15,16 @@ use super::Scrubber;
 use crate::tool::{Content, ToolError, ToolOutput};
 
 /// Reads base64 as forgivingly as the most forgiving client.
-const LENIENT: GeneralPurposeConfig =
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true);
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Scrubber {
-    /// Takes secrets out of data: of texts, of the names of members, and where a whole number is one. Two members whose names
-    /// become the same become one, with the later value. Answers whether there were any.
+    /// Takes secrets out of data: of texts, of the names of members, and where a whole number is
+    /// one. Two members whose names become the same become one, with the later value. Answers
+    /// whether there were any.
     pub fn value(&self, value: &mut Value) -> bool {
         if self.is_empty() {
             return false;
@@ -36,7 +38,9 @@ impl Scrubber {
             }
             Value::String(text) => self.string(text),
             // `|`: all are looked at, whatever the first one held.
-            Value::Array(items) => items.iter_mut().fold(false, |found, item| found | self.value(item)),
+            Value::Array(items) => {
+                items.iter_mut().fold(false, |found, item| found | self.value(item))
+            }
             Value::Object(members) => self.members(members),
         }
     }
@@ -46,7 +50,10 @@ impl Scrubber {
         if members.keys().all(|name| matches!(self.text(name), Cow::Borrowed(_))) {
             return found;
         }
-        *members = std::mem::take(members).into_iter().map(|(name, value)| (self.text(&name).into_owned(), value)).collect();
+        *members = std::mem::take(members)
+            .into_iter()
+            .map(|(name, value)| (self.text(&name).into_owned(), value))
+            .collect();
         true
     }
 
@@ -54,7 +61,10 @@ impl Scrubber {
     pub fn output(&self, output: &mut ToolOutput) -> bool {
         let ToolOutput { content, structured, meta } = output;
         let found = content.iter_mut().fold(false, |found, part| found | self.content(part));
-        [structured, meta].into_iter().flatten().fold(found, |found, value| found | self.value(value))
+        [structured, meta]
+            .into_iter()
+            .flatten()
+            .fold(found, |found, value| found | self.value(value))
     }
 
     /// Takes secrets out of a tool's own account of its failure; answers whether there were any.
@@ -64,8 +74,8 @@ impl Scrubber {
         found | details.as_mut().is_some_and(|details| self.value(details))
     }
 
-    /// Takes secrets out of one part of an answer. A picture, a sound or other binary data cannot be mended: a text takes its
-    /// place. Answers whether there were any.
+    /// Takes secrets out of one part of an answer. A picture, a sound or other binary data cannot
+    /// be mended: a text takes its place. Answers whether there were any.
     pub fn content(&self, part: &mut Content) -> bool {
         if self.is_empty() {
             return false;
@@ -77,16 +87,22 @@ impl Scrubber {
             }
             Content::Image { data, .. } => ("image", self.binary(data)),
             Content::Audio { data, .. } => ("sound", self.binary(data)),
-            Content::Resource { resource } => ("resource", resource.blob.as_ref().and_then(|blob| self.binary(blob))),
+            Content::Resource { resource } => {
+                ("resource", resource.blob.as_ref().and_then(|blob| self.binary(blob)))
+            }
         };
         if let Some(marker) = marker {
             *part = Content::Text { text: format!("[{what} left out: it holds {marker}]") };
             return true;
         }
         match part {
-            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => self.string(mime_type),
+            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => {
+                self.string(mime_type)
+            }
             Content::Resource { resource } => {
-                self.string(&mut resource.uri) | self.optional(&mut resource.mime_type) | self.optional(&mut resource.text)
+                self.string(&mut resource.uri)
+                    | self.optional(&mut resource.mime_type)
+                    | self.optional(&mut resource.text)
             }
             Content::Text { .. } | Content::ResourceLink { .. } => false,
         }
@@ -96,7 +112,8 @@ impl Scrubber {
         text.as_mut().is_some_and(|text| self.string(text))
     }
 
-    /// What stands for a secret that binary data holds. What cannot be decoded is looked at as it is.
+    /// What stands for a secret that binary data holds. What cannot be decoded is looked at as it
+    /// is.
     fn binary(&self, base64: &str) -> Option<&str> {
         self.find(base64.as_bytes()).or_else(|| self.find(&decode(base64)?))
     }
@@ -104,7 +121,11 @@ impl Scrubber {
 
 fn decode(base64: &str) -> Option<Vec<u8>> {
     let is_wrapped = base64.contains(|c: char| c.is_ascii_whitespace());
-    let joined = if is_wrapped { Cow::Owned(base64.split_ascii_whitespace().collect()) } else { Cow::Borrowed(base64) };
+    let joined = if is_wrapped {
+        Cow::Owned(base64.split_ascii_whitespace().collect())
+    } else {
+        Cow::Borrowed(base64)
+    };
     let engine = if joined.contains(['-', '_']) { URL_SAFE } else { STANDARD };
     engine.decode(joined.as_bytes()).ok()
 }
@@ -143,9 +164,18 @@ mod tests {
 
     #[test]
     fn an_answer_loses_secrets_everywhere() {
-        let link = |text: &str| Content::ResourceLink { uri: text.into(), name: text.into(), mime_type: Some(text.into()) };
+        let link = |text: &str| Content::ResourceLink {
+            uri: text.into(),
+            name: text.into(),
+            mime_type: Some(text.into()),
+        };
         let resource = |text: &str| Content::Resource {
-            resource: Resource { uri: text.into(), mime_type: Some(text.into()), text: Some(text.into()), blob: None },
+            resource: Resource {
+                uri: text.into(),
+                mime_type: Some(text.into()),
+                text: Some(text.into()),
+                blob: None,
+            },
         };
         let answer = |text: &str| ToolOutput {
             content: vec![
@@ -181,7 +211,13 @@ mod tests {
     fn binary_data_that_holds_a_secret_gives_way_to_a_text() {
         let bytes = |text: &str| [b"\x89PNG\0", text.as_bytes(), b"\xff\xfe"].concat();
         let hidden = bytes(VALUE);
-        let wrapped = PADDED.encode(&hidden).as_bytes().chunks(7).map(<[u8]>::to_vec).collect::<Vec<_>>().join(&b"\r\n"[..]);
+        let wrapped = PADDED
+            .encode(&hidden)
+            .as_bytes()
+            .chunks(7)
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+            .join(&b"\r\n"[..]);
         for data in [
             PADDED.encode(&hidden),
             PADDED.encode(bytes("31415926")),
@@ -191,7 +227,8 @@ mod tests {
             String::from_utf8(wrapped).expect("ASCII"),
             format!("not base64: {VALUE}"),
         ] {
-            let blob = Resource { uri: "x".into(), mime_type: None, text: None, blob: Some(data.clone()) };
+            let blob =
+                Resource { uri: "x".into(), mime_type: None, text: None, blob: Some(data.clone()) };
             for mut part in [
                 Content::Image { data: data.clone(), mime_type: "image/png".into() },
                 Content::Audio { data: data.clone(), mime_type: "audio/wav".into() },
@@ -199,7 +236,11 @@ mod tests {
             ] {
                 assert!(scrubber().content(&mut part), "{data}");
                 let Content::Text { text } = part else { panic!("{part:?}") };
-                assert!(text.ends_with(" left out: it holds [secret TOKEN]]") || text.ends_with("[secret PIN]]"), "{text}");
+                assert!(
+                    text.ends_with(" left out: it holds [secret TOKEN]]")
+                        || text.ends_with("[secret PIN]]"),
+                    "{text}"
+                );
             }
         }
     }

@@ -1,7 +1,8 @@
-//! The ways of writing single characters by which a value hides: percent-encoding, form-encoding and the escapes of JSON
-//! strings. A text is read through them, bit by bit and without a copy, so it does not matter which characters whoever wrote
-//! it chose to escape, nor in which case the digits are. It is read from its beginning: where a lone `\` stands before an
-//! escape, the two are read as one.
+//! The ways of writing single characters by which a value hides: percent-encoding, form-encoding
+//! and the escapes of JSON strings. A text is read through them, bit by bit and without a copy, so
+//! it does not matter which characters whoever wrote it chose to escape, nor in which case the
+//! digits are. It is read from its beginning: where a lone `\` stands before an escape, the two are
+//! read as one.
 
 use crate::text::hex_digit;
 
@@ -52,14 +53,16 @@ impl Escapes {
         let mut at = 0;
         std::iter::from_fn(move || {
             let rest = &text[at..];
-            let (meaning, len, taken) = self.piece(rest).or_else(|| Some(([*rest.first()?, 0, 0, 0], 1, 1)))?;
+            let (meaning, len, taken) =
+                self.piece(rest).or_else(|| Some(([*rest.first()?, 0, 0, 0], 1, 1)))?;
             let start = at;
             at += taken;
             Some(Piece { start, end: at, meaning, len })
         })
     }
 
-    /// The escape at the start of `rest`, if there is one: the bytes that it stands for, their number, and its length.
+    /// The escape at the start of `rest`, if there is one: the bytes that it stands for, their
+    /// number, and its length.
     fn piece(self, rest: &[u8]) -> Option<([u8; 4], usize, usize)> {
         match (self, rest) {
             (Self::Form, [b'+', ..]) => Some(([b' ', 0, 0, 0], 1, 1)),
@@ -110,7 +113,8 @@ mod tests {
     use super::*;
 
     fn meaning(escapes: Escapes, text: &str) -> String {
-        let bytes: Vec<u8> = escapes.read(text.as_bytes()).flat_map(|piece| piece.meaning().to_vec()).collect();
+        let bytes: Vec<u8> =
+            escapes.read(text.as_bytes()).flat_map(|piece| piece.meaning().to_vec()).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -118,7 +122,11 @@ mod tests {
     fn percent_and_form_encoding_are_undone_in_any_case() {
         assert_eq!(meaning(Escapes::Percent, "a%2Fb%2fc%C3%a9+%"), "a/b/cé+%");
         assert_eq!(meaning(Escapes::Form, "a%2Fb+c%2B"), "a/b c+");
-        assert_eq!(meaning(Escapes::Percent, "100%, %zz %2"), "100%, %zz %2", "what is no escape stays");
+        assert_eq!(
+            meaning(Escapes::Percent, "100%, %zz %2"),
+            "100%, %zz %2",
+            "what is no escape stays"
+        );
     }
 
     #[test]

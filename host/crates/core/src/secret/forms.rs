@@ -1,4 +1,5 @@
-//! The forms in which a value leaks that no reading of single characters undoes: they spread bytes over characters.
+//! The forms in which a value leaks that no reading of single characters undoes: they spread bytes
+//! over characters.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +8,11 @@ use base64::engine::{
     general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
 
-/// What base64 makes of a value, wherever it stands in what was encoded, in both alphabets and without padding.
+/// What base64 makes of a value, wherever it stands in what was encoded, in both alphabets and
+/// without padding.
 ///
-/// Three bytes become four characters, so there are three ways to stand. The first and the last character may hold bits of a
-/// neighbour as well; they are left out.
+/// Three bytes become four characters, so there are three ways to stand. The first and the last
+/// character may hold bits of a neighbour as well; they are left out.
 pub(super) fn base64(value: &[u8]) -> BTreeSet<String> {
     let mut forms = BTreeSet::new();
     for (before, first) in [(0, 0), (1, 2), (2, 3)] {

@@ -1,8 +1,9 @@
 //! Takes secrets out of texts.
 //!
-//! It catches accidents: a token in an error message, a URL in a log line. It is no wall against a guest that was shown a
-//! secret and means to smuggle it out; only not showing it is. And it sees one text at a time: whoever cuts texts scrubs them
-//! first, since of a secret that was cut it finds nothing ([`Scrubber::cut`]).
+//! It catches accidents: a token in an error message, a URL in a log line. It is no wall against a
+//! guest that was shown a secret and means to smuggle it out; only not showing it is. And it sees
+//! one text at a time: whoever cuts texts scrubs them first, since of a secret that was cut it
+//! finds nothing ([`Scrubber::cut`]).
 
 use std::{borrow::Cow, cmp::Reverse, fmt};
 
@@ -15,8 +16,8 @@ use aho_corasick::{
 use super::{MIN_BYTES, Secret, escapes::Escapes, forms};
 use crate::text::{self, cut};
 
-/// From this length on, in bytes, a secret is looked for in all its forms. The forms of a shorter one would be found where
-/// nobody put it: four characters of base64 stand in every picture.
+/// From this length on, in bytes, a secret is looked for in all its forms. The forms of a shorter
+/// one would be found where nobody put it: four characters of base64 stand in every picture.
 pub const LONG_BYTES: usize = 8;
 
 /// Why there is no scrubber.
@@ -33,11 +34,13 @@ pub enum BadSecret {
     TooMuch(#[source] aho_corasick::BuildError),
 }
 
-/// Finds secrets in texts, as they are and in the forms in which they usually leak, and puts `[secret NAME]` in their place.
+/// Finds secrets in texts, as they are and in the forms in which they usually leak, and puts
+/// `[secret NAME]` in their place.
 ///
-/// The forms are base64 (both alphabets, with and without padding, alone or amid other data), hexadecimal in any case,
-/// percent-encoding, form-encoding and the escapes of JSON strings, also of one another where that happens: base64 in a URL.
-/// Values of [`MIN_BYTES`] up to [`LONG_BYTES`] are found only as they are.
+/// The forms are base64 (both alphabets, with and without padding, alone or amid other data),
+/// hexadecimal in any case, percent-encoding, form-encoding and the escapes of JSON strings, also
+/// of one another where that happens: base64 in a URL. Values of [`MIN_BYTES`] up to [`LONG_BYTES`]
+/// are found only as they are.
 ///
 /// Without secrets it does nothing at all, and where it finds none it copies nothing.
 #[derive(Default)]
@@ -79,8 +82,11 @@ struct Hit {
 
 impl Scrubber {
     /// Learns secrets by name. Of two with the same value, the first gives its name.
-    pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a Secret)>) -> Result<Self, BadSecret> {
-        let secrets: Vec<(&str, &str)> = secrets.into_iter().map(|(name, secret)| (name, secret.expose())).collect();
+    pub fn new<'a>(
+        secrets: impl IntoIterator<Item = (&'a str, &'a Secret)>,
+    ) -> Result<Self, BadSecret> {
+        let secrets: Vec<(&str, &str)> =
+            secrets.into_iter().map(|(name, secret)| (name, secret.expose())).collect();
         if let Some((name, _)) = secrets.iter().find(|(_, value)| value.len() < MIN_BYTES) {
             return Err(BadSecret::TooShort { name: (*name).to_owned() });
         }
@@ -104,7 +110,10 @@ impl Scrubber {
             markers: markers(&secrets),
             texts: Patterns::new(texts, false)?,
             hex: Patterns::new(hex, true)?,
-            numbers: numbered().filter(|(_, value)| is_number(value)).map(|(secret, value)| (value.to_owned(), secret)).collect(),
+            numbers: numbered()
+                .filter(|(_, value)| is_number(value))
+                .map(|(secret, value)| (value.to_owned(), secret))
+                .collect(),
             has_space: secrets.iter().any(|(_, value)| value.contains(' ')),
         })))
     }
@@ -148,12 +157,16 @@ impl Scrubber {
     }
 }
 
-/// What takes the place of each secret. It must not hold one itself, as it would for a password that is its own name.
+/// What takes the place of each secret. It must not hold one itself, as it would for a password
+/// that is its own name.
 fn markers(secrets: &[(&str, &str)]) -> Vec<String> {
     let is_safe = |marker: &String| !secrets.iter().any(|(_, value)| marker.contains(value));
     let marker = |name: &str| {
         // The last has fewer bytes than any secret.
-        [format!("[secret {name}]"), "[secret]".to_owned()].into_iter().find(is_safe).unwrap_or_else(|| "***".to_owned())
+        [format!("[secret {name}]"), "[secret]".to_owned()]
+            .into_iter()
+            .find(is_safe)
+            .unwrap_or_else(|| "***".to_owned())
     };
     secrets.iter().map(|(name, _)| marker(name)).collect()
 }
@@ -173,7 +186,8 @@ impl Inner {
         hits
     }
 
-    /// Puts markers where the hits are. Where several touch, each secret is named once; one inside another is not named.
+    /// Puts markers where the hits are. Where several touch, each secret is named once; one inside
+    /// another is not named.
     fn replace(&self, text: &str, mut hits: Vec<Hit>) -> String {
         hits.sort_unstable_by_key(|hit| (hit.start, Reverse(hit.end), hit.secret));
         let mut scrubbed = String::with_capacity(text.len());
@@ -202,16 +216,29 @@ impl Inner {
 impl Patterns {
     fn new(patterns: Vec<(Owner, String)>, in_any_case: bool) -> Result<Self, BadSecret> {
         let (owners, patterns): (Vec<_>, Vec<_>) = patterns.into_iter().unzip();
-        let nfa = NFA::builder().ascii_case_insensitive(in_any_case).build(patterns).map_err(BadSecret::TooMuch)?;
+        let nfa = NFA::builder()
+            .ascii_case_insensitive(in_any_case)
+            .build(patterns)
+            .map_err(BadSecret::TooMuch)?;
         let start = nfa.start_state(Anchored::No).expect("this automaton searches unanchored");
         Ok(Self { nfa, start, owners })
     }
 
     /// Finds the patterns as they are, those that overlap included.
     fn find(&self, bytes: &[u8], hits: &mut Vec<Hit>) {
-        let found = self.nfa.try_find_overlapping_iter(Input::new(bytes)).expect("this automaton searches for overlaps");
+        let found = self
+            .nfa
+            .try_find_overlapping_iter(Input::new(bytes))
+            .expect("this automaton searches for overlaps");
         for hit in found {
-            push(hits, Hit { start: hit.start(), end: hit.end(), secret: self.owners[hit.pattern()].secret });
+            push(
+                hits,
+                Hit {
+                    start: hit.start(),
+                    end: hit.end(),
+                    secret: self.owners[hit.pattern()].secret,
+                },
+            );
         }
     }
 

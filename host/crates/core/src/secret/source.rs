@@ -14,7 +14,8 @@ use super::Secret;
 
 /// The longest secret, in bytes: room for a chain of certificates.
 pub const MAX_BYTES: usize = 64 << 10;
-/// The shortest secret, in bytes. Taking three letters out of every text would take half the texts with them.
+/// The shortest secret, in bytes. Taking three letters out of every text would take half the texts
+/// with them.
 pub const MIN_BYTES: usize = 4;
 
 /// Where a secret comes from: `env:NAME` or `file:PATH`.
@@ -26,14 +27,19 @@ pub enum Source {
     File(PathBuf),
 }
 
-/// Why a text names no source. It does not hold the text: who writes the secret itself by mistake finds it in no log.
+/// Why a text names no source. It does not hold the text: who writes the secret itself by mistake
+/// finds it in no log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadSource {
     /// It begins with neither.
-    #[error("must have the form \"env:NAME\" or \"file:PATH\"; the secret itself is never written here")]
+    #[error(
+        "must have the form \"env:NAME\" or \"file:PATH\"; the secret itself is never written here"
+    )]
     Form,
     /// A variable could not be called that.
-    #[error("the name after \"env:\" must have letters, digits and underscores alone, and begin with no digit")]
+    #[error(
+        "the name after \"env:\" must have letters, digits and underscores alone, and begin with no digit"
+    )]
     Name,
     /// There is no path.
     #[error("the path after \"file:\" is empty")]
@@ -59,7 +65,9 @@ pub enum SourceError {
         cause: io::Error,
     },
     /// Every user of the machine could have written the file.
-    #[error("{origin} can be written by every user of this machine; take that right away (chmod o-w)")]
+    #[error(
+        "{origin} can be written by every user of this machine; take that right away (chmod o-w)"
+    )]
     WorldWritable {
         /// The file.
         origin: Source,
@@ -105,7 +113,11 @@ impl Source {
         if let Some(name) = text.strip_prefix("env:") {
             let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             let begins = name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
-            return if is_name && begins { Ok(Self::Env(name.to_owned())) } else { Err(BadSource::Name) };
+            return if is_name && begins {
+                Ok(Self::Env(name.to_owned()))
+            } else {
+                Err(BadSource::Name)
+            };
         }
         match text.strip_prefix("file:") {
             Some("") => Err(BadSource::Path),
@@ -114,13 +126,15 @@ impl Source {
         }
     }
 
-    /// Reads the secret: a variable as `env` knows it, or a file without the one line end that it may have. A file that other
-    /// users can read is used, and the operator told.
+    /// Reads the secret: a variable as `env` knows it, or a file without the one line end that it
+    /// may have. A file that other users can read is used, and the operator told.
     ///
     /// It waits for the disk, so not on a worker of the runtime.
     pub fn read(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Secret, SourceError> {
         let value = match self {
-            Self::Env(name) => env(name).ok_or_else(|| SourceError::NotSet { origin: self.clone() })?,
+            Self::Env(name) => {
+                env(name).ok_or_else(|| SourceError::NotSet { origin: self.clone() })?
+            }
             Self::File(path) => self.read_file(path)?,
         };
         let origin = || self.clone();
@@ -144,9 +158,14 @@ impl Source {
         let mut bytes = Vec::new();
         // As much as a secret may have, its line end, and one byte that shows that there is more.
         let limit = MAX_BYTES as u64 + 3;
-        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
-        let mut text = String::from_utf8(bytes).map_err(|_| SourceError::NotText { origin: self.clone() })?;
-        let end = text.strip_suffix('\n').map_or(text.len(), |line| line.strip_suffix('\r').unwrap_or(line).len());
+        File::open(path)
+            .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+            .map_err(unreadable)?;
+        let mut text =
+            String::from_utf8(bytes).map_err(|_| SourceError::NotText { origin: self.clone() })?;
+        let end = text
+            .strip_suffix('\n')
+            .map_or(text.len(), |line| line.strip_suffix('\r').unwrap_or(line).len());
         text.truncate(end);
         Ok(text)
     }
@@ -155,7 +174,11 @@ impl Source {
 /// The mode of a regular file. Opening anything else could wait for ever.
 fn mode(path: &Path) -> io::Result<u32> {
     let metadata = fs::metadata(path)?;
-    if metadata.is_file() { Ok(metadata.permissions().mode()) } else { Err(io::Error::other("it is not a regular file")) }
+    if metadata.is_file() {
+        Ok(metadata.permissions().mode())
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
 }
 
 #[cfg(test)]
@@ -202,7 +225,9 @@ mod tests {
     #[test]
     fn a_variable_is_taken_as_it_is() {
         let source = Source::parse("env:TOKEN", Path::new("")).expect("a source");
-        let read = |value: Option<&str>| source.read(&|name| value.filter(|_| name == "TOKEN").map(str::to_owned));
+        let read = |value: Option<&str>| {
+            source.read(&|name| value.filter(|_| name == "TOKEN").map(str::to_owned))
+        };
         assert_eq!(read(Some("pass word\n")).expect("read").expose(), "pass word\n");
         assert_eq!(read(Some("four")).expect("read").expose(), "four");
         insta::assert_snapshot!(read(None).expect_err("refused"), @"the environment variable TOKEN is not set, or is not text");
@@ -226,7 +251,9 @@ mod tests {
         }
         let longest = "x".repeat(MAX_BYTES);
         assert_eq!(read(format!("{longest}\r\n")).expect("read").expose(), longest);
-        for contents in [format!("{longest}x"), format!("{longest}\n\n"), "x".repeat(10 * MAX_BYTES)] {
+        for contents in
+            [format!("{longest}x"), format!("{longest}\n\n"), "x".repeat(10 * MAX_BYTES)]
+        {
             assert!(matches!(read(contents), Err(SourceError::TooLong { .. })));
         }
         for contents in ["", "\n", "\r\n"] {
@@ -240,7 +267,11 @@ mod tests {
     fn a_file_that_anybody_could_have_written_is_refused_and_one_that_anybody_can_read_is_not() {
         let directory = tempfile::tempdir().expect("a directory");
         for mode in [0o600, 0o400, 0o640, 0o644, 0o660] {
-            assert_eq!(file(&directory, VALUE, mode).read(&no_env).expect("read").expose(), VALUE, "{mode:o}");
+            assert_eq!(
+                file(&directory, VALUE, mode).read(&no_env).expect("read").expose(),
+                VALUE,
+                "{mode:o}"
+            );
         }
         for mode in [0o602, 0o646, 0o777] {
             let refused = file(&directory, VALUE, mode).read(&no_env);
@@ -252,10 +283,14 @@ mod tests {
     fn what_cannot_be_read_is_named_and_no_error_holds_the_value() {
         let directory = tempfile::tempdir().expect("a directory");
         for path in [".", "absent"] {
-            let source = Source::parse(&format!("file:{path}"), directory.path()).expect("a source");
+            let source =
+                Source::parse(&format!("file:{path}"), directory.path()).expect("a source");
             let error = source.read(&no_env).expect_err("refused");
             assert!(matches!(error, SourceError::Unreadable { .. }), "{error:?}");
-            assert!(error.to_string().contains(&directory.path().join(path).display().to_string()), "{error}");
+            assert!(
+                error.to_string().contains(&directory.path().join(path).display().to_string()),
+                "{error}"
+            );
         }
         let refused = file(&directory, VALUE, 0o666).read(&no_env).expect_err("refused");
         assert!(!format!("{refused} {refused:?}").contains(VALUE));

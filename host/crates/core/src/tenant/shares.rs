@@ -6,10 +6,11 @@ use super::Tenant;
 
 /// A bounded resource, and how much of it each tenant holds.
 ///
-/// A tenant may take more while it holds less than `weight` times what is free: the dynamic threshold of shared-memory
-/// switches (Choudhury and Hahne, 1998). One tenant alone gets at most `weight / (weight + 1)` of the whole. Tenants that all want
-/// more than there is end up with equal parts, and a rest stays free, so the next tenant need not wait until one of them gives
-/// something back.
+/// A tenant may take more while it holds less than `weight` times what is free: the dynamic
+/// threshold of shared-memory switches (Choudhury and Hahne, 1998). One tenant alone gets at most
+/// `weight / (weight + 1)` of the whole. Tenants that all want more than there is end up with equal
+/// parts, and a rest stays free, so the next tenant need not wait until one of them gives something
+/// back.
 #[derive(Debug)]
 pub struct Shares {
     capacity: usize,
@@ -35,11 +36,14 @@ impl Shares {
         self.held.get(tenant).copied().unwrap_or(0)
     }
 
-    /// Whether `tenant` may take `amount` right now, as if it took one unit after the other. It may always take nothing.
+    /// Whether `tenant` may take `amount` right now, as if it took one unit after the other. It may
+    /// always take nothing.
     pub fn admits(&self, tenant: &Tenant, amount: usize) -> bool {
         let free = self.capacity - self.taken;
         let Some(before_last) = amount.checked_sub(1) else { return true };
-        amount <= free && self.of(tenant).saturating_add(before_last) < self.weight.saturating_mul(free - before_last)
+        amount <= free
+            && self.of(tenant).saturating_add(before_last)
+                < self.weight.saturating_mul(free - before_last)
     }
 
     /// Takes `amount` for `tenant`; false, and nothing is taken, if it may not have that much.
@@ -68,12 +72,13 @@ impl Shares {
         }
     }
 
-    /// Whether `tenant` holds less than its part while another holds more than that. The parts are equal: one for each tenant
-    /// that holds something, and one for this tenant.
+    /// Whether `tenant` holds less than its part while another holds more than that. The parts are
+    /// equal: one for each tenant that holds something, and one for this tenant.
     pub fn is_unfair_to(&self, tenant: &Tenant) -> bool {
         let tenants = self.held.len() + usize::from(!self.held.contains_key(tenant));
         let part = self.capacity.div_ceil(tenants);
-        self.of(tenant) < part && self.held.iter().any(|(other, held)| other != tenant && *held > part)
+        self.of(tenant) < part
+            && self.held.iter().any(|(other, held)| other != tenant && *held > part)
     }
 }
 
@@ -131,8 +136,9 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = (any::<bool>(), 0..5_u8, 0..9_usize)
-            .prop_map(|(takes, number, amount)| if takes { Step::Take(number, amount) } else { Step::GiveBack(number, amount) });
+        let step = (any::<bool>(), 0..5_u8, 0..9_usize).prop_map(|(takes, number, amount)| {
+            if takes { Step::Take(number, amount) } else { Step::GiveBack(number, amount) }
+        });
         proptest::collection::vec(step, 0..200)
     }
 
@@ -156,7 +162,8 @@ mod tests {
             }
         }
 
-        /// Everybody takes all that it may get whenever one gives a unit back, the first being the most greedy to begin with.
+        /// Everybody takes all that it may get whenever one gives a unit back, the first being the
+        /// most greedy to begin with.
         #[test]
         fn tenants_that_want_everything_end_up_with_equal_parts(capacity in 8..60_usize, weight in 1..8_usize, tenants in 2..6_u8) {
             let mut shares = Shares::new(capacity, weight);

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-/// Writes out what a terminal or an editor hides, as `⟨U+200B⟩`: control characters, marks without width, changes of direction,
-/// tags and look-alikes of the space (Trojan Source, CVE-2021-42574; instructions in Unicode tags). Line breaks stay.
+/// Writes out what a terminal or an editor hides, as `⟨U+200B⟩`: control characters, marks without
+/// width, changes of direction, tags and look-alikes of the space (Trojan Source, CVE-2021-42574;
+/// instructions in Unicode tags). Line breaks stay.
 pub fn visible(text: &str) -> String {
     written_out(text, |c| c != '\n' && is_hidden(c))
 }
 
-/// Writes out what [`visible`] does and line breaks too, so that no text passes for a line of the gateway's own.
+/// Writes out what [`visible`] does and line breaks too, so that no text passes for a line of the
+/// gateway's own.
 pub fn visible_line(text: &str) -> String {
     written_out(text, is_hidden)
 }
@@ -30,9 +32,9 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || (c.is_whitespace() && c != ' ') || is_invisible(c)
 }
 
-/// Whether a character leaves no mark of its own and is neither whitespace nor a control character. From Unicode's `Cf` and
-/// `Default_Ignorable_Code_Point`, and U+2800, the empty Braille pattern. The two joiners (U+200C, U+200D), which some languages
-/// are written with, are among them.
+/// Whether a character leaves no mark of its own and is neither whitespace nor a control character.
+/// From Unicode's `Cf` and `Default_Ignorable_Code_Point`, and U+2800, the empty Braille pattern.
+/// The two joiners (U+200C, U+200D), which some languages are written with, are among them.
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
@@ -56,7 +58,10 @@ mod tests {
 
     #[test]
     fn spaces_that_look_like_others_are_written_out() {
-        for space in ['\u{a0}', '\u{1680}', '\u{2003}', '\u{202f}', '\u{205f}', '\u{3000}', '\u{2800}', '\u{3164}'] {
+        for space in [
+            '\u{a0}', '\u{1680}', '\u{2003}', '\u{202f}', '\u{205f}', '\u{3000}', '\u{2800}',
+            '\u{3164}',
+        ] {
             assert_eq!(visible(&space.to_string()), format!("⟨U+{:04X}⟩", u32::from(space)));
         }
     }

@@ -7,14 +7,17 @@ const MAX_NAME_BYTES: usize = 64;
 /// Candidates that are compared.
 const MAX_CANDIDATES: usize = 256;
 
-/// Finds the candidate that `name` was probably meant to be. Case and punctuation do not count. Of two that are equally
-/// similar, the last one wins.
+/// Finds the candidate that `name` was probably meant to be. Case and punctuation do not count. Of
+/// two that are equally similar, the last one wins.
 pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > MAX_NAME_BYTES {
         return None;
     }
     let name = plain(name);
-    let compared = candidates.into_iter().filter(|candidate| candidate.len() <= MAX_NAME_BYTES).take(MAX_CANDIDATES);
+    let compared = candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= MAX_NAME_BYTES)
+        .take(MAX_CANDIDATES);
     compared
         .map(|candidate| (strsim::jaro_winkler(&name, &plain(candidate)), candidate))
         .filter(|(similarity, _)| *similarity >= SIMILAR)

@@ -15,8 +15,8 @@ const MAX_DESCRIPTION: usize = 16 * 1024;
 /// A schema beyond this is refused, as is one nested deeper than `serde_json` reads.
 const MAX_SCHEMA: usize = 256 * 1024;
 
-/// A tool as a source announces it: MCP's `Tool` object, untrusted. Plugins embed a list of them in the custom section
-/// `airlock:tools`.
+/// A tool as a source announces it: MCP's `Tool` object, untrusted. Plugins embed a list of them in
+/// the custom section `airlock:tools`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolDefinition {
@@ -59,7 +59,8 @@ pub struct Annotations {
     pub open_world: Option<bool>,
 }
 
-/// A tool as the catalog keeps it: checked, bounded, and named for the wire. It takes about the bytes of its texts.
+/// A tool as the catalog keeps it: checked, bounded, and named for the wire. It takes about the
+/// bytes of its texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
     /// Name on every wire.
@@ -80,11 +81,14 @@ pub struct Tool {
     pub annotations: Annotations,
 }
 
-/// Why a definition cannot be taken into the catalog. The rest of its source's list is not affected.
+/// Why a definition cannot be taken into the catalog. The rest of its source's list is not
+/// affected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTool {
     /// No usable name.
-    #[error("a tool's name must have 1 to {MAX_NAME} characters and no control characters, found {0:?}")]
+    #[error(
+        "a tool's name must have 1 to {MAX_NAME} characters and no control characters, found {0:?}"
+    )]
     Name(String),
     /// Schema of the wrong shape.
     #[error("the {which} of tool {tool:?} must be a JSON object with \"type\": \"object\"")]
@@ -108,7 +112,10 @@ impl Tool {
     /// Checks and bounds a definition from `client`.
     pub fn adopt(client: &ClientName, definition: ToolDefinition) -> Result<Self, BadTool> {
         let original = definition.name;
-        if original.is_empty() || original.chars().count() > MAX_NAME || original.chars().any(char::is_control) {
+        if original.is_empty()
+            || original.chars().count() > MAX_NAME
+            || original.chars().any(char::is_control)
+        {
             return Err(BadTool::Name(original.chars().take(MAX_NAME).collect()));
         }
         let input_schema = checked_schema(&original, "inputSchema", definition.input_schema)?;
@@ -148,7 +155,11 @@ fn checked_schema(tool: &str, which: &'static str, schema: JsonText) -> Result<J
     let wrong = || BadTool::Schema { tool: tool.to_owned(), which };
     let bounded = |schema: JsonText| {
         let is_small = schema.as_str().len() <= MAX_SCHEMA;
-        if is_small { Ok(schema) } else { Err(BadTool::SchemaTooLarge { tool: tool.to_owned(), which }) }
+        if is_small {
+            Ok(schema)
+        } else {
+            Err(BadTool::SchemaTooLarge { tool: tool.to_owned(), which })
+        }
     };
     // Before it becomes a tree.
     let schema = bounded(schema)?;
@@ -184,19 +195,32 @@ mod tests {
 
     #[test]
     fn a_schema_without_type_or_properties_gets_them_and_keeps_the_rest() {
-        let tool = adopt(json!({"name": "t", "inputSchema": {"$defs": {"a": {}}}})).expect("a good tool");
-        assert_eq!(tool.input_schema, json!({"$defs": {"a": {}}, "type": "object", "properties": {}}));
+        let tool =
+            adopt(json!({"name": "t", "inputSchema": {"$defs": {"a": {}}}})).expect("a good tool");
+        assert_eq!(
+            tool.input_schema,
+            json!({"$defs": {"a": {}}, "type": "object", "properties": {}})
+        );
     }
 
     #[test]
     fn a_tool_of_the_wrong_shape_is_refused_with_the_reason() {
         for schema in [json!(true), json!({"type": "string"}), json!({"type": ["object"]})] {
-            assert!(matches!(adopt(json!({"name": "t", "inputSchema": schema})), Err(BadTool::Schema { .. })));
+            assert!(matches!(
+                adopt(json!({"name": "t", "inputSchema": schema})),
+                Err(BadTool::Schema { .. })
+            ));
         }
         for name in ["", "a\nb", &"x".repeat(129)] {
-            assert!(matches!(adopt(json!({"name": name, "inputSchema": {}})), Err(BadTool::Name(_))), "{name}");
+            assert!(
+                matches!(adopt(json!({"name": name, "inputSchema": {}})), Err(BadTool::Name(_))),
+                "{name}"
+            );
         }
         let huge = json!({"description": "x".repeat(MAX_SCHEMA)});
-        assert!(matches!(adopt(json!({"name": "t", "inputSchema": huge})), Err(BadTool::SchemaTooLarge { .. })));
+        assert!(matches!(
+            adopt(json!({"name": "t", "inputSchema": huge})),
+            Err(BadTool::SchemaTooLarge { .. })
+        ));
     }
 }

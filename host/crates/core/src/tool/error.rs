@@ -1,4 +1,5 @@
-//! Why a tool call gave no answer. One enum for every kind of provider, because every caller treats them alike.
+//! Why a tool call gave no answer. One enum for every kind of provider, because every caller treats
+//! them alike.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::schema::Violations;
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a tool call gave no answer. `Display` is safe to show to models and clients: it holds no paths and no host
-/// internals, which stay in `source()`.
+/// Why a tool call gave no answer. `Display` is safe to show to models and clients: it holds no
+/// paths and no host internals, which stay in `source()`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -285,7 +286,9 @@ impl CallError {
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
             Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } | Self::RequestMemory { .. } => ErrorKind::TooLarge,
+            Self::ResultTooLarge { .. }
+            | Self::ResultsTooLarge { .. }
+            | Self::RequestMemory { .. } => ErrorKind::TooLarge,
             Self::Budget { .. } | Self::TooManyCalls { .. } | Self::Busy => ErrorKind::RateLimited,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Unavailable { .. } | Self::CircuitOpen { .. } => ErrorKind::Unavailable,

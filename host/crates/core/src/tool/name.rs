@@ -1,4 +1,5 @@
-//! Names of clients and tools. They are made only by parsing, so whoever holds one may put it on the wire.
+//! Names of clients and tools. They are made only by parsing, so whoever holds one may put it on
+//! the wire.
 
 use std::{fmt, sync::Arc};
 
@@ -8,20 +9,24 @@ use sha2::{Digest, Sha256};
 
 /// The most characters OpenAI's function names may have (`^[a-zA-Z0-9_-]{1,64}$`).
 const MAX_WIRE_NAME: usize = 64;
-/// What the client of an embedding program's own tools is called; no configured one can have the name.
+/// What the client of an embedding program's own tools is called; no configured one can have the
+/// name.
 pub const INTERNAL_CLIENT: &str = "internal";
 /// Leaves room for a tool's own name behind the prefix.
 const MAX_CLIENT_NAME: usize = 32;
 
-/// Name of a configured source of tools: `[A-Za-z_][A-Za-z0-9_]*`, at most 32 characters. It has no `-`, so in
-/// `<client>-<tool>` the first `-` is the border and two clients' tools can never share a name.
+/// Name of a configured source of tools: `[A-Za-z_][A-Za-z0-9_]*`, at most 32 characters. It has no
+/// `-`, so in `<client>-<tool>` the first `-` is the border and two clients' tools can never share
+/// a name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ClientName(Arc<str>);
 
 /// Why a text is no [`ClientName`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is no client name: use a letter or `_`, then letters, digits or `_`, at most {MAX_CLIENT_NAME} characters")]
+#[error(
+    "{found:?} is no client name: use a letter or `_`, then letters, digits or `_`, at most {MAX_CLIENT_NAME} characters"
+)]
 pub struct BadClientName {
     found: String,
 }
@@ -45,8 +50,8 @@ impl ClientName {
     }
 }
 
-/// Name of a tool on every wire: `<client>-<tool>`, or the bare name of one of the gateway's own tools. It satisfies
-/// `^[a-zA-Z0-9_-]{1,64}$` whatever the tool's source calls it.
+/// Name of a tool on every wire: `<client>-<tool>`, or the bare name of one of the gateway's own
+/// tools. It satisfies `^[a-zA-Z0-9_-]{1,64}$` whatever the tool's source calls it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ToolName(Arc<str>);
@@ -54,8 +59,8 @@ pub struct ToolName(Arc<str>);
 impl ToolName {
     /// Maps the name that a source uses to the one that the gateway uses.
     ///
-    /// A name that fits is kept as it is. In any other, unfit characters become `_`, it is cut, and eight hexadecimal digits
-    /// of its SHA-256 follow, so that `查询`, `a/b` and `a.b` stay apart.
+    /// A name that fits is kept as it is. In any other, unfit characters become `_`, it is cut, and
+    /// eight hexadecimal digits of its SHA-256 follow, so that `查询`, `a/b` and `a.b` stay apart.
     pub fn new(client: &ClientName, original: &str) -> Self {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let room = MAX_WIRE_NAME - client.0.len() - 1;
@@ -63,11 +68,13 @@ impl ToolName {
             return Self(format!("{client}-{original}").into());
         }
         let digest = Sha256::digest(original.as_bytes());
-        let kept: String = original.chars().map(|c| if fits(c) { c } else { '_' }).take(room - 9).collect();
+        let kept: String =
+            original.chars().map(|c| if fits(c) { c } else { '_' }).take(room - 9).collect();
         Self(format!("{client}-{kept}_{}", text::hex(&digest[..4])).into())
     }
 
-    /// Names one of the gateway's own tools. It has no `-`, so no client's tool can have the same name.
+    /// Names one of the gateway's own tools. It has no `-`, so no client's tool can have the same
+    /// name.
     pub fn own(name: &'static str) -> Self {
         debug_assert!(!name.contains('-'));
         Self(name.into())
@@ -124,7 +131,10 @@ mod tests {
     #[test]
     fn a_name_that_fits_is_kept_and_any_other_gets_a_digest() {
         assert_eq!(ToolName::new(&client("fs"), "read_file").as_str(), "fs-read_file");
-        assert_eq!(ToolName::new(&client("c7"), "resolve-library-id").as_str(), "c7-resolve-library-id");
+        assert_eq!(
+            ToolName::new(&client("c7"), "resolve-library-id").as_str(),
+            "c7-resolve-library-id"
+        );
         let slash = ToolName::new(&client("fs"), "a/b");
         assert!(slash.as_str().starts_with("fs-a_b_"), "{slash}");
         assert_ne!(slash, ToolName::new(&client("fs"), "a.b"));

@@ -85,8 +85,8 @@ impl ToolOutput {
         Self { content: vec![Content::Text { text: text.into() }], ..Self::default() }
     }
 
-    /// Renders the answer for a model: texts as they are, the rest as a short note; structured data where there is nothing
-    /// else. Binary data is left out, a model cannot read it as text.
+    /// Renders the answer for a model: texts as they are, the rest as a short note; structured data
+    /// where there is nothing else. Binary data is left out, a model cannot read it as text.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         for part in &self.content {
@@ -104,13 +104,16 @@ impl ToolOutput {
         out
     }
 
-    /// Bytes that the answer takes, roughly: what bounds on results count. Each part after the first costs its
-    /// frame, so that a million empty ones are not free.
+    /// Bytes that the answer takes, roughly: what bounds on results count. Each part after the
+    /// first costs its frame, so that a million empty ones are not free.
     pub fn size(&self) -> usize {
         const FRAME: usize = 32;
         let frames = FRAME * self.content.len().saturating_sub(1);
         let parts: usize = self.content.iter().map(Content::size).sum();
-        let data = [&self.structured, &self.meta].into_iter().flatten().map(|value| value.to_string().len());
+        let data = [&self.structured, &self.meta]
+            .into_iter()
+            .flatten()
+            .map(|value| value.to_string().len());
         frames + parts + data.sum::<usize>()
     }
 }
@@ -125,7 +128,11 @@ impl Content {
             Self::ResourceLink { uri, name, .. } => write!(out, "[Resource link: {name} {uri}]"),
             Self::Resource { resource } => match &resource.text {
                 Some(text) => write!(out, "{text}"),
-                None => write!(out, "[Resource: {}]", resource.mime_type.as_deref().unwrap_or("application/octet-stream")),
+                None => write!(
+                    out,
+                    "[Resource: {}]",
+                    resource.mime_type.as_deref().unwrap_or("application/octet-stream")
+                ),
             },
         };
     }
@@ -134,8 +141,12 @@ impl Content {
     pub fn size(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
-            Self::Image { data, mime_type } | Self::Audio { data, mime_type } => data.len() + mime_type.len(),
-            Self::ResourceLink { uri, name, mime_type } => uri.len() + name.len() + mime_type.as_ref().map_or(0, String::len),
+            Self::Image { data, mime_type } | Self::Audio { data, mime_type } => {
+                data.len() + mime_type.len()
+            }
+            Self::ResourceLink { uri, name, mime_type } => {
+                uri.len() + name.len() + mime_type.as_ref().map_or(0, String::len)
+            }
             Self::Resource { resource } => {
                 let optional = [&resource.mime_type, &resource.text, &resource.blob];
                 resource.uri.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
@@ -156,7 +167,11 @@ mod tests {
             content: vec![
                 Content::Text { text: "a".into() },
                 Content::Image { data: "AAAA".into(), mime_type: "image/png".into() },
-                Content::ResourceLink { uri: "file:///x".into(), name: "x".into(), mime_type: None },
+                Content::ResourceLink {
+                    uri: "file:///x".into(),
+                    name: "x".into(),
+                    mime_type: None,
+                },
             ],
             ..ToolOutput::default()
         };

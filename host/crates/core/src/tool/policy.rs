@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// A list of tool names, or all. Membership ignores case, as the configuration always did. Nothing is in an empty one.
+/// A list of tool names, or all. Membership ignores case, as the configuration always did. Nothing
+/// is in an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whitelist {
     /// `["*"]`.
@@ -66,7 +67,9 @@ impl Whitelist {
         match (self, other) {
             (_, Self::All) => None,
             (Self::All, Self::Only(_)) => Some("*".into()),
-            (Self::Only(names), Self::Only(_)) => names.iter().find(|name| !other.allows(name)).cloned(),
+            (Self::Only(names), Self::Only(_)) => {
+                names.iter().find(|name| !other.allows(name)).cloned()
+            }
         }
     }
 }

@@ -14,8 +14,9 @@ fn lets_out(rule: &Rule, method: &Method, url: &str) -> bool {
 
 #[test]
 fn rules_print_in_one_canonical_form() {
-    let text =
-        |url: &str, methods: &[&str], paths: &[&str], private| Rule::new(url, methods, paths, private).unwrap().to_string();
+    let text = |url: &str, methods: &[&str], paths: &[&str], private| {
+        Rule::new(url, methods, paths, private).unwrap().to_string()
+    };
     insta::assert_snapshot!(text("https://API.github.com:443", &[], &[], false), @"https://api.github.com GET,HEAD /**");
     insta::assert_snapshot!(
         text("HTTPS://api.github.com./", &["POST", "GET", "GET"], &["/user", "/repos/**"], true),
@@ -85,8 +86,16 @@ fn hosts_match_in_every_spelling_and_nothing_else_does() {
             "http://127.0.0.1 http://127.1 http://2130706433 http://0x7f000001 http://0177.1 http://[::ffff:127.0.0.1] http://127.0.0.1.",
             "http://127.0.0.2 http://[::1] http://localhost http://127.0.0.1:81 http://[::127.0.0.1] http://127.0.0.1.nip.io",
         ),
-        ("http://[::1]:9", "http://[::1]:9 http://[0:0::0:1]:9", "http://[::2]:9 http://127.0.0.1:9 http://[::1]"),
-        ("https://1.1.1.1", "https://1.1.1.1 https://1.1.257", "https://one.one.one.one https://1.1.1.2"),
+        (
+            "http://[::1]:9",
+            "http://[::1]:9 http://[0:0::0:1]:9",
+            "http://[::2]:9 http://127.0.0.1:9 http://[::1]",
+        ),
+        (
+            "https://1.1.1.1",
+            "https://1.1.1.1 https://1.1.257",
+            "https://one.one.one.one https://1.1.1.2",
+        ),
     ] {
         for url in inside.split(' ') {
             assert!(lets_out(&rule(of), &Method::GET, url), "{of} {url}");
@@ -100,12 +109,17 @@ fn hosts_match_in_every_spelling_and_nothing_else_does() {
 #[test]
 fn no_methods_mean_get_and_head() {
     let rule = rule("https://x.com");
-    for (method, expected) in [("GET", true), ("HEAD", true), ("POST", false), ("OPTIONS", false), ("PROPFIND", false)] {
+    for (method, expected) in
+        [("GET", true), ("HEAD", true), ("POST", false), ("OPTIONS", false), ("PROPFIND", false)]
+    {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         assert_eq!(lets_out(&rule, &method, "https://x.com/"), expected, "{method}");
     }
     let post = Rule::new("https://x.com", &["POST"], &NONE, false).unwrap();
-    assert!(lets_out(&post, &Method::POST, "https://x.com/") && !lets_out(&post, &Method::GET, "https://x.com/"));
+    assert!(
+        lets_out(&post, &Method::POST, "https://x.com/")
+            && !lets_out(&post, &Method::GET, "https://x.com/")
+    );
 }
 
 #[test]
@@ -117,10 +131,16 @@ fn no_paths_mean_those_of_the_url_and_below() {
         ("https://x.com/a/../b", "/b /b/c", "/a /a/b"),
     ] {
         for path in inside.split(' ') {
-            assert!(lets_out(&rule(of), &Method::GET, &format!("https://x.com{path}")), "{of} {path}");
+            assert!(
+                lets_out(&rule(of), &Method::GET, &format!("https://x.com{path}")),
+                "{of} {path}"
+            );
         }
         for path in outside.split(' ').filter(|path| !path.is_empty()) {
-            assert!(!lets_out(&rule(of), &Method::GET, &format!("https://x.com{path}")), "{of} {path}");
+            assert!(
+                !lets_out(&rule(of), &Method::GET, &format!("https://x.com{path}")),
+                "{of} {path}"
+            );
         }
     }
 }
@@ -138,7 +158,10 @@ fn what_a_request_needs_is_told_as_a_rule_begins_and_without_its_path() {
         let needed = Rule::needed(&Target::parse(url).unwrap(), &method);
         assert_eq!(needed, told, "{url}");
         let rule: Rule = format!("{needed} /**").parse().unwrap();
-        assert!(lets_out(&rule, &method, url) && rule.to_string().starts_with(&format!("{needed} ")), "{rule}");
+        assert!(
+            lets_out(&rule, &method, url) && rule.to_string().starts_with(&format!("{needed} ")),
+            "{rule}"
+        );
     }
 }
 

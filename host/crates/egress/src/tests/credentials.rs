@@ -1,12 +1,16 @@
 use super::*;
 
 const VALUE: &str = "s3cret/value&more";
-const BOTH: [&str; 2] = ["http://a.example.com:PORT GET,POST /** private", "http://b.example.com:PORT GET,POST /** private"];
+const BOTH: [&str; 2] = [
+    "http://a.example.com:PORT GET,POST /** private",
+    "http://b.example.com:PORT GET,POST /** private",
+];
 
 /// A session with the credentials `header` and `query`, both for `a.example.com` below `/for/`.
 fn with_credentials(server: &Server) -> Session {
     let audience = || rules(server, &["http://a.example.com:PORT GET /for/**"]);
-    let credential = |name, injection| Credential::new(name, Secret::new(VALUE), injection, audience()).unwrap();
+    let credential =
+        |name, injection| Credential::new(name, Secret::new(VALUE), injection, audience()).unwrap();
     let credentials = vec![
         credential("header", Injection::header("Authorization", "Bearer ").unwrap()),
         credential("query", Injection::query("api_key").unwrap()),
@@ -22,13 +26,17 @@ fn using(name: &str, url: &str) -> Request {
 #[tokio::test]
 async fn a_credential_is_attached_by_name_and_its_value_comes_back_nowhere() {
     // A server that says everything it was sent, as a debugging page does.
-    let server = Server::start(|path| says("200 OK", &format!("x-echo: {path}\r\n"), &format!("{path} {VALUE}"))).await;
+    let server = Server::start(|path| {
+        says("200 OK", &format!("x-echo: {path}\r\n"), &format!("{path} {VALUE}"))
+    })
+    .await;
     let session = with_credentials(&server);
     for (name, expected) in [
         ("header", "authorization: Bearer s3cret/value&more\r\n"),
         ("query", "GET /for/x?a=%62&api_key=s3cret%2Fvalue%26more HTTP/1.1\r\n"),
     ] {
-        let response = session.send(using(name, &server.url("a.example.com", "/for/x?a=%62"))).await.unwrap();
+        let response =
+            session.send(using(name, &server.url("a.example.com", "/for/x?a=%62"))).await.unwrap();
         let sent = server.requests().pop().unwrap();
         assert!(sent.contains(expected), "{sent}");
         assert_eq!(response.final_url, server.url("a.example.com", "/for/x?a=%62"));
@@ -47,14 +55,18 @@ async fn a_credential_goes_nowhere_outside_its_audience() {
         ("header", "a.example.com", "/for/%2e%2e/other"),
         ("unknown", "a.example.com", "/for/x"),
     ] {
-        let error = session.send(using(name, &server.url(host, path))).await.expect_err("it is refused");
+        let error =
+            session.send(using(name, &server.url(host, path))).await.expect_err("it is refused");
         assert_eq!(
             (error.kind, error.to_string().as_str()),
             (ErrorKind::Denied, "the request is not permitted"),
             "{name} {host}{path}"
         );
     }
-    let posted = Request { method: "POST".to_owned(), ..using("header", &server.url("a.example.com", "/for/x")) };
+    let posted = Request {
+        method: "POST".to_owned(),
+        ..using("header", &server.url("a.example.com", "/for/x"))
+    };
     assert_eq!(kind_of(session.send(posted).await), (ErrorKind::Denied, false));
     assert_eq!(server.connections(), 0);
 }
@@ -67,7 +79,10 @@ async fn a_guest_sets_nothing_in_the_place_of_a_credential() {
     let headers = vec![("AUTHORIZATION".to_owned(), b"Basic mine".to_vec())];
     let both = Request { headers: headers.clone(), ..using("header", &url) };
     assert_eq!(kind_of(session.send(both).await), (ErrorKind::InvalidRequest, false));
-    assert_eq!(kind_of(session.send(using("query", &format!("{url}?api%5Fkey=mine"))).await), (ErrorKind::InvalidRequest, false));
+    assert_eq!(
+        kind_of(session.send(using("query", &format!("{url}?api%5Fkey=mine"))).await),
+        (ErrorKind::InvalidRequest, false)
+    );
     session.send(Request { headers, ..using("query", &url) }).await.expect("the header is free");
 }
 
@@ -75,14 +90,27 @@ async fn a_guest_sets_nothing_in_the_place_of_a_credential() {
 async fn another_spelling_of_a_header_is_the_same_header() {
     let server = Server::start(|_| ok("")).await;
     let audience = rules(&server, &["http://a.example.com:PORT GET /for/**"]);
-    let key = Credential::new("key", Secret::new(VALUE), Injection::header("X-Api-Key", "").unwrap(), audience).unwrap();
+    let key = Credential::new(
+        "key",
+        Secret::new(VALUE),
+        Injection::header("X-Api-Key", "").unwrap(),
+        audience,
+    )
+    .unwrap();
     let names = Names::new(&[("a.example.com", LOCAL)]);
     let session = session(&names, &server, None, &BOTH, vec![key], Bounds::PLUGIN, LONG);
     let with = |name: &str| {
         let headers = vec![(name.to_owned(), b"mine".to_vec())];
         session.send(Request { headers, ..using("key", &server.url("a.example.com", "/for/x")) })
     };
-    for name in ["x-api-key", "X_Api_Key", "X_API-KEY", "X_HTTP_Method_Override", "X_Original_URL", "Content_Length"] {
+    for name in [
+        "x-api-key",
+        "X_Api_Key",
+        "X_API-KEY",
+        "X_HTTP_Method_Override",
+        "X_Original_URL",
+        "Content_Length",
+    ] {
         assert_eq!(kind_of(with(name).await), (ErrorKind::InvalidRequest, false), "{name}");
     }
     assert_eq!(server.connections(), 0);
@@ -96,7 +124,11 @@ async fn nobody_authenticates_the_whole_connection() {
     for value in ["NTLM x", " NTLM x", "\tnegotiate\tx"] {
         let headers = vec![("Authorization".to_owned(), value.as_bytes().to_vec())];
         let request = Request { headers, ..get(&server.url("a.example.com", "/")) };
-        assert_eq!(kind_of(session.send(request).await), (ErrorKind::InvalidRequest, false), "{value:?}");
+        assert_eq!(
+            kind_of(session.send(request).await),
+            (ErrorKind::InvalidRequest, false),
+            "{value:?}"
+        );
         assert!(Injection::header("Authorization", value).is_err(), "{value:?}");
     }
     assert_eq!(server.connections(), 0);
@@ -104,10 +136,14 @@ async fn nobody_authenticates_the_whole_connection() {
 
 #[tokio::test]
 async fn a_value_comes_back_in_none_of_its_spellings() {
-    let spellings = "s3cret/value&more s3cret%2fvalue%26more s3cret%2Fvalue%26more s3cret/value%26more";
-    let server = Server::start(move |_| says("200 OK", &format!("x-echo: {spellings}\r\n"), spellings)).await;
+    let spellings =
+        "s3cret/value&more s3cret%2fvalue%26more s3cret%2Fvalue%26more s3cret/value%26more";
+    let server =
+        Server::start(move |_| says("200 OK", &format!("x-echo: {spellings}\r\n"), spellings))
+            .await;
     let session = with_credentials(&server);
-    let response = session.send(using("header", &server.url("a.example.com", "/for/x"))).await.unwrap();
+    let response =
+        session.send(using("header", &server.url("a.example.com", "/for/x"))).await.unwrap();
     for shown in response.headers.iter().map(|(_, value)| value).chain([&response.body]) {
         let shown = String::from_utf8_lossy(shown);
         assert!(!shown.contains("s3cret") && !shown.contains("more"), "{shown}");
@@ -127,7 +163,10 @@ async fn what_a_guest_writes_of_a_credential_is_redirected_to_no_other_origin() 
     port.set(server.address.port()).unwrap();
     let session = with_credentials(&server);
     for (body, leaves) in [("body", true), (VALUE, false), ("key=s3cret%2fvalue%26more", false)] {
-        session.send(post(&server.url("a.example.com", "/stay"), body)).await.expect("it stays with its origin");
+        session
+            .send(post(&server.url("a.example.com", "/stay"), body))
+            .await
+            .expect("it stays with its origin");
         let result = session.send(post(&server.url("a.example.com", "/leave"), body)).await;
         let expected = if leaves { Ok(()) } else { Err(ErrorKind::Denied) };
         assert_eq!(result.map(drop).map_err(|error| error.kind), expected, "{body}");
@@ -135,10 +174,14 @@ async fn what_a_guest_writes_of_a_credential_is_redirected_to_no_other_origin() 
     for (header, leaves) in [("accept-language", false), ("x-other", true)] {
         let headers = vec![(header.to_owned(), VALUE.as_bytes().to_vec())];
         let sent = server.requests().len();
-        let result = session.send(Request { headers, ..get(&server.url("a.example.com", "/leave")) }).await;
+        let result =
+            session.send(Request { headers, ..get(&server.url("a.example.com", "/leave")) }).await;
         let expected = if leaves { Ok(()) } else { Err(ErrorKind::Denied) };
         assert_eq!(result.map(drop).map_err(|error| error.kind), expected, "{header}");
-        assert!(server.requests()[sent + 1..].iter().all(|request| !request.contains(VALUE)), "{header}");
+        assert!(
+            server.requests()[sent + 1..].iter().all(|request| !request.contains(VALUE)),
+            "{header}"
+        );
     }
 }
 
@@ -154,7 +197,9 @@ async fn a_credential_stays_with_its_origin_and_its_audience_on_redirects() {
             ("/for/b", query) => redirect(302, &format!("/other?{query}")),
             ("/other", _) => redirect(302, &format!("http://b.example.com:{port}/for/c")),
             ("/for/c", _) => redirect(302, &format!("http://a.example.com:{port}/for/d")),
-            ("/for/leak", query) => redirect(302, &format!("http://b.example.com:{port}/?again-{query}")),
+            ("/for/leak", query) => {
+                redirect(302, &format!("http://b.example.com:{port}/?again-{query}"))
+            }
             _ => ok(""),
         }
     })
@@ -163,9 +208,13 @@ async fn a_credential_stays_with_its_origin_and_its_audience_on_redirects() {
     let session = with_credentials(&server);
     for name in ["header", "query"] {
         let from = server.requests().len();
-        let response = session.send(using(name, &server.url("a.example.com", "/for/a?x=1"))).await.unwrap();
+        let response =
+            session.send(using(name, &server.url("a.example.com", "/for/a?x=1"))).await.unwrap();
         assert_eq!(response.final_url, server.url("a.example.com", "/for/d"));
-        let occurrences: Vec<_> = server.requests()[from..].iter().map(|request| request.matches("s3cret").count()).collect();
+        let occurrences: Vec<_> = server.requests()[from..]
+            .iter()
+            .map(|request| request.matches("s3cret").count())
+            .collect();
         assert_eq!(occurrences, [1, 1, 0, 0, 0], "{name}");
     }
     let leaked = session.send(using("query", &server.url("a.example.com", "/for/leak"))).await;
@@ -175,15 +224,23 @@ async fn a_credential_stays_with_its_origin_and_its_audience_on_redirects() {
 #[tokio::test]
 async fn a_credential_shows_in_no_error_and_no_log() {
     let log = Log::default();
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).with_ansi(false).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
     let _here = tracing::subscriber::set_default(subscriber);
-    let server = Server::start(|path| if path.starts_with("/for/silent") { Answer::IsSilent } else { Answer::HangsUp }).await;
+    let server = Server::start(|path| {
+        if path.starts_with("/for/silent") { Answer::IsSilent } else { Answer::HangsUp }
+    })
+    .await;
     let session = with_credentials(&server);
     for name in ["header", "query"] {
         for path in ["/for/hang-up", "/for/silent", "/other"] {
-            let request =
-                Request { timeout: Some(Duration::from_millis(100)), ..using(name, &server.url("a.example.com", path)) };
+            let request = Request {
+                timeout: Some(Duration::from_millis(100)),
+                ..using(name, &server.url("a.example.com", path))
+            };
             let error = session.send(request).await.expect_err("it fails");
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }

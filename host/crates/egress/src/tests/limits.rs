@@ -5,7 +5,11 @@ use crate::session::MAX_OF_CALLER;
 
 const ANY: [&str; 1] = ["http://x.example.com:PORT GET,HEAD,POST /** private"];
 
-async fn limited(bounds: Bounds, time: Duration, answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (Server, Session) {
+async fn limited(
+    bounds: Bounds,
+    time: Duration,
+    answer: impl Fn(&str) -> Answer + Send + Sync + 'static,
+) -> (Server, Session) {
     let server = Server::start(answer).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
     let session = session(&names, &server, None, &ANY, Vec::new(), bounds, time);
@@ -22,7 +26,9 @@ async fn bodies_end_at_their_limit_announced_or_not() {
     let (server, session) = limited(bounds, LONG, |path| match path {
         "/announced/10" => ok("0123456789"),
         "/announced/11" => ok("0123456789x"),
-        "/announced/lie" => Answer::Says("HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n".to_owned()),
+        "/announced/lie" => Answer::Says(
+            "HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n".to_owned(),
+        ),
         "/chunked/10" => Answer::Says(chunked(&["01234", "56789"])),
         "/chunked/11" => Answer::Says(chunked(&["01234", "56789", "x"])),
         "/until-close/10" => Answer::Says("HTTP/1.0 200 OK\r\n\r\n0123456789".to_owned()),
@@ -38,18 +44,24 @@ async fn bodies_end_at_their_limit_announced_or_not() {
     ] {
         match session.send(get(&url(&server, path))).await {
             Ok(response) => assert!(fine && response.body == b"0123456789", "{path}"),
-            Err(error) => assert!(!fine && error.kind == ErrorKind::TooLarge && error.request_sent, "{path} {error:?}"),
+            Err(error) => assert!(
+                !fine && error.kind == ErrorKind::TooLarge && error.request_sent,
+                "{path} {error:?}"
+            ),
         }
     }
     // A request may ask for less, and not for more.
-    for (asked, path, fine) in [(9, "/announced/10", false), (10, "/announced/10", true), (u64::MAX, "/chunked/11", false)] {
+    for (asked, path, fine) in
+        [(9, "/announced/10", false), (10, "/announced/10", true), (u64::MAX, "/chunked/11", false)]
+    {
         let request = Request { max_response_bytes: Some(asked), ..get(&url(&server, path)) };
         assert_eq!(session.send(request).await.is_ok(), fine, "{asked} {path}");
     }
 }
 
 fn chunked(pieces: &[&str]) -> String {
-    let pieces: Vec<_> = pieces.iter().map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len())).collect();
+    let pieces: Vec<_> =
+        pieces.iter().map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len())).collect();
     let pieces = pieces.concat();
     format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{pieces}0\r\n\r\n")
 }
@@ -67,21 +79,33 @@ async fn heads_end_at_their_limit() {
     .await;
     assert_eq!(session.send(get(&url(&server, "/1000"))).await.unwrap().status, 200);
     for path in ["/1001", "/many", "/endless"] {
-        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::TooLarge, true), "{path}");
+        assert_eq!(
+            kind_of(session.send(get(&url(&server, path))).await),
+            (ErrorKind::TooLarge, true),
+            "{path}"
+        );
     }
 }
 
 #[tokio::test]
 async fn responses_without_a_body_end_with_their_head() {
-    let (server, session) = limited(Bounds { response_bytes: 10, ..Bounds::PLUGIN }, LONG, |path| match path {
-        "/head" => Answer::Says("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_owned()),
-        "/204" => Answer::Says("HTTP/1.1 204 No Content\r\n\r\n".to_owned()),
-        _ => Answer::Says("HTTP/1.1 304 Not Modified\r\ncontent-length: 1000000\r\n\r\n".to_owned()),
-    })
-    .await;
-    for (method, path, status) in [("HEAD", "/head", 200), ("GET", "/204", 204), ("GET", "/304", 304)] {
+    let (server, session) =
+        limited(Bounds { response_bytes: 10, ..Bounds::PLUGIN }, LONG, |path| match path {
+            "/head" => {
+                Answer::Says("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_owned())
+            }
+            "/204" => Answer::Says("HTTP/1.1 204 No Content\r\n\r\n".to_owned()),
+            _ => Answer::Says(
+                "HTTP/1.1 304 Not Modified\r\ncontent-length: 1000000\r\n\r\n".to_owned(),
+            ),
+        })
+        .await;
+    for (method, path, status) in
+        [("HEAD", "/head", 200), ("GET", "/204", 204), ("GET", "/304", 304)]
+    {
         let request = Request { method: method.to_owned(), ..get(&url(&server, path)) };
-        let response = session.send(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let response =
+            session.send(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!((response.status, response.body.as_slice()), (status, b"".as_slice()), "{path}");
     }
     session.send(post(&url(&server, "/204"), "")).await.unwrap();
@@ -94,12 +118,22 @@ async fn a_server_that_takes_its_time_has_it_until_the_deadline() {
     let short = Duration::from_millis(100);
     for path in ["/silent", "/drips"] {
         let behave = |path: &str| if path == "/drips" { Answer::Drips } else { Answer::IsSilent };
-        // The deadline of the call, the bound of the policy, and what the request asks for: the shortest counts.
-        let (server, session) = limited(Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN }, short, behave).await;
-        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::Timeout, true), "{path}");
+        // The deadline of the call, the bound of the policy, and what the request asks for: the
+        // shortest counts.
+        let (server, session) =
+            limited(Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN }, short, behave).await;
+        assert_eq!(
+            kind_of(session.send(get(&url(&server, path))).await),
+            (ErrorKind::Timeout, true),
+            "{path}"
+        );
         let bounds = Bounds { response_bytes: usize::MAX, timeout: short, ..Bounds::PLUGIN };
         let (server, session) = limited(bounds, LONG, behave).await;
-        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::Timeout, true), "{path}");
+        assert_eq!(
+            kind_of(session.send(get(&url(&server, path))).await),
+            (ErrorKind::Timeout, true),
+            "{path}"
+        );
         let bounds = Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN };
         let (server, session) = limited(bounds, LONG, behave).await;
         let request = Request { timeout: Some(short), ..get(&url(&server, path)) };
@@ -121,15 +155,22 @@ async fn nothing_is_sent_when_the_time_is_up() {
 
 #[tokio::test]
 async fn the_requests_of_a_call_are_counted_with_redirects_and_refusals() {
-    let (server, session) = limited(Bounds { requests: 5, ..Bounds::PLUGIN }, LONG, |path| match path {
-        "/redirect" => redirect(302, "/end"),
-        _ => ok(""),
-    })
-    .await;
+    let (server, session) =
+        limited(Bounds { requests: 5, ..Bounds::PLUGIN }, LONG, |path| match path {
+            "/redirect" => redirect(302, "/end"),
+            _ => ok(""),
+        })
+        .await;
     session.send(get(&url(&server, "/redirect"))).await.expect("two of five");
-    assert_eq!(kind_of(session.send(get("https://evil.example.org/")).await), (ErrorKind::Denied, false));
+    assert_eq!(
+        kind_of(session.send(get("https://evil.example.org/")).await),
+        (ErrorKind::Denied, false)
+    );
     session.clone().send(get(&url(&server, "/"))).await.expect("clones count together");
-    assert_eq!(kind_of(session.send(get(&url(&server, "/redirect"))).await), (ErrorKind::Unavailable, true));
+    assert_eq!(
+        kind_of(session.send(get(&url(&server, "/redirect"))).await),
+        (ErrorKind::Unavailable, true)
+    );
     let error = session.send(get(&url(&server, "/"))).await.expect_err("they are used up");
     assert_eq!((error.kind, error.request_sent), (ErrorKind::Unavailable, false));
     assert_eq!(error.to_string(), "the requests of this call are used up");
@@ -138,12 +179,14 @@ async fn the_requests_of_a_call_are_counted_with_redirects_and_refusals() {
 
 #[tokio::test]
 async fn requests_on_their_way_are_counted_until_they_end_or_are_dropped() {
-    let (server, session) = limited(Bounds { in_flight: 2, ..Bounds::PLUGIN }, LONG, |path| match path {
-        "/silent" => Answer::IsSilent,
-        _ => ok(""),
-    })
-    .await;
-    let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(session.send(get(&url(&server, "/silent"))))).collect();
+    let (server, session) =
+        limited(Bounds { in_flight: 2, ..Bounds::PLUGIN }, LONG, |path| match path {
+            "/silent" => Answer::IsSilent,
+            _ => ok(""),
+        })
+        .await;
+    let waiting: Vec<_> =
+        (0..2).map(|_| tokio::spawn(session.send(get(&url(&server, "/silent"))))).collect();
     while server.requests().len() < 2 {
         tokio::task::yield_now().await;
     }
@@ -168,7 +211,10 @@ async fn requests_of_the_whole_process_are_counted_too() {
     while server.requests().is_empty() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(kind_of(open().send(get(&url(&server, "/"))).await), (ErrorKind::Unavailable, false));
+    assert_eq!(
+        kind_of(open().send(get(&url(&server, "/"))).await),
+        (ErrorKind::Unavailable, false)
+    );
     waiting.abort();
 }
 
@@ -183,17 +229,25 @@ async fn no_caller_takes_all_places() {
     let (greedy, other) = (outlet(), outlet());
     let tenant = |number: u8| Tenant::of_key([number; 32], number.to_string());
     let send = |outlet: &Outlet, number: u8| {
-        outlet.session(&tenant(number), &memory(), Instant::now() + LONG).send(get(&url(&server, "/")))
+        outlet
+            .session(&tenant(number), &memory(), Instant::now() + LONG)
+            .send(get(&url(&server, "/")))
     };
     let mut waiting = Vec::new();
     // What one tenant gets of a caller's places, and what is left for the others.
     for (number, count) in [(1, 48), (2, 12), (3, 3), (4, 1)] {
         let before = server.requests().len();
-        waiting.extend((0..count).map(|_| AbortOnDropHandle::new(tokio::spawn(send(&greedy, number)))));
+        waiting.extend(
+            (0..count).map(|_| AbortOnDropHandle::new(tokio::spawn(send(&greedy, number)))),
+        );
         while server.requests().len() < before + count {
             tokio::task::yield_now().await;
         }
-        assert_eq!(kind_of(send(&greedy, number).await), (ErrorKind::Unavailable, false), "tenant {number}");
+        assert_eq!(
+            kind_of(send(&greedy, number).await),
+            (ErrorKind::Unavailable, false),
+            "tenant {number}"
+        );
     }
     assert_eq!(waiting.len(), MAX_OF_CALLER);
     assert_eq!(kind_of(send(&greedy, 5).await), (ErrorKind::Unavailable, false));
@@ -221,8 +275,16 @@ async fn bodies_count_against_the_memory_that_is_lent_until_they_are_dropped() {
         for _ in 0..2 {
             unread.push(session.send(get(&url(&server, path))).await.expect("there is memory"));
         }
-        assert_eq!(kind_of(session.send(get(&url(&server, path))).await), (ErrorKind::Unavailable, true), "{path}");
-        assert!(memory.take(&Tenant::ANONYMOUS, 501).is_none() && memory.take(&Tenant::ANONYMOUS, 500).is_some(), "{path}");
+        assert_eq!(
+            kind_of(session.send(get(&url(&server, path))).await),
+            (ErrorKind::Unavailable, true),
+            "{path}"
+        );
+        assert!(
+            memory.take(&Tenant::ANONYMOUS, 501).is_none()
+                && memory.take(&Tenant::ANONYMOUS, 500).is_some(),
+            "{path}"
+        );
         unread.pop();
         session.send(get(&url(&server, path))).await.expect("there is memory again");
     }

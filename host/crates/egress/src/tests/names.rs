@@ -20,8 +20,12 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new(names: &[(&str, &[&[&str]])]) -> Arc<Self> {
-        let parse = |addresses: &&[&str]| addresses.iter().map(|address| address.parse().unwrap()).collect();
-        let answers = names.iter().map(|(name, answers)| ((*name).to_owned(), answers.iter().map(parse).rev().collect()));
+        let parse = |addresses: &&[&str]| {
+            addresses.iter().map(|address| address.parse().unwrap()).collect()
+        };
+        let answers = names
+            .iter()
+            .map(|(name, answers)| ((*name).to_owned(), answers.iter().map(parse).rev().collect()));
         Arc::new(Self { answers: Mutex::new(answers.collect()), asked: Mutex::default() })
     }
 
@@ -35,7 +39,9 @@ impl Resolver for Names {
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.asked.lock().unwrap().push(name.to_owned());
         let mut names = self.answers.lock().unwrap();
-        let answer = names.get_mut(name).map(|answers| if answers.len() > 1 { answers.pop() } else { answers.last().cloned() });
+        let answer = names
+            .get_mut(name)
+            .map(|answers| if answers.len() > 1 { answers.pop() } else { answers.last().cloned() });
         Box::pin(async move { answer.flatten().ok_or_else(|| io::Error::other("no such name")) })
     }
 }

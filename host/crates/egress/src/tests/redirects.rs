@@ -8,9 +8,16 @@ async fn two_names(
 ) -> (Server, Session) {
     let port = Arc::new(std::sync::OnceLock::new());
     let known = port.clone();
-    let server = Server::start(move |path| answer(path, *known.get().expect("it is known before the first request"))).await;
+    let server = Server::start(move |path| {
+        answer(path, *known.get().expect("it is known before the first request"))
+    })
+    .await;
     port.set(server.address.port()).expect("it is set once");
-    let names = Names::new(&[("a.example.com", LOCAL), ("b.example.com", LOCAL), ("meta.example.com", &[&["169.254.169.254"]])]);
+    let names = Names::new(&[
+        ("a.example.com", LOCAL),
+        ("b.example.com", LOCAL),
+        ("meta.example.com", &[&["169.254.169.254"]]),
+    ]);
     let session = session_with(&names, &server, granted, bounds);
     (server, session)
 }
@@ -51,7 +58,8 @@ async fn a_redirect_to_what_is_not_permitted_ends_the_request() {
             _ => ok("never"),
         })
         .await;
-        let error = session.send(get(&server.url("a.example.com", "/start"))).await.expect_err(location);
+        let error =
+            session.send(get(&server.url("a.example.com", "/start"))).await.expect_err(location);
         assert_eq!((error.kind, error.request_sent), (ErrorKind::Denied, true), "{location}");
         assert_eq!(error.to_string(), "the request is not permitted");
         assert_eq!(server.requests().len(), 1, "{location}");
@@ -60,7 +68,10 @@ async fn a_redirect_to_what_is_not_permitted_ends_the_request() {
 
 #[tokio::test]
 async fn a_redirect_is_decided_on_with_the_method_it_makes() {
-    let granted = ["http://a.example.com:PORT GET,POST /** private", "http://b.example.com:PORT GET /** private"];
+    let granted = [
+        "http://a.example.com:PORT GET,POST /** private",
+        "http://b.example.com:PORT GET /** private",
+    ];
     for (status, permitted) in [(302, true), (307, false)] {
         let (server, session) = two_names(&granted, Bounds::PLUGIN, move |path, port| match path {
             "/start" => redirect(status, &format!("http://b.example.com:{port}/x")),
@@ -71,7 +82,10 @@ async fn a_redirect_is_decided_on_with_the_method_it_makes() {
         assert_eq!(result.is_ok(), permitted, "{status}");
         if permitted {
             let second = &server.requests()[1];
-            assert!(second.starts_with("GET /x HTTP/1.1\r\n") && second.ends_with("\r\n\r\n"), "{second}");
+            assert!(
+                second.starts_with("GET /x HTTP/1.1\r\n") && second.ends_with("\r\n\r\n"),
+                "{second}"
+            );
             assert!(!second.contains("content-length"), "{second}");
         }
     }
@@ -85,7 +99,12 @@ async fn a_body_is_sent_again_where_the_method_stays() {
     })
     .await;
     session.send(post(&server.url("a.example.com", "/start"), "body")).await.unwrap();
-    assert!(server.requests().iter().all(|request| request.starts_with("POST ") && request.ends_with("\r\n\r\nbody")));
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|request| request.starts_with("POST ") && request.ends_with("\r\n\r\nbody"))
+    );
 }
 
 #[tokio::test]
@@ -101,7 +120,10 @@ async fn what_was_meant_for_one_origin_reaches_no_other() {
     let headers = names.map(|name| (name.to_owned(), b"mine".to_vec())).to_vec();
     session.send(Request { headers, ..get(&server.url("a.example.com", "/start")) }).await.unwrap();
     let requests = server.requests();
-    let shown: Vec<_> = requests.iter().map(|request| names.map(|name| request.contains(&format!("{name}: mine")))).collect();
+    let shown: Vec<_> = requests
+        .iter()
+        .map(|request| names.map(|name| request.contains(&format!("{name}: mine"))))
+        .collect();
     let (all, other) = ([true; 4], [false, false, false, true]);
     assert_eq!(shown, [all, all, other, other]);
 }
@@ -119,11 +141,17 @@ async fn redirects_in_a_row_are_counted() {
         .await;
         match session.send(get(&server.url("a.example.com", "/0"))).await {
             Ok(_) => assert!(fine),
-            Err(error) => assert_eq!((error.kind, error.request_sent, fine), (ErrorKind::TooManyRedirects, true, false)),
+            Err(error) => assert_eq!(
+                (error.kind, error.request_sent, fine),
+                (ErrorKind::TooManyRedirects, true, false)
+            ),
         }
     }
     let (server, session) = two_names(&BOTH, Bounds::PLUGIN, |_, _| redirect(301, "/again")).await;
-    assert_eq!(kind_of(session.send(get(&server.url("a.example.com", "/"))).await), (ErrorKind::TooManyRedirects, true));
+    assert_eq!(
+        kind_of(session.send(get(&server.url("a.example.com", "/"))).await),
+        (ErrorKind::TooManyRedirects, true)
+    );
     assert_eq!(server.requests().len(), 6);
 }
 
@@ -131,15 +159,23 @@ async fn redirects_in_a_row_are_counted() {
 async fn who_wants_to_see_redirects_is_given_them() {
     let (server, session) = two_names(&BOTH, Bounds::PLUGIN, |path, _| match path {
         "/nowhere" => says("302 Found", "", "no location"),
-        "/unchanged" => Answer::Says("HTTP/1.1 304 Not Modified\r\nlocation: /x\r\n\r\n".to_owned()),
+        "/unchanged" => {
+            Answer::Says("HTTP/1.1 304 Not Modified\r\nlocation: /x\r\n\r\n".to_owned())
+        }
         _ => redirect(302, "http://evil.example.org/"),
     })
     .await;
     let url = server.url("a.example.com", "/");
-    let response = session.send(Request { redirects: Redirects::Return, ..get(&url) }).await.unwrap();
+    let response =
+        session.send(Request { redirects: Redirects::Return, ..get(&url) }).await.unwrap();
     assert_eq!((response.status, response.final_url), (302, url));
-    assert!(response.headers.contains(&("location".to_owned(), b"http://evil.example.org/".to_vec())));
+    assert!(
+        response.headers.contains(&("location".to_owned(), b"http://evil.example.org/".to_vec()))
+    );
     for (path, status) in [("/nowhere", 302), ("/unchanged", 304)] {
-        assert_eq!(session.send(get(&server.url("a.example.com", path))).await.unwrap().status, status);
+        assert_eq!(
+            session.send(get(&server.url("a.example.com", path))).await.unwrap().status,
+            status
+        );
     }
 }

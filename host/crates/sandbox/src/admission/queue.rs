@@ -1,4 +1,5 @@
-//! The calls that wait for a slot, in turns of their tenants. Pure: it knows neither slots nor time.
+//! The calls that wait for a slot, in turns of their tenants. Pure: it knows neither slots nor
+//! time.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -54,18 +55,20 @@ impl<W> Queue<W> {
         self.tenants.keys()
     }
 
-    /// Adds a call behind those of its flow. A tenant that had none here joins at the end of the round.
+    /// Adds a call behind those of its flow. A tenant that had none here joins at the end of the
+    /// round.
     pub(super) fn push(&mut self, flow: &Flow, waiter: W) -> Ticket {
         let now = self.tick();
-        let turn = self.tenants.entry(flow.tenant.clone()).or_insert(Turn { waiting: 0, since: now });
+        let turn =
+            self.tenants.entry(flow.tenant.clone()).or_insert(Turn { waiting: 0, since: now });
         turn.waiting += 1;
         self.length += 1;
         self.flows.entry(flow.clone()).or_default().push_back((Ticket(now), waiter));
         Ticket(now)
     }
 
-    /// The flow that is served next of those that `rank` ranks: the lowest rank first, then the tenant that waits longest for
-    /// its turn, then the call that came first.
+    /// The flow that is served next of those that `rank` ranks: the lowest rank first, then the
+    /// tenant that waits longest for its turn, then the call that came first.
     pub(super) fn next<R: Ord>(&self, rank: impl Fn(&Flow) -> Option<R>) -> Option<Flow> {
         let candidates = self.flows.iter().filter_map(|(flow, waiting)| {
             let since = self.tenants.get(&flow.tenant)?.since;

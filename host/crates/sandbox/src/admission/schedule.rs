@@ -1,10 +1,12 @@
-//! The slots of one depth: which tenant has how many, and which call is next. Pure: it knows neither tasks nor time.
+//! The slots of one depth: which tenant has how many, and which call is next. Pure: it knows
+//! neither tasks nor time.
 //!
-//! A call is of a [`Flow`]: one tenant's calls of one guest. It gets a slot if neither its tenant, of all slots, nor its flow, of
-//! the guest's share, has too many already ([`Shares`] says how many that are). So a tenant leaves slots to other tenants,
-//! whatever it calls; a guest leaves slots to other guests, whichever tenant calls it; and in a guest's share each tenant leaves some to the
-//! next. Of the calls that wait, and may run, one of the tenant with the fewest slots runs first; among equals, tenants take
-//! turns.
+//! A call is of a [`Flow`]: one tenant's calls of one guest. It gets a slot if neither its tenant,
+//! of all slots, nor its flow, of the guest's share, has too many already ([`Shares`] says how many
+//! that are). So a tenant leaves slots to other tenants, whatever it calls; a guest leaves slots to
+//! other guests, whichever tenant calls it; and in a guest's share each tenant leaves some to the
+//! next. Of the calls that wait, and may run, one of the tenant with the fewest slots runs first;
+//! among equals, tenants take turns.
 
 use std::collections::HashMap;
 
@@ -36,8 +38,8 @@ pub(super) struct Schedule<W> {
     slots: Shares,
     /// Guests that have a slot.
     guests: HashMap<GuestId, Shares>,
-    /// Slots that one guest may have: three quarters, so that a guest which takes all that it can get, by sleeping in every call
-    /// for example, leaves some to the others.
+    /// Slots that one guest may have: three quarters, so that a guest which takes all that it can
+    /// get, by sleeping in every call for example, leaves some to the others.
     share: usize,
     queue: Queue<W>,
     /// Calls that may wait.
@@ -55,7 +57,8 @@ impl<W> Schedule<W> {
         }
     }
 
-    /// Takes a slot for a call that has just come; false if it has to wait. It overtakes no waiting call: none of them may run.
+    /// Takes a slot for a call that has just come; false if it has to wait. It overtakes no waiting
+    /// call: none of them may run.
     pub(super) fn try_start(&mut self, flow: &Flow) -> bool {
         let admitted = self.admits(flow);
         if admitted {
@@ -64,14 +67,19 @@ impl<W> Schedule<W> {
         admitted
     }
 
-    /// Lets a call wait. Where the queue is full it takes the place of the newest call of the tenant with the most calls, running
-    /// and waiting, which is returned. `None`, and nothing changes, if that tenant has no more than the new call's own with it;
-    /// or if its flow fills three quarters of the queue.
+    /// Lets a call wait. Where the queue is full it takes the place of the newest call of the
+    /// tenant with the most calls, running and waiting, which is returned. `None`, and nothing
+    /// changes, if that tenant has no more than the new call's own with it; or if its flow fills
+    /// three quarters of the queue.
     pub(super) fn wait(&mut self, flow: &Flow, waiter: W) -> Option<(Ticket, Option<W>)> {
         if self.queue.len_of(flow) >= self.capacity - self.capacity / 4 {
             return None;
         }
-        let pushed_out = if self.queue.len() < self.capacity { None } else { Some(self.push_out(&flow.tenant)?) };
+        let pushed_out = if self.queue.len() < self.capacity {
+            None
+        } else {
+            Some(self.push_out(&flow.tenant)?)
+        };
         Some((self.queue.push(flow, waiter), pushed_out))
     }
 
@@ -97,7 +105,8 @@ impl<W> Schedule<W> {
         self.queue.remove(flow, ticket)
     }
 
-    /// Whether the tenant of a call has less than its part, of all slots or of the guest's share, while another has more.
+    /// Whether the tenant of a call has less than its part, of all slots or of the guest's share,
+    /// while another has more.
     pub(super) fn is_unfair_to(&self, flow: &Flow) -> bool {
         self.slots.is_unfair_to(&flow.tenant)
             || self.guests.get(&flow.guest).is_some_and(|share| share.is_unfair_to(&flow.tenant))
@@ -113,7 +122,8 @@ impl<W> Schedule<W> {
 
     fn take(&mut self, flow: &Flow) {
         self.slots.take(&flow.tenant, 1);
-        let share = self.guests.entry(flow.guest).or_insert_with(|| Shares::new(self.share, FLOW_WEIGHT));
+        let share =
+            self.guests.entry(flow.guest).or_insert_with(|| Shares::new(self.share, FLOW_WEIGHT));
         share.take(&flow.tenant, 1);
     }
 
@@ -121,7 +131,8 @@ impl<W> Schedule<W> {
         if self.queue.len() == 0 {
             return None;
         }
-        let flow = self.queue.next(|flow| self.admits(flow).then(|| self.slots.of(&flow.tenant)))?;
+        let flow =
+            self.queue.next(|flow| self.admits(flow).then(|| self.slots.of(&flow.tenant)))?;
         let waiter = self.queue.pop(&flow)?;
         self.take(&flow);
         Some((flow, waiter))

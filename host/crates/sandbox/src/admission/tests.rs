@@ -25,7 +25,8 @@ fn take_all(share: &Share, number: u8) -> Vec<Slot> {
 #[tokio::test(start_paused = true)]
 async fn past_the_slots_callers_queue_and_past_the_queue_they_are_turned_away() {
     let share = Admission::new(2, 1, 1, WAIT).share();
-    let enter = async |depth, deadline| share.wait_for_slot(&Tenant::ANONYMOUS, depth, deadline).await;
+    let enter =
+        async |depth, deadline| share.wait_for_slot(&Tenant::ANONYMOUS, depth, deadline).await;
     let first = enter(1, None).await.expect("room");
     let mut second = Box::pin(enter(1, None));
     assert!((&mut second).now_or_never().is_none(), "it waits");
@@ -55,7 +56,10 @@ async fn a_call_that_is_dropped_while_it_waits_or_with_its_slot_in_hand_leaves_n
     let next = waiting.remove(0).await.expect("the slot went on to the next");
     drop(next);
     drop(waiting);
-    assert!(enter(&share, 0, None).now_or_never().is_some_and(|entered| entered.is_ok()), "it is free");
+    assert!(
+        enter(&share, 0, None).now_or_never().is_some_and(|entered| entered.is_ok()),
+        "it is free"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +77,10 @@ async fn a_call_beside_a_greedy_tenant_runs_at_once_and_is_next_when_it_waits() 
     let mut newcomer = Box::pin(enter(&one, 2, None));
     assert!((&mut newcomer).now_or_never().is_none(), "the share is taken");
     drop(greedy);
-    assert!(newcomer.now_or_never().is_some_and(|entered| entered.is_ok()), "before all that came earlier");
+    assert!(
+        newcomer.now_or_never().is_some_and(|entered| entered.is_ok()),
+        "before all that came earlier"
+    );
     drop(held);
 }
 
@@ -109,7 +116,10 @@ async fn a_call_that_is_pushed_out_of_the_queue_ends_at_once() {
     for call in &mut others {
         assert!(call.now_or_never().is_none());
     }
-    let ended: Vec<_> = waiting.iter_mut().map(|call| call.now_or_never().map(|entered| entered.is_err())).collect();
+    let ended: Vec<_> = waiting
+        .iter_mut()
+        .map(|call| call.now_or_never().map(|entered| entered.is_err()))
+        .collect();
     assert_eq!(ended, [None, None, Some(true)]);
     drop(running);
     assert!(waiting.remove(0).now_or_never().is_some_and(|entered| entered.is_ok()));
@@ -126,7 +136,11 @@ async fn calls_of_many_tasks_that_come_and_go_leave_every_slot_free() {
                 let tenant = tenant(number % 5);
                 let mut entering = Box::pin(share.wait_for_slot(&tenant, 1 + round % 2, None));
                 // Some give up after one look.
-                let entered = if round % 3 == 0 { (&mut entering).now_or_never() } else { Some((&mut entering).await) };
+                let entered = if round % 3 == 0 {
+                    (&mut entering).now_or_never()
+                } else {
+                    Some((&mut entering).await)
+                };
                 tokio::task::yield_now().await;
                 drop(entered);
             }

@@ -1,4 +1,5 @@
-//! The key under which a cache's files are digested: 32 random bytes in a file that only this user can read.
+//! The key under which a cache's files are digested: 32 random bytes in a file that only this user
+//! can read.
 
 use std::{
     fs::{self, File},
@@ -18,10 +19,11 @@ const MODE: u32 = 0o600;
 pub(super) struct Key([u8; blake3::KEY_LEN]);
 
 impl Key {
-    /// Reads the key of a directory, or makes one. A key that others could have read or written is replaced, and with it all
-    /// that was digested with it is worth nothing.
+    /// Reads the key of a directory, or makes one. A key that others could have read or written is
+    /// replaced, and with it all that was digested with it is worth nothing.
     pub(super) fn of(directory: &Path) -> io::Result<Self> {
-        // One process at a time, so that two that start together do not each keep their own. It is held for two small files.
+        // One process at a time, so that two that start together do not each keep their own. It is
+        // held for two small files.
         let lock = File::open(directory)?;
         lock.lock()?;
         let path = directory.join(FILE);
@@ -52,7 +54,10 @@ fn read(path: &Path) -> io::Result<[u8; blake3::KEY_LEN]> {
     let metadata = file.metadata()?;
     let is_ours = metadata.is_file() && metadata.uid() == own_user() && metadata.nlink() == 1;
     if !is_ours || metadata.mode() & 0o7777 != MODE || metadata.len() != blake3::KEY_LEN as u64 {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a key that only this user can read"));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is not a key that only this user can read",
+        ));
     }
     let mut key = [0; blake3::KEY_LEN];
     file.read_exact(&mut key)?;

@@ -18,7 +18,9 @@ fn kept() -> Kept {
         let wasm = wat::parse_str(text).expect("a component");
         let name = CodeName::new(&engine, Form::Plain, &wasm);
         assert!(cache.load(&engine, &name).is_none());
-        cache.store(&name, &engine.precompile_component(&wasm).expect("it compiles")).expect("stored");
+        cache
+            .store(&name, &engine.precompile_component(&wasm).expect("it compiles"))
+            .expect("stored");
         name
     });
     Kept { _home: home, engine, cache, names }
@@ -62,7 +64,8 @@ fn what_was_stored_is_loaded_again_and_by_another_process_too() {
 
 #[test]
 fn a_flipped_bit_anywhere_is_seen() {
-    let length = usize::try_from(fs::metadata(kept().path()).expect("it is there").len()).expect("it is small");
+    let length = usize::try_from(fs::metadata(kept().path()).expect("it is there").len())
+        .expect("it is small");
     for at in [0, length / 2, length - blake3::OUT_LEN - 1, length - blake3::OUT_LEN, length - 1] {
         let kept = kept();
         kept.rewrite(|bytes| bytes[at] ^= 1);
@@ -95,7 +98,10 @@ fn code_from_elsewhere_is_not_loaded() {
     own.is_refused();
     // Good code without a digest.
     let bare = kept();
-    let native = bare.engine.precompile_component(&wat::parse_str("(component)").expect("a component")).expect("it compiles");
+    let native = bare
+        .engine
+        .precompile_component(&wat::parse_str("(component)").expect("a component"))
+        .expect("it compiles");
     bare.rewrite(|bytes| *bytes = native);
     bare.is_refused();
     let junk = kept();
@@ -108,7 +114,10 @@ fn two_good_files_that_changed_names_are_seen() {
     let kept = kept();
     let [one, other] = [0, 1].map(|index| kept.cache.path(&kept.names[index]));
     let aside = kept.cache.directory().join("aside");
-    fs::rename(&one, &aside).and_then(|()| fs::rename(&other, &one)).and_then(|()| fs::rename(&aside, &other)).expect("swapped");
+    fs::rename(&one, &aside)
+        .and_then(|()| fs::rename(&other, &one))
+        .and_then(|()| fs::rename(&aside, &other))
+        .expect("swapped");
     assert!(!kept.loads(0) && !kept.loads(1));
     assert!(!kept.cache.holds(&kept.names[0]) && !kept.cache.holds(&kept.names[1]));
 }
@@ -117,14 +126,18 @@ fn two_good_files_that_changed_names_are_seen() {
 fn links_to_good_code_are_not_followed() {
     let linked = kept();
     let elsewhere = linked.cache.directory().join("elsewhere");
-    fs::rename(linked.path(), &elsewhere).and_then(|()| symlink(&elsewhere, linked.path())).expect("linked");
+    fs::rename(linked.path(), &elsewhere)
+        .and_then(|()| symlink(&elsewhere, linked.path()))
+        .expect("linked");
     linked.is_refused();
     assert!(elsewhere.exists(), "only the link is removed");
     let twice = kept();
     fs::hard_link(twice.path(), twice.cache.directory().join("second")).expect("linked");
     twice.is_refused();
     let directory = kept();
-    fs::remove_file(directory.path()).and_then(|()| fs::create_dir(directory.path())).expect("made");
+    fs::remove_file(directory.path())
+        .and_then(|()| fs::create_dir(directory.path()))
+        .expect("made");
     assert!(!directory.loads(0) && directory.loads(1));
 }
 
@@ -174,7 +187,10 @@ fn a_key_that_is_lost_or_could_be_known_is_replaced_and_nothing_old_is_loaded() 
         let again = CodeCache::open(kept.cache.directory()).expect("a cache");
         assert_ne!(fs::read(&key).expect("a key"), before);
         let metadata = fs::symlink_metadata(&key).expect("a key");
-        assert_eq!((metadata.is_file(), metadata.mode() & 0o7777, metadata.len()), (true, 0o600, 32));
+        assert_eq!(
+            (metadata.is_file(), metadata.mode() & 0o7777, metadata.len()),
+            (true, 0o600, 32)
+        );
         assert!(again.load(&kept.engine, &kept.names[0]).is_none());
         assert!(!again.holds(&kept.names[0]), "it is removed, to be compiled anew");
     }
@@ -189,8 +205,11 @@ fn caches_that_are_opened_together_agree_on_the_key() {
     let name = CodeName::new(&engine, Form::Plain, &wasm);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
-        let caches: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
-        caches[0].store(&name, &engine.precompile_component(&wasm).expect("it compiles")).expect("stored");
+        let caches: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        caches[0]
+            .store(&name, &engine.precompile_component(&wasm).expect("it compiles"))
+            .expect("stored");
         assert!(caches.iter().all(|cache| cache.load(&engine, &name).is_some()));
     });
 }

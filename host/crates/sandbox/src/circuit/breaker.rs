@@ -1,5 +1,5 @@
-//! One breaker. Five failures within a minute open it; while it is open, calls fail fast. After the wait one call goes through to
-//! try: if it works the breaker closes, otherwise the wait doubles.
+//! One breaker. Five failures within a minute open it; while it is open, calls fail fast. After the
+//! wait one call goes through to try: if it works the breaker closes, otherwise the wait doubles.
 
 use std::{
     collections::VecDeque,
@@ -68,7 +68,12 @@ impl Breaker {
     }
 
     /// Takes in how a call ended.
-    pub(super) fn settle(&mut self, now: Instant, is_try: bool, verdict: Verdict) -> Option<Turned> {
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        is_try: bool,
+        verdict: Verdict,
+    ) -> Option<Turned> {
         match self {
             Self::Closed(times) if verdict == Verdict::Fails => {
                 times.push_back(now);
@@ -83,7 +88,9 @@ impl Breaker {
                     *self = Self::closed();
                     Some(Turned::Closed)
                 }
-                Verdict::Fails => Some(self.open(now, (open.wait * 2).min(LONGEST_WAIT), open.failures + 1)),
+                Verdict::Fails => {
+                    Some(self.open(now, (open.wait * 2).min(LONGEST_WAIT), open.failures + 1))
+                }
                 Verdict::None => {
                     *self = Self::Open(open);
                     None
@@ -95,7 +102,9 @@ impl Breaker {
     /// Failures that it remembers.
     pub(super) fn failures(&self, now: Instant) -> usize {
         match self {
-            Self::Closed(times) => times.iter().filter(|time| now.saturating_duration_since(**time) <= WINDOW).count(),
+            Self::Closed(times) => {
+                times.iter().filter(|time| now.saturating_duration_since(**time) <= WINDOW).count()
+            }
             Self::Open(open) | Self::Trying(open) => open.failures,
         }
     }
@@ -108,8 +117,8 @@ impl Breaker {
         }
     }
 
-    /// Whether forgetting it changes nothing that matters: its failures are old, or it has been open for a try for so long that
-    /// its wait may begin anew.
+    /// Whether forgetting it changes nothing that matters: its failures are old, or it has been
+    /// open for a try for so long that its wait may begin anew.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         match self {
             Self::Closed(_) => self.failures(now) == 0,

@@ -79,7 +79,12 @@ struct Kept {
 
 impl Breakers {
     /// Lets a call pass, and returns what it is the try of; or how long to wait.
-    pub(super) fn permit(&mut self, now: Instant, tenant: &Tenant, tool: &ToolName) -> Result<Tries, Duration> {
+    pub(super) fn permit(
+        &mut self,
+        now: Instant,
+        tenant: &Tenant,
+        tool: &ToolName,
+    ) -> Result<Tries, Duration> {
         self.widespread.check(now)?;
         // Nearly always: nothing has failed.
         if self.scoped.is_empty() {
@@ -115,19 +120,30 @@ impl Breakers {
         if self.scoped.is_empty() && matches!(outcome, Outcome::Worked | Outcome::Unknown) {
             return Vec::new();
         }
-        let widespread = (outcome == Outcome::Crashed).then(|| self.widespread.crashed(now, tenant)).flatten();
+        let widespread =
+            (outcome == Outcome::Crashed).then(|| self.widespread.crashed(now, tenant)).flatten();
         let widespread = widespread.map(|open| Change::Opened { scope: Scope::All, open });
-        let of_tenant = self.settle_one(now, Scope::Tenant(tenant.clone()), tries.tenant, of_tenant);
-        let of_tool = self.settle_one(now, Scope::Tool(tenant.clone(), tool.clone()), tries.tool, of_tool);
+        let of_tenant =
+            self.settle_one(now, Scope::Tenant(tenant.clone()), tries.tenant, of_tenant);
+        let of_tool =
+            self.settle_one(now, Scope::Tool(tenant.clone(), tool.clone()), tries.tool, of_tool);
         widespread.into_iter().chain(of_tenant).chain(of_tool).collect()
     }
 
-    /// The breaker that refuses the most: the one that is open the longest, or else has the most failures. It does not tell whose
-    /// it is, because other tenants may read this.
+    /// The breaker that refuses the most: the one that is open the longest, or else has the most
+    /// failures. It does not tell whose it is, because other tenants may read this.
     pub(super) fn describe(&self, now: Instant) -> Map<String, Value> {
-        let widespread = self.widespread.open(now).map(|open| (Some(open.until), open.failures, Some(&Scope::All)));
-        let scoped = self.scoped.iter().map(|(scope, kept)| (kept.breaker.open_until(), kept.breaker.failures(now), Some(scope)));
-        let worst = widespread.into_iter().chain(scoped).max_by_key(|(until, failures, _)| (*until, *failures));
+        let widespread = self
+            .widespread
+            .open(now)
+            .map(|open| (Some(open.until), open.failures, Some(&Scope::All)));
+        let scoped = self.scoped.iter().map(|(scope, kept)| {
+            (kept.breaker.open_until(), kept.breaker.failures(now), Some(scope))
+        });
+        let worst = widespread
+            .into_iter()
+            .chain(scoped)
+            .max_by_key(|(until, failures, _)| (*until, *failures));
         let (until, failures, scope) = worst.unwrap_or_default();
         let left = until.map(|until| until.saturating_duration_since(now));
         let state = match left {
@@ -159,7 +175,13 @@ impl Breakers {
         self.scoped.get_mut(scope).map_or(Ok(false), |kept| kept.breaker.permit(now))
     }
 
-    fn settle_one(&mut self, now: Instant, scope: Scope, is_try: bool, verdict: Verdict) -> Option<Change> {
+    fn settle_one(
+        &mut self,
+        now: Instant,
+        scope: Scope,
+        is_try: bool,
+        verdict: Verdict,
+    ) -> Option<Change> {
         if verdict == Verdict::Fails && !self.scoped.contains_key(&scope) {
             self.make_room(now, &scope);
             self.scoped.insert(scope.clone(), Kept { breaker: Breaker::closed(), touched: now });
@@ -178,11 +200,13 @@ impl Breakers {
         }
     }
 
-    /// Forgets what no longer matters, and where that is not enough the breaker of the same tenant, or else of any, that changed
-    /// longest ago. It is done when a call has failed, which takes longer than looking through all of them.
+    /// Forgets what no longer matters, and where that is not enough the breaker of the same tenant,
+    /// or else of any, that changed longest ago. It is done when a call has failed, which takes
+    /// longer than looking through all of them.
     fn make_room(&mut self, now: Instant, newcomer: &Scope) {
         self.scoped.retain(|_, kept| !kept.breaker.is_stale(now));
-        let of_tenant = self.scoped.keys().filter(|scope| scope.tenant() == newcomer.tenant()).count();
+        let of_tenant =
+            self.scoped.keys().filter(|scope| scope.tenant() == newcomer.tenant()).count();
         let oldest = if of_tenant >= MAX_OF_TENANT {
             self.oldest(|scope| scope.tenant() == newcomer.tenant())
         } else if self.scoped.len() >= MAX_BREAKERS {

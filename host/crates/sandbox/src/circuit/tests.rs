@@ -57,11 +57,16 @@ fn traps_are_crashes_and_limits_of_its_own_are_overruns() {
 fn the_failures_of_one_tenant_stop_no_calls_of_another() {
     let (circuit, tool) = circuit();
     for _ in 0..FAILURES {
-        circuit.permit(&key(1), &tool).expect("closed").end(&Err::<(), _>(CallError::Cpu { tool: tool.clone(), limit: SECOND }));
+        circuit
+            .permit(&key(1), &tool)
+            .expect("closed")
+            .end(&Err::<(), _>(CallError::Cpu { tool: tool.clone(), limit: SECOND }));
     }
     let Err(refused) = circuit.permit(&key(1), &tool) else { panic!("it is open") };
     assert_eq!((refused.code(), refused.kind()), ("circuit_open", ErrorKind::Unavailable));
-    assert!(refused.retry_after().is_some_and(|wait| wait <= FIRST_WAIT && wait > FIRST_WAIT.checked_sub(10 * SECOND).unwrap()));
+    assert!(refused.retry_after().is_some_and(
+        |wait| wait <= FIRST_WAIT && wait > FIRST_WAIT.checked_sub(10 * SECOND).unwrap()
+    ));
     for other in [key(2), Tenant::ANONYMOUS] {
         circuit.permit(&other, &tool).expect("it is open for one key").end(&Ok(()));
     }
@@ -92,7 +97,8 @@ fn of_many_calls_at_once_one_tries_and_one_that_is_cancelled_is_replaced() {
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter_many)).collect();
-        let passes: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
+        let passes: Vec<_> =
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
         assert_eq!(passes.len(), 1);
         assert!(circuit.permit(&tenant, &tool).is_err());
         // Dropped without a verdict, as by a caller that went away.

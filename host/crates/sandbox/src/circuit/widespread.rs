@@ -9,11 +9,13 @@ use airlock_core::tenant::Tenant;
 
 use super::breaker::{FAILURES, FIRST_WAIT, Open, WINDOW};
 
-/// Crashes of one tenant that count at most, of the five that stop a plugin for all: fewer than three tenants never do.
+/// Crashes of one tenant that count at most, of the five that stop a plugin for all: fewer than
+/// three tenants never do.
 pub(super) const OF_ONE_TENANT: usize = 2;
 
-/// The last crashes of a plugin. Once they have stopped it, it is stopped for a fixed time and then begins anew: no call has to
-/// try first, or one tenant could keep the plugin stopped by making each try crash.
+/// The last crashes of a plugin. Once they have stopped it, it is stopped for a fixed time and then
+/// begins anew: no call has to try first, or one tenant could keep the plugin stopped by making
+/// each try crash.
 #[derive(Debug, Default)]
 pub(super) struct Widespread {
     /// Those that count, oldest first.
@@ -67,13 +69,20 @@ mod tests {
     /// Whether crashes of these tenants, all at once, stop a plugin for all.
     fn stop(tenants: &[u8]) -> bool {
         let (now, mut widespread) = (Instant::now(), Widespread::default());
-        tenants.iter().fold(false, |stopped, number| stopped | widespread.crashed(now, &tenant(*number)).is_some())
+        tenants.iter().fold(false, |stopped, number| {
+            stopped | widespread.crashed(now, &tenant(*number)).is_some()
+        })
     }
 
     #[test]
     fn five_crashes_of_three_tenants_stop_a_plugin_and_any_number_of_two_do_not() {
         assert!(stop(&[1, 1, 2, 2, 3]) && stop(&[1, 2, 3, 4, 5]) && stop(&[1, 1, 1, 1, 2, 3, 2]));
-        assert!(!stop(&[1; 100]) && !stop(&[1, 2].repeat(100)) && !stop(&[1, 1, 1, 2, 3]) && !stop(&[1, 2, 3, 4]));
+        assert!(
+            !stop(&[1; 100])
+                && !stop(&[1, 2].repeat(100))
+                && !stop(&[1, 1, 1, 2, 3])
+                && !stop(&[1, 2, 3, 4])
+        );
     }
 
     #[test]
@@ -88,9 +97,15 @@ mod tests {
         for number in 1..4 {
             assert_eq!(widespread.crashed(later, &tenant(number)), None);
         }
-        assert!(widespread.crashed(later, &tenant(4)).is_some() && widespread.open(later).is_some());
+        assert!(
+            widespread.crashed(later, &tenant(4)).is_some() && widespread.open(later).is_some()
+        );
         assert_eq!(widespread.check(later), Err(FIRST_WAIT));
-        assert_eq!(widespread.crashed(later, &tenant(1)), None, "calls from before say nothing new");
+        assert_eq!(
+            widespread.crashed(later, &tenant(1)),
+            None,
+            "calls from before say nothing new"
+        );
         assert_eq!(widespread.check(later + FIRST_WAIT), Ok(()));
         assert_eq!(widespread.crashed(later + FIRST_WAIT, &tenant(1)), None, "it begins anew");
     }

@@ -1,7 +1,8 @@
 //! The compiler as a child process: the same program, started for one component and gone with it.
 //!
-//! It reads the component from its standard input and writes native code to its standard output. It gets an empty
-//! environment, a process group of its own, and limits that it sets for itself before it reads anything.
+//! It reads the component from its standard input and writes native code to its standard output. It
+//! gets an empty environment, a process group of its own, and limits that it sets for itself before
+//! it reads anything.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -22,7 +23,8 @@ use crate::{MAX_COMPONENT_BYTES, cache::settings_digest, engine};
 
 /// The command that the program is started with.
 pub const COMMAND: &str = "compile-component";
-/// The most native code that is taken from a child. Compiled code is some four times the size of the component.
+/// The most native code that is taken from a child. Compiled code is some four times the size of
+/// the component.
 const MAX_CODE_BYTES: usize = 512 << 20;
 /// Kept of what a child says when it fails.
 const MAX_WORDS_BYTES: usize = 2 << 10;
@@ -49,8 +51,13 @@ pub(super) async fn run(
     wasm: &[u8],
 ) -> Result<Vec<u8>, CompileError> {
     let job = Job::new(settings, engine, form);
-    let arguments =
-        [COMMAND.to_owned(), job.form.to_string(), job.settings, job.cpu_seconds.to_string(), job.memory_bytes.to_string()];
+    let arguments = [
+        COMMAND.to_owned(),
+        job.form.to_string(),
+        job.settings,
+        job.cpu_seconds.to_string(),
+        job.memory_bytes.to_string(),
+    ];
     let mut child = Child::spawn(program, &arguments).map_err(CompileError::Run)?;
     match tokio::time::timeout(settings.wall, child.converse(wasm)).await {
         Ok(answered) => answered,
@@ -87,9 +94,14 @@ impl Child {
         wrapped.spawn().map(|process| Self { process, is_reaped: false })
     }
 
-    /// Hands the component over and takes what comes back, all at the same time: neither side waits for a full pipe.
+    /// Hands the component over and takes what comes back, all at the same time: neither side waits
+    /// for a full pipe.
     async fn converse(&mut self, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
-        let (stdin, stdout, stderr) = (self.process.stdin().take(), self.process.stdout().take(), self.process.stderr().take());
+        let (stdin, stdout, stderr) = (
+            self.process.stdin().take(),
+            self.process.stdout().take(),
+            self.process.stderr().take(),
+        );
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(CompileError::Run(io::Error::other("it has no pipes")));
         };
@@ -97,7 +109,8 @@ impl Child {
             // A child that breaks off does not read to the end, and its status says why.
             let _ = stdin.write_all(wasm).await;
         };
-        let (code, words, ()) = tokio::join!(read(stdout, MAX_CODE_BYTES), read(stderr, MAX_WORDS_BYTES), write);
+        let (code, words, ()) =
+            tokio::join!(read(stdout, MAX_CODE_BYTES), read(stderr, MAX_WORDS_BYTES), write);
         let (code, words) = (code.map_err(CompileError::Run)?, words.map_err(CompileError::Run)?);
         if code.len() > MAX_CODE_BYTES {
             return Err(CompileError::TooMuchCode(MAX_CODE_BYTES));
@@ -111,13 +124,15 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.is_reaped {
-            // It fails if there is nobody left, which is what is wanted. The runtime reaps what it still has to.
+            // It fails if there is nobody left, which is what is wanted. The runtime reaps what it
+            // still has to.
             let _ = self.process.start_kill();
         }
     }
 }
 
-/// Reads to the end, or one byte more than `limit` and then no further, which ends a child that goes on writing.
+/// Reads to the end, or one byte more than `limit` and then no further, which ends a child that
+/// goes on writing.
 async fn read(stream: impl AsyncRead + Unpin, limit: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(limit as u64 + 1).read_to_end(&mut bytes).await?;
@@ -131,14 +146,15 @@ fn failure(status: ExitStatus, words: &[u8]) -> CompileError {
     let words = airlock_core::text::cut(words, MAX_WORDS_BYTES);
     match status.code() {
         Some(1) if !words.is_empty() => CompileError::Refused(words),
-        _ => {
-            CompileError::Died { status: status.to_string(), words: if words.is_empty() { words } else { format!(": {words}") } }
-        }
+        _ => CompileError::Died {
+            status: status.to_string(),
+            words: if words.is_empty() { words } else { format!(": {words}") },
+        },
     }
 }
 
-/// The child's side: compiles what it reads, and answers whether it could; if not, it has said why. It has to be called before
-/// anything else has happened in the process.
+/// The child's side: compiles what it reads, and answers whether it could; if not, it has said why.
+/// It has to be called before anything else has happened in the process.
 pub fn compile_component(job: &Job) -> bool {
     match compile(job) {
         Ok(()) => true,
@@ -154,10 +170,15 @@ fn compile(job: &Job) -> Result<(), CompileError> {
     limit(job).map_err(CompileError::Run)?;
     let engine = engine::compiler().map_err(|error| CompileError::Refused(format!("{error:#}")))?;
     if settings_digest(&engine) != job.settings {
-        return Err(CompileError::Refused("the compiler is of another build than the gateway, or set up differently".into()));
+        return Err(CompileError::Refused(
+            "the compiler is of another build than the gateway, or set up differently".into(),
+        ));
     }
     let mut wasm = Vec::new();
-    io::stdin().take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut wasm).map_err(CompileError::Run)?;
+    io::stdin()
+        .take(MAX_COMPONENT_BYTES as u64 + 1)
+        .read_to_end(&mut wasm)
+        .map_err(CompileError::Run)?;
     if wasm.len() > MAX_COMPONENT_BYTES {
         return Err(CompileError::Refused(format!("more than {MAX_COMPONENT_BYTES} bytes")));
     }
@@ -167,8 +188,9 @@ fn compile(job: &Job) -> Result<(), CompileError> {
 
 /// What it may use: its time and memory, no file, and no core dump, which would hold the component.
 fn limit(job: &Job) -> io::Result<()> {
-    let set =
-        |resource, most| -> io::Result<()> { Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?) };
+    let set = |resource, most| -> io::Result<()> {
+        Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
+    };
     set(Resource::Cpu, job.cpu_seconds)?;
     set(Resource::As, job.memory_bytes)?;
     set(Resource::Fsize, 0)?;

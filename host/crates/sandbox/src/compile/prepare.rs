@@ -1,8 +1,9 @@
-//! Prepares a script executor: runs its `prepare` once, before it is compiled, and makes the memory that it leaves the one
-//! that every run starts with.
+//! Prepares a script executor: runs its `prepare` once, before it is compiled, and makes the memory
+//! that it leaves the one that every run starts with.
 //!
-//! Building the globals of Starlark takes 3 ms, a hundred times as long as a small script. The guest runs here with fuel, a
-//! memory limit and no import that does anything but tell why it panicked.
+//! Building the globals of Starlark takes 3 ms, a hundred times as long as a small script. The
+//! guest runs here with fuel, a memory limit and no import that does anything but tell why it
+//! panicked.
 
 use std::{
     pin::pin,
@@ -33,7 +34,8 @@ pub(super) fn prepare(component: &[u8]) -> Result<Vec<u8>> {
     now(wizer.snapshot_component(&context, &mut guest))?
 }
 
-/// Returns the outcome of a future that has nothing to wait for: wizer is async for embedders whose guests are.
+/// Returns the outcome of a future that has nothing to wait for: wizer is async for embedders whose
+/// guests are.
 fn now<T>(future: impl Future<Output = T>) -> Result<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Ok(outcome),
@@ -52,15 +54,18 @@ struct Guest {
 impl Guest {
     fn new(component: &[u8]) -> Result<Self> {
         // It runs once and for milliseconds, so the code is compiled as fast as can be.
-        let engine = Engine::new(Config::new().consume_fuel(true).cranelift_opt_level(OptLevel::None))?;
+        let engine =
+            Engine::new(Config::new().consume_fuel(true).cranelift_opt_level(OptLevel::None))?;
         let component = Component::new(&engine, component)?;
-        let mut store = Store::new(&engine, StoreLimitsBuilder::new().memory_size(MEMORY_BYTES).build());
+        let mut store =
+            Store::new(&engine, StoreLimitsBuilder::new().memory_size(MEMORY_BYTES).build());
         store.limiter(|limits| limits);
         store.set_fuel(FUEL)?;
         let said = Arc::default();
         let mut linker = Linker::new(&engine);
         let imports = component.component_type();
-        let log = imports.imports(&engine).find(|(import, _)| import.starts_with("airlock:host/log@"));
+        let log =
+            imports.imports(&engine).find(|(import, _)| import.starts_with("airlock:host/log@"));
         if let Some((log, _)) = log {
             let said: Arc<Mutex<String>> = Arc::clone(&said);
             linker.instance(log)?.func_new("write", move |_, _, arguments, _| {
@@ -77,30 +82,45 @@ impl Guest {
 
     fn prepare(&mut self) -> Result<()> {
         let prepare = self.instance.get_typed_func::<(), ()>(&mut self.store, PREPARE);
-        let prepare =
-            prepare.with_context(|| format!("the executor exports no function `{PREPARE}` without parameters and results"))?;
+        let prepare = prepare.with_context(|| {
+            format!("the executor exports no function `{PREPARE}` without parameters and results")
+        })?;
         let called = prepare.call(&mut self.store, ());
         called.with_context(|| {
-            format!("`{PREPARE}` failed; its last log message is {:?}", self.said.lock().unwrap_or_else(PoisonError::into_inner))
+            format!(
+                "`{PREPARE}` failed; its last log message is {:?}",
+                self.said.lock().unwrap_or_else(PoisonError::into_inner)
+            )
         })
     }
 
-    /// Calls a function that wizer put there to read a global or a memory. Wizer asks for no others, and has no way to be told
-    /// that one failed.
+    /// Calls a function that wizer put there to read a global or a memory. Wizer asks for no
+    /// others, and has no way to be told that one failed.
     fn read<R: Lift + 'static>(&mut self, interface: &str, function: &str) -> R
     where
         (R,): ComponentNamedList,
     {
         let Self { store, instance, .. } = self;
-        let interface = instance.get_export_index(&mut *store, None, interface).expect("wizer exports what it reads");
-        let index = instance.get_export_index(&mut *store, Some(&interface), function).expect("wizer exports what it reads");
-        let function = instance.get_typed_func::<(), (R,)>(&mut *store, index).expect("wizer knows the types that it gave");
+        let interface = instance
+            .get_export_index(&mut *store, None, interface)
+            .expect("wizer exports what it reads");
+        let index = instance
+            .get_export_index(&mut *store, Some(&interface), function)
+            .expect("wizer exports what it reads");
+        let function = instance
+            .get_typed_func::<(), (R,)>(&mut *store, index)
+            .expect("wizer knows the types that it gave");
         function.call(&mut *store, ()).expect("a function of wizer returns one global or memory").0
     }
 }
 
 impl ComponentInstanceState for Guest {
-    async fn call_func_ret_list_u8(&mut self, interface: &str, function: &str, contents: impl FnOnce(&[u8]) + Send) {
+    async fn call_func_ret_list_u8(
+        &mut self,
+        interface: &str,
+        function: &str,
+        contents: impl FnOnce(&[u8]) + Send,
+    ) {
         let list: WasmList<u8> = self.read(interface, function);
         contents(list.as_le_slice(&self.store));
     }
@@ -126,7 +146,8 @@ impl ComponentInstanceState for Guest {
 mod tests {
     use super::*;
 
-    /// An executor whose `prepare` counts in memory and in a global, and whose `run` returns the sum of both.
+    /// An executor whose `prepare` counts in memory and in a global, and whose `run` returns the
+    /// sum of both.
     fn executor(prepare: &str) -> Vec<u8> {
         let text = format!(
             r#"(component
@@ -146,14 +167,16 @@ mod tests {
         let engine = Engine::default();
         let component = Component::new(&engine, component).expect("it compiles");
         let mut store = Store::new(&engine, ());
-        let instance = Linker::new(&engine).instantiate(&mut store, &component).expect("no imports");
+        let instance =
+            Linker::new(&engine).instantiate(&mut store, &component).expect("no imports");
         let run = instance.get_typed_func::<(), (i32,)>(&mut store, "run").expect("it is exported");
         run.call(&mut store, ()).expect("it runs").0
     }
 
     #[test]
     fn memory_and_globals_are_those_that_prepare_left() {
-        let unprepared = executor("(global.set $g (i32.const 40)) (i32.store (i32.const 8) (i32.const 2))");
+        let unprepared =
+            executor("(global.set $g (i32.const 40)) (i32.store (i32.const 8) (i32.const 2))");
         let prepared = prepare(&unprepared).expect("it is prepared");
         assert_eq!((run(&unprepared), run(&prepared)), (0, 42));
         assert_eq!(prepare(&unprepared).expect("it is prepared again"), prepared);

@@ -1,17 +1,18 @@
-//! What a component is made of, counted before it is compiled: cheap to count, and what a compiler's time and memory grow
-//! with.
+//! What a component is made of, counted before it is compiled: cheap to count, and what a
+//! compiler's time and memory grow with.
 
 use wasmparser::{Parser, Payload};
 
 use crate::LoadError;
 
-/// The largest body of a function, in bytes. Cranelift takes more than linear time and memory for it, and nothing else can
-/// use the other cores meanwhile. The largest that is known among interpreters is `CPython`'s, with 427 KB.
+/// The largest body of a function, in bytes. Cranelift takes more than linear time and memory for
+/// it, and nothing else can use the other cores meanwhile. The largest that is known among
+/// interpreters is `CPython`'s, with 427 KB.
 const MAX_BODY_BYTES: u64 = 1 << 20;
 /// Components inside each other.
 const MAX_LEVELS: u64 = 8;
-/// Beside the counts of a large real component, as `componentize-py` makes it from `CPython`: 13,500 functions, 37 modules, 110
-/// instances, 1,500 aliases, 150 types, one level.
+/// Beside the counts of a large real component, as `componentize-py` makes it from `CPython`:
+/// 13,500 functions, 37 modules, 110 instances, 1,500 aliases, 150 types, one level.
 const LIMITS: [(&str, u64); 7] = [
     ("functions", 100_000),
     ("core modules", 128),
@@ -50,9 +51,10 @@ fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
     if found > limit { Err(LoadError::TooMuch { what, found, limit }) } else { Ok(()) }
 }
 
-/// Counts the entries of each section, and refuses a component at the first thing that there is too much of. What a section says
-/// of itself is taken as it is: it is all that the compiler would go by, too. What is inside an entry, such as the fields of a
-/// type, is bounded by the validator and by the limits of the child.
+/// Counts the entries of each section, and refuses a component at the first thing that there is too
+/// much of. What a section says of itself is taken as it is: it is all that the compiler would go
+/// by, too. What is inside an entry, such as the fields of a type, is bounded by the validator and
+/// by the limits of the child.
 pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
     let mut counts = Counts::default();
     let mut level = 0_u64;
@@ -69,18 +71,34 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
             }
             Payload::End(_) => level = level.saturating_sub(1),
             Payload::CodeSectionStart { count, .. } => counts.add(Kind::Functions, count.into())?,
-            Payload::CodeSectionEntry(body) => within("bytes in one function", body.range().len() as u64, MAX_BODY_BYTES)?,
-            Payload::InstanceSection(section) => counts.add(Kind::Instances, section.count().into())?,
-            Payload::ComponentInstanceSection(section) => counts.add(Kind::Instances, section.count().into())?,
+            Payload::CodeSectionEntry(body) => {
+                within("bytes in one function", body.range().len() as u64, MAX_BODY_BYTES)?
+            }
+            Payload::InstanceSection(section) => {
+                counts.add(Kind::Instances, section.count().into())?
+            }
+            Payload::ComponentInstanceSection(section) => {
+                counts.add(Kind::Instances, section.count().into())?
+            }
             Payload::TypeSection(section) => counts.add(Kind::Types, section.count().into())?,
             Payload::CoreTypeSection(section) => counts.add(Kind::Types, section.count().into())?,
-            Payload::ComponentTypeSection(section) => counts.add(Kind::Types, section.count().into())?,
-            Payload::ComponentAliasSection(section) => counts.add(Kind::Aliases, section.count().into())?,
-            Payload::ComponentCanonicalSection(section) => counts.add(Kind::Functions, section.count().into())?,
+            Payload::ComponentTypeSection(section) => {
+                counts.add(Kind::Types, section.count().into())?
+            }
+            Payload::ComponentAliasSection(section) => {
+                counts.add(Kind::Aliases, section.count().into())?
+            }
+            Payload::ComponentCanonicalSection(section) => {
+                counts.add(Kind::Functions, section.count().into())?
+            }
             Payload::ImportSection(section) => counts.add(Kind::Externs, section.count().into())?,
             Payload::ExportSection(section) => counts.add(Kind::Externs, section.count().into())?,
-            Payload::ComponentImportSection(section) => counts.add(Kind::Externs, section.count().into())?,
-            Payload::ComponentExportSection(section) => counts.add(Kind::Externs, section.count().into())?,
+            Payload::ComponentImportSection(section) => {
+                counts.add(Kind::Externs, section.count().into())?
+            }
+            Payload::ComponentExportSection(section) => {
+                counts.add(Kind::Externs, section.count().into())?
+            }
             _ => {}
         }
     }
@@ -135,7 +153,8 @@ mod tests {
 
     #[test]
     fn components_inside_each_other_are_refused_beyond_a_few_levels() {
-        let nested = |levels| format!("(component {}{})", times(levels, "(component "), times(levels, ")"));
+        let nested =
+            |levels| format!("(component {}{})", times(levels, "(component "), times(levels, ")"));
         assert!(fits(&nested(8)));
         insta::assert_snapshot!(refused(&nested(9)), @"the component has 9 levels of nested components, the limit is 8");
         insta::assert_snapshot!(refused(&nested(60)), @"the component has 9 levels of nested components, the limit is 8");
@@ -146,7 +165,8 @@ mod tests {
     fn modules_instances_types_and_aliases_are_counted() {
         let component = |text: &str| format!("(component {text})");
         insta::assert_snapshot!(refused(&component(&times(129, "(core module)"))), @"the component has 129 core modules, the limit is 128");
-        let instances = format!("(core module $m) {}", times(1_025, "(core instance (instantiate $m))"));
+        let instances =
+            format!("(core module $m) {}", times(1_025, "(core instance (instantiate $m))"));
         insta::assert_snapshot!(refused(&component(&instances)), @"the component has 1025 instances, the limit is 1024");
         insta::assert_snapshot!(refused(&component(&times(50_001, "(type u8)"))), @"the component has 50001 types, the limit is 50000");
         let mut exports = String::new();
@@ -156,13 +176,18 @@ mod tests {
             let _ = write!(exports, "(export \"{n}\" (func $f))");
             let _ = write!(aliases, "(alias core export $i \"{n}\" (core func))");
         }
-        let text = format!("(core module $m (func $f) {exports}) (core instance $i (instantiate $m)) {aliases}");
+        let text = format!(
+            "(core module $m (func $f) {exports}) (core instance $i (instantiate $m)) {aliases}"
+        );
         insta::assert_snapshot!(refused(&component(&text)), @"the component has 20001 aliases, the limit is 20000");
     }
 
     #[test]
     fn what_does_not_parse_is_no_component() {
         assert!(matches!(check(b"\0asm"), Err(LoadError::NotAComponent(_))));
-        assert!(matches!(check(b"\0asm\x0d\0\x01\0\x01\xff\xff\xff\xff\x0f"), Err(LoadError::NotAComponent(_))));
+        assert!(matches!(
+            check(b"\0asm\x0d\0\x01\0\x01\xff\xff\xff\xff\x0f"),
+            Err(LoadError::NotAComponent(_))
+        ));
     }
 }

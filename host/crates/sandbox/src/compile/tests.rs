@@ -12,16 +12,24 @@ impl Script {
     fn new(body: &str) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("compiler");
-        // By a process of its own: a program cannot be started while anyone has it open for writing, and what this process
-        // opens is inherited for a moment by each child that other tests start.
+        // By a process of its own: a program cannot be started while anyone has it open for
+        // writing, and what this process opens is inherited for a moment by each child that other
+        // tests start.
         let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$2\" && chmod 700 \"$2\"";
-        let written = std::process::Command::new("/bin/sh").args(["-c", write, "sh", body]).arg(&path).status();
+        let written = std::process::Command::new("/bin/sh")
+            .args(["-c", write, "sh", body])
+            .arg(&path)
+            .status();
         assert!(written.expect("a shell").success());
         Self { home }
     }
 
     fn settings(&self, wall: Duration) -> Compiling {
-        Compiling { program: Some(self.home.path().join("compiler")), wall, ..Compiling::in_process() }
+        Compiling {
+            program: Some(self.home.path().join("compiler")),
+            wall,
+            ..Compiling::in_process()
+        }
     }
 
     fn compiler(&self, wall: Duration) -> Compiler {
@@ -41,7 +49,8 @@ fn component(text: &str) -> Arc<[u8]> {
 
 /// An error with its causes.
 async fn failed(compiler: &Compiler) -> String {
-    let error = compiler.component(component("(component)")).await.expect_err("it does not compile");
+    let error =
+        compiler.component(component("(component)")).await.expect_err("it does not compile");
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(error) = cause {
@@ -55,7 +64,8 @@ async fn failed(compiler: &Compiler) -> String {
 async fn a_component_compiles_in_this_process_and_is_kept() {
     let home = tempfile::tempdir().expect("a directory");
     let cache = CodeCache::open(home.path()).expect("a cache");
-    let compiler = Compiler::new(engine::compiler().expect("an engine"), Some(cache), Compiling::in_process());
+    let compiler =
+        Compiler::new(engine::compiler().expect("an engine"), Some(cache), Compiling::in_process());
     let wasm = component("(component (core module (func)))");
     assert!(!compiler.is_compiled(&wasm));
     compiler.component(wasm.clone()).await.expect("it compiles");
@@ -66,14 +76,24 @@ async fn a_component_compiles_in_this_process_and_is_kept() {
 #[tokio::test]
 async fn what_is_no_component_is_told_apart_from_what_does_not_compile() {
     let compiler = compiler(Compiling::in_process());
-    let kind = async |wasm: Arc<[u8]>| compiler.component(wasm).await.expect_err("it does not compile");
+    let kind =
+        async |wasm: Arc<[u8]>| compiler.component(wasm).await.expect_err("it does not compile");
     assert!(matches!(kind(vec![0; 100].into()).await, LoadError::NotAComponent(_)));
     let large = kind(vec![0; MAX_COMPONENT_BYTES + 1].into()).await;
     assert!(matches!(large, LoadError::TooLarge { found } if found == MAX_COMPONENT_BYTES + 1));
-    assert!(matches!(kind(component("(component (core module (func (result i32))))")).await, LoadError::Compile(_)));
+    assert!(matches!(
+        kind(component("(component (core module (func (result i32))))")).await,
+        LoadError::Compile(_)
+    ));
     let many = format!("(component (core module {}))", "(func)".repeat(100_001));
-    assert!(matches!(kind(component(&many)).await, LoadError::TooMuch { what: "functions", found: 100_001, .. }));
-    let native = engine::compiler().expect("an engine").precompile_component(&component("(component)")).expect("it compiles");
+    assert!(matches!(
+        kind(component(&many)).await,
+        LoadError::TooMuch { what: "functions", found: 100_001, .. }
+    ));
+    let native = engine::compiler()
+        .expect("an engine")
+        .precompile_component(&component("(component)"))
+        .expect("it compiles");
     assert!(matches!(kind(native.into()).await, LoadError::NotAComponent(_)));
 }
 
@@ -106,7 +126,10 @@ async fn is_gone(script: &Script) {
     until(|| process().is_some()).await;
     let process = process().expect("it was started");
     // One that has ended and was not reaped yet has no memory any more.
-    let is_running = || fs::read_to_string(format!("/proc/{process}/status")).is_ok_and(|status| status.contains("VmRSS"));
+    let is_running = || {
+        fs::read_to_string(format!("/proc/{process}/status"))
+            .is_ok_and(|status| status.contains("VmRSS"))
+    };
     until(|| !is_running()).await;
 }
 
@@ -134,12 +157,21 @@ async fn a_child_that_breaks_off_is_an_error_with_what_it_said() {
 async fn what_a_child_answers_is_loaded_only_if_it_is_code_for_this_engine() {
     let answer = async |body: &str| failed(&Script::new(body).compiler(LONG)).await;
     let text = answer("cat >/dev/null; echo nothing").await;
-    assert!(text.starts_with("the component does not compile: the compiled code cannot be loaded: "), "{text}");
+    assert!(
+        text.starts_with("the component does not compile: the compiled code cannot be loaded: "),
+        "{text}"
+    );
     let text = answer("cat >/dev/null").await;
-    assert!(text.starts_with("the component does not compile: the compiled code cannot be loaded: "), "{text}");
+    assert!(
+        text.starts_with("the component does not compile: the compiled code cannot be loaded: "),
+        "{text}"
+    );
     let missing = Compiling { program: Some("/nowhere/airlock".into()), ..Compiling::in_process() };
     let text = failed(&compiler(missing)).await;
-    assert!(text.starts_with("the component does not compile: the compiler cannot be run: "), "{text}");
+    assert!(
+        text.starts_with("the component does not compile: the compiler cannot be run: "),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -154,8 +186,9 @@ async fn a_child_gets_the_component_its_limits_and_an_empty_environment() {
     assert_eq!(written("component"), *wasm);
     let environment = String::from_utf8(written("environment")).expect("UTF-8");
     // The shell makes these for itself.
-    let inherited =
-        environment.lines().filter(|line| !["PWD=", "OLDPWD=", "_=", "SHLVL="].iter().any(|own| line.starts_with(own)));
+    let inherited = environment.lines().filter(|line| {
+        !["PWD=", "OLDPWD=", "_=", "SHLVL="].iter().any(|own| line.starts_with(own))
+    });
     assert_eq!(inherited.collect::<Vec<_>>(), Vec::<&str>::new());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let digest = crate::cache::settings_digest(&engine::compiler().expect("an engine"));
@@ -170,21 +203,27 @@ async fn the_same_component_is_compiled_once_and_others_take_turns() {
     );
     let compiler = script.compiler(LONG);
     let (one, other) = (component("(component)"), component("(component (core module))"));
-    let ten = (0..10).map(|n| compiler.component(if n % 2 == 0 { one.clone() } else { other.clone() }));
+    let ten =
+        (0..10).map(|n| compiler.component(if n % 2 == 0 { one.clone() } else { other.clone() }));
     let ended = futures_util::future::join_all(ten).await;
     assert!(ended.iter().all(|result| matches!(result, Err(LoadError::Compile(_)))));
     let runs = fs::read_to_string(script.home.path().join("runs")).expect("it ran");
     assert_eq!(runs.lines().count(), 2);
     assert!(!script.home.path().join("failed").exists());
-    assert!(compiler.0.flights.lock().expect("whole").values().all(|flight| flight.upgrade().is_none()));
+    assert!(
+        compiler.0.flights.lock().expect("whole").values().all(|flight| flight.upgrade().is_none())
+    );
 }
 
 #[test]
 fn a_child_compiles_for_the_engine_of_its_parent() {
     let digest = |engine: &Engine| crate::cache::settings_digest(engine);
-    let (pooled, own) = (engine::engine(4).expect("an engine"), engine::compiler().expect("an engine"));
+    let (pooled, own) =
+        (engine::engine(4).expect("an engine"), engine::compiler().expect("an engine"));
     assert_eq!(digest(&pooled), digest(&own));
-    let native = own.precompile_component(&component("(component (core module (func)))")).expect("it compiles");
+    let native = own
+        .precompile_component(&component("(component (core module (func)))"))
+        .expect("it compiles");
     #[expect(unsafe_code, reason = "the bytes came from the serializer")]
     let loaded = unsafe { Component::deserialize(&pooled, &native) };
     assert!(loaded.is_ok());

@@ -1,12 +1,17 @@
-//! Which imports a component may have. Everything that is known is linked, and answers `denied` where it was not granted; a
-//! name outside this list is refused, so that nothing is lent by accident when a library grows.
+//! Which imports a component may have. Everything that is known is linked, and answers `denied`
+//! where it was not granted; a name outside this list is refused, so that nothing is lent by
+//! accident when a library grows.
 
 use wasmtime::component::Component;
 
 /// Interfaces that are lent, by package and range of versions.
 const KNOWN: [(&str, &str, &[&str]); 9] = [
     ("airlock:types", "0.1", &["types"]),
-    ("airlock:host", "0.1", &["call", "config", "http", "kv", "log", "secrets", "secrets-reveal", "tools"]),
+    (
+        "airlock:host",
+        "0.1",
+        &["call", "config", "http", "kv", "log", "secrets", "secrets-reveal", "tools"],
+    ),
     (
         "wasi:cli",
         "0.2",
@@ -31,7 +36,15 @@ const KNOWN: [(&str, &str, &[&str]); 9] = [
     (
         "wasi:sockets",
         "0.2",
-        &["instance-network", "ip-name-lookup", "network", "tcp", "tcp-create-socket", "udp", "udp-create-socket"],
+        &[
+            "instance-network",
+            "ip-name-lookup",
+            "network",
+            "tcp",
+            "tcp-create-socket",
+            "udp",
+            "udp-create-socket",
+        ],
     ),
 ];
 
@@ -45,9 +58,9 @@ pub(super) fn unknown_imports(component: &Component) -> Vec<String> {
 fn is_known(import: &str) -> bool {
     let Some((path, version)) = import.split_once('@') else { return false };
     let Some((package, interface)) = path.split_once('/') else { return false };
-    KNOWN
-        .iter()
-        .any(|(known, range, interfaces)| *known == package && super::is_of(range, version) && interfaces.contains(&interface))
+    KNOWN.iter().any(|(known, range, interfaces)| {
+        *known == package && super::is_of(range, version) && interfaces.contains(&interface)
+    })
 }
 
 #[cfg(test)]
@@ -56,7 +69,11 @@ mod tests {
 
     #[test]
     fn an_import_is_known_by_package_interface_and_version_together() {
-        for known in ["airlock:host/kv@0.1.0", "wasi:clocks/wall-clock@0.2.9", "wasi:http/outgoing-handler@0.2.0"] {
+        for known in [
+            "airlock:host/kv@0.1.0",
+            "wasi:clocks/wall-clock@0.2.9",
+            "wasi:http/outgoing-handler@0.2.0",
+        ] {
             assert!(is_known(known), "{known}");
         }
         for unknown in [

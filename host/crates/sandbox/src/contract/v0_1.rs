@@ -44,9 +44,13 @@ impl ToolGuest for Guest {
                     // Before they are parsed, as with those that a build embedded.
                     let bytes = convert::schema_bytes(&tools);
                     if bytes > section::MAX_BYTES {
-                        return Ok(Err(format!("{bytes} bytes of schemas, the limit is {}", section::MAX_BYTES)));
+                        return Ok(Err(format!(
+                            "{bytes} bytes of schemas, the limit is {}",
+                            section::MAX_BYTES
+                        )));
                     }
-                    let tools: Result<Vec<_>, _> = tools.into_iter().map(convert::definition_from_guest).collect();
+                    let tools: Result<Vec<_>, _> =
+                        tools.into_iter().map(convert::definition_from_guest).collect();
                     Ok(Ok(tools?))
                 }
                 Err(refusal) => Ok(Err(refusal)),
@@ -65,14 +69,19 @@ impl ToolGuest for Guest {
             let context: Resource<CallHandle> = store.data_mut().table.push(CallHandle)?;
             // The alias `json` makes the generated function want a `String`.
             let arguments = arguments.to_owned();
-            let answer = plugin.airlock_plugin_tools().call_invoke(&mut *store, tool, &arguments, context).await?;
+            let answer = plugin
+                .airlock_plugin_tools()
+                .call_invoke(&mut *store, tool, &arguments, context)
+                .await?;
             match answer {
                 Ok(output) => {
                     // Before it is parsed: a parsed document takes many times its text.
                     store.data_mut().check_result_bytes(convert::json_bytes(&output))?;
                     Ok(Ok(convert::output_from_guest(output)?))
                 }
-                Err(error) => Ok(Err(convert::error_from_guest(error, &store.data().grants.scrubber))),
+                Err(error) => {
+                    Ok(Err(convert::error_from_guest(error, &store.data().grants.scrubber)))
+                }
             }
         })
     }

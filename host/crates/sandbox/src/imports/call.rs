@@ -25,14 +25,20 @@ pub(crate) fn remaining_ms(store: &mut Store<'_>) -> wasmtime::Result<u64> {
     Ok(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Whoever cancels a call drops its future, which ends the guest: one that can still ask has not been cancelled.
+/// Whoever cancels a call drops its future, which ends the guest: one that can still ask has not
+/// been cancelled.
 pub(crate) fn is_cancelled(store: &mut Store<'_>) -> wasmtime::Result<bool> {
     charge(store, BASE_FUEL, 0)?;
     Ok(false)
 }
 
 /// Tells the caller how far the call is.
-pub(crate) fn progress(store: &mut Store<'_>, done: f64, total: Option<f64>, message: Option<String>) -> wasmtime::Result<()> {
+pub(crate) fn progress(
+    store: &mut Store<'_>,
+    done: f64,
+    total: Option<f64>,
+    message: Option<String>,
+) -> wasmtime::Result<()> {
     charge(store, BASE_FUEL, message.as_ref().map_or(0, String::len))?;
     let state = store.data();
     // MCP has numbers as JSON, which has no others.

@@ -15,7 +15,8 @@ pub(crate) fn get(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<S
 /// All of it, as the JSON text of an object.
 pub(crate) fn all(store: &mut Store<'_>) -> wasmtime::Result<String> {
     charge(store, BASE_FUEL, 0)?;
-    let all = serde_json::to_string(&*store.data().grants.config).unwrap_or_else(|_| "{}".to_owned());
+    let all =
+        serde_json::to_string(&*store.data().grants.config).unwrap_or_else(|_| "{}".to_owned());
     burn(store, all.len() as u64)?;
     Ok(all)
 }

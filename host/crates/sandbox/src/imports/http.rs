@@ -12,15 +12,21 @@ pub(super) const SEND_FUEL: u64 = 9_000;
 const HEADER_BYTES: usize = 48;
 
 /// Sends a request and waits for the whole response.
-pub(crate) async fn send(mut store: Store<'_>, request: Request) -> wasmtime::Result<Result<Response, Error>> {
+pub(crate) async fn send(
+    mut store: Store<'_>,
+    request: Request,
+) -> wasmtime::Result<Result<Response, Error>> {
     charge(&mut store, BASE_FUEL + SEND_FUEL, request_bytes(&request))?;
-    let Some(session) = store.data().wasi_http.session().cloned() else { return Ok(Err(Error::denied())) };
+    let Some(session) = store.data().wasi_http.session().cloned() else {
+        return Ok(Err(Error::denied()));
+    };
     let result = detach(&session, request).await;
     burn(&mut store, result.as_ref().map_or(0, response_bytes) as u64)?;
     Ok(result)
 }
 
-/// Sends on a task of its own: this future is polled on the guest's small stack. Dropping it aborts the task.
+/// Sends on a task of its own: this future is polled on the guest's small stack. Dropping it aborts
+/// the task.
 async fn detach(session: &Session, request: Request) -> Result<Response, Error> {
     AbortOnDropHandle::new(tokio::spawn(session.send(request))).await.unwrap_or_else(|lost| {
         error!(cause = %lost, "an outbound request was lost");
@@ -30,7 +36,10 @@ async fn detach(session: &Session, request: Request) -> Result<Response, Error> 
 
 /// What a request takes up.
 pub(super) fn request_bytes(request: &Request) -> usize {
-    request.method.len() + request.url.len() + header_bytes(&request.headers) + request.body.as_ref().map_or(0, bytes::Bytes::len)
+    request.method.len()
+        + request.url.len()
+        + header_bytes(&request.headers)
+        + request.body.as_ref().map_or(0, bytes::Bytes::len)
 }
 
 /// What a response takes up.

@@ -12,7 +12,10 @@ use super::{BASE_FUEL, Store, burn, charge};
 const KV_FUEL: u64 = 9_000;
 
 /// An open store, as a guest holds it.
-#[expect(unreachable_pub, reason = "the generated bindings export it again, and are not seen outside either")]
+#[expect(
+    unreachable_pub,
+    reason = "the generated bindings export it again, and are not seen outside either"
+)]
 pub struct OpenStore(kv::Store);
 
 /// Why a store did not do what it was asked for.
@@ -58,7 +61,11 @@ pub(crate) fn close(store: &mut Store<'_>, handle: Handle) -> wasmtime::Result<(
 }
 
 /// Reads an entry.
-pub(crate) async fn get(mut store: Store<'_>, handle: Handle, key: String) -> Answer<Option<kv::Entry>> {
+pub(crate) async fn get(
+    mut store: Store<'_>,
+    handle: Handle,
+    key: String,
+) -> Answer<Option<kv::Entry>> {
     let open = begin(&mut store, &handle, key.len())?;
     let found = open.get(&key).await;
     if let Ok(Some(entry)) = &found {

@@ -1,5 +1,5 @@
-//! Diagnostics: fire and forget, bounded in number and length, and for many calls together in speed. For a script it is what `print`
-//! writes to.
+//! Diagnostics: fire and forget, bounded in number and length, and for many calls together in
+//! speed. For a script it is what `print` writes to.
 
 mod rate;
 
@@ -35,9 +35,16 @@ impl Level {
 }
 
 /// Writes one line.
-pub(crate) fn write(store: &mut Store<'_>, level: Level, message: &str, fields: &[(String, String)]) -> wasmtime::Result<()> {
-    let bytes = message.len() + fields.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-    // Not counted among the host calls: lines have a limit of their own, past which they are dropped.
+pub(crate) fn write(
+    store: &mut Store<'_>,
+    level: Level,
+    message: &str,
+    fields: &[(String, String)],
+) -> wasmtime::Result<()> {
+    let bytes =
+        message.len() + fields.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+    // Not counted among the host calls: lines have a limit of their own, past which they are
+    // dropped.
     burn(store, BASE_FUEL + (bytes + 48 * fields.len()) as u64)?;
     store.data_mut().log(level, message, fields);
     Ok(())
@@ -65,7 +72,9 @@ impl State {
                     return;
                 }
                 let line = printable(&line);
-                let fields = printable(&self.grants.scrubber.text(&joined(fields, self.limits.log_line_bytes)));
+                let fields = printable(
+                    &self.grants.scrubber.text(&joined(fields, self.limits.log_line_bytes)),
+                );
                 let tenant = self.chain.as_ref().map_or(&Tenant::GATEWAY, Chain::tenant);
                 match rate.take(tenant, line.len() + fields.len()) {
                     Verdict::Write => {}

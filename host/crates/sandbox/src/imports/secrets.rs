@@ -18,12 +18,17 @@ pub(crate) fn exists(store: &mut Store<'_>, name: &str) -> wasmtime::Result<bool
 }
 
 /// The value.
-pub(crate) fn reveal(store: &mut Store<'_>, name: &str) -> wasmtime::Result<Result<Vec<u8>, SecretError>> {
+pub(crate) fn reveal(
+    store: &mut Store<'_>,
+    name: &str,
+) -> wasmtime::Result<Result<Vec<u8>, SecretError>> {
     charge(store, BASE_FUEL, name.len())?;
     let grants = &store.data().grants;
     Ok(match grants.revealed.get(name) {
         Some(secret) => Ok(secret.expose().as_bytes().to_vec()),
-        None if grants.secrets.contains(name) || grants.denied.secrets.contains(name) => Err(SecretError::Denied),
+        None if grants.secrets.contains(name) || grants.denied.secrets.contains(name) => {
+            Err(SecretError::Denied)
+        }
         None => Err(SecretError::NotFound),
     })
 }

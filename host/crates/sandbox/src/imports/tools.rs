@@ -37,20 +37,30 @@ pub(crate) struct Request {
 type Answer = Result<ToolOutput, CallError>;
 
 /// Lists tools after `cursor`, at most `limit` of them.
-pub(crate) fn list(store: &mut Store<'_>, cursor: Option<&str>, limit: u32) -> wasmtime::Result<Page> {
+pub(crate) fn list(
+    store: &mut Store<'_>,
+    cursor: Option<&str>,
+    limit: u32,
+) -> wasmtime::Result<Page> {
     charge(store, BASE_FUEL, cursor.map_or(0, str::len))?;
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
-    let bytes: usize = page.items.iter().map(|tool| tool.name.as_str().len() + tool.description.len()).sum();
+    let bytes: usize =
+        page.items.iter().map(|tool| tool.name.as_str().len() + tool.description.len()).sum();
     burn(store, bytes as u64)?;
     Ok(page)
 }
 
 /// Finds one tool.
-pub(crate) fn describe(store: &mut Store<'_>, name: String) -> wasmtime::Result<Result<Arc<Tool>, CallError>> {
+pub(crate) fn describe(
+    store: &mut Store<'_>,
+    name: String,
+) -> wasmtime::Result<Result<Arc<Tool>, CallError>> {
     charge(store, BASE_FUEL, name.len())?;
     let state = store.data();
     let found = state.chain.as_ref().and_then(|chain| chain.view().find(&state.origin, &name));
-    let Some(tool) = found.map(|entry| entry.tool.clone()) else { return Ok(Err(CallError::NotFound { name })) };
+    let Some(tool) = found.map(|entry| entry.tool.clone()) else {
+        return Ok(Err(CallError::NotFound { name }));
+    };
     burn(store, (tool.description.len() + tool.input_schema.as_str().len()) as u64)?;
     Ok(Ok(tool))
 }
@@ -66,7 +76,10 @@ pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Re
 }
 
 /// Calls several tools at the same time; the answers are in the order of the requests.
-pub(crate) async fn call_batch(mut store: Store<'_>, requests: Vec<Request>) -> wasmtime::Result<Vec<Answer>> {
+pub(crate) async fn call_batch(
+    mut store: Store<'_>,
+    requests: Vec<Request>,
+) -> wasmtime::Result<Vec<Answer>> {
     // All are decided before any runs: a batch of which one needs an approval has done nothing yet.
     let mut decided = Vec::new();
     for request in &requests {
@@ -100,13 +113,15 @@ impl State {
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
         let Some(chain) = &self.chain else { return Page::default() };
         let entries = chain.view().list(&self.origin);
-        let mut rest = entries.filter(|entry| cursor.is_none_or(|after| entry.tool.name.as_str() > after));
+        let mut rest =
+            entries.filter(|entry| cursor.is_none_or(|after| entry.tool.name.as_str() > after));
         let items: Vec<_> = rest.by_ref().take(limit).map(|entry| entry.tool.clone()).collect();
         let next = rest.next().and_then(|_| items.last()).map(|tool| tool.name.to_string());
         Page { items, next }
     }
 
-    /// Decides a guest's call. A refusal that must end the guest is the outer error; any other is data.
+    /// Decides a guest's call. A refusal that must end the guest is the outer error; any other is
+    /// data.
     fn admit(&mut self, request: &Request) -> wasmtime::Result<Result<Admitted, CallError>> {
         let Some(chain) = &self.chain else {
             return Ok(Err(CallError::NotFound { name: request.name.clone() }));
@@ -116,18 +131,23 @@ impl State {
                 Some(limit) => admitted.within(limit),
                 None => admitted,
             })),
-            Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => Err(self.stop(stop)),
+            Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => {
+                Err(self.stop(stop))
+            }
             Err(refused) => Ok(Err(refused)),
         }
     }
 
-    /// Takes a finished call's answer of so many bytes. An approval that is missing further down ends this guest too.
+    /// Takes a finished call's answer of so many bytes. An approval that is missing further down
+    /// ends this guest too.
     fn take_answer(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
         match answer {
             Ok(output) => {
                 let Some(left) = self.answer_bytes_left.checked_sub(size) else {
                     let limit = self.limits.copied_bytes as u64 * 8;
-                    return Err(self.stop(CallError::Budget { what: "bytes of tool answers", limit }));
+                    return Err(
+                        self.stop(CallError::Budget { what: "bytes of tool answers", limit })
+                    );
                 };
                 self.answer_bytes_left = left;
                 Ok(Ok(output))
@@ -144,7 +164,8 @@ impl State {
     }
 }
 
-/// Runs a call on a task of its own: this future is polled on the guest's small stack. Dropping it aborts the task.
+/// Runs a call on a task of its own: this future is polled on the guest's small stack. Dropping it
+/// aborts the task.
 async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
     let tool = admitted.tool().name.clone();
     let ended = AbortOnDropHandle::new(tokio::spawn(admitted.run())).await;

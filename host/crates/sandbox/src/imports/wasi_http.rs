@@ -1,8 +1,10 @@
-//! `wasi:http`, as most languages' standard stacks speak it: the same rules, bounds and clients as for `airlock:host/http`.
+//! `wasi:http`, as most languages' standard stacks speak it: the same rules, bounds and clients as
+//! for `airlock:host/http`.
 //!
-//! wasmtime's implementation keeps headers and bodies of the guest's resources; what it hands over is one request, which is
-//! collected, sent as a whole and answered with a whole response. Redirects are the guest's: its stack follows them itself,
-//! and each is a request of its own. Credentials cannot be named here.
+//! wasmtime's implementation keeps headers and bodies of the guest's resources; what it hands over
+//! is one request, which is collected, sent as a whole and answered with a whole response.
+//! Redirects are the guest's: its stack follows them itself, and each is a request of its own.
+//! Credentials cannot be named here.
 
 use std::{
     future::Future,
@@ -20,8 +22,8 @@ use http::{HeaderName, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use wasmtime::component::Linker;
 use wasmtime_wasi_http::{
-    Error as HttpError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
-    WasiHttpView,
+    Error as HttpError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
+    WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
 };
 
 use super::http::{SEND_FUEL, request_bytes, response_bytes};
@@ -40,7 +42,8 @@ pub(crate) struct WasiHttp {
 
 struct Hooks {
     session: Option<Session>,
-    /// Fuel for requests and responses. They come and go on tasks of their own, which do not see the store.
+    /// Fuel for requests and responses. They come and go on tasks of their own, which do not see
+    /// the store.
     fuel_debt: Arc<AtomicU64>,
 }
 
@@ -75,14 +78,21 @@ impl WasiHttp {
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { hooks: &mut self.wasi_http.hooks, table: &mut self.table, ctx: &mut self.wasi_http.context }
+        WasiHttpCtxView {
+            hooks: &mut self.wasi_http.hooks,
+            table: &mut self.table,
+            ctx: &mut self.wasi_http.context,
+        }
     }
 }
 
 impl WasiHttpHooks for Hooks {
-    /// What the host sets itself. The length may be said: it is compared with the body here, and left out when it is sent.
+    /// What the host sets itself. The length may be said: it is compared with the body here, and
+    /// left out when it is sent.
     fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
-        Arc::new(|name: &HeaderName| name != header::CONTENT_LENGTH && airlock_egress::is_reserved_header(name.as_str()))
+        Arc::new(|name: &HeaderName| {
+            name != header::CONTENT_LENGTH && airlock_egress::is_reserved_header(name.as_str())
+        })
     }
 
     fn set_host_header(&mut self) -> bool {
@@ -101,7 +111,9 @@ impl WasiHttpHooks for Hooks {
     ) -> Box<dyn Future<Output = Sent> + Send> {
         self.fuel_debt.fetch_add(SEND_FUEL, Ordering::Relaxed);
         let (session, fuel_debt) = (self.session.clone(), self.fuel_debt.clone());
-        Box::new(async move { send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &fuel_debt).await })
+        Box::new(async move {
+            send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &fuel_debt).await
+        })
     }
 }
 
@@ -111,7 +123,8 @@ async fn send(
     options: Option<RequestOptions>,
     fuel_debt: &AtomicU64,
 ) -> Sent {
-    // From the first byte of the request's body to the last of the response's: both are held in memory.
+    // From the first byte of the request's body to the last of the response's: both are held in
+    // memory.
     let mut place = session.reserve().map_err(for_guest)?;
     let (head, body) = request.into_parts();
     let body = collect(body, session.bounds().request_bytes).await?;
@@ -119,7 +132,9 @@ async fn send(
     let request = Request {
         method: head.method.as_str().to_owned(),
         url: head.uri.to_string(),
-        headers: own.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect(),
+        headers: own
+            .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+            .collect(),
         body: Some(body),
         timeout: options.and_then(timeout),
         redirects: Redirects::Return,
@@ -134,10 +149,14 @@ async fn send(
 
 /// Takes in a guest's body, which it may still be writing; the end of its call ends this too.
 async fn collect(body: WasiBody, limit: usize) -> Result<Bytes, HttpError> {
-    let collected = Limited::new(body, limit).collect().await.map_err(|error| match error.downcast::<HttpError>() {
-        Ok(error) => *error,
-        Err(error) if error.is::<LengthLimitError>() => HttpError::HttpRequestBodySize(Some(limit as u64)),
-        Err(_) => HttpError::HttpProtocolError,
+    let collected = Limited::new(body, limit).collect().await.map_err(|error| {
+        match error.downcast::<HttpError>() {
+            Ok(error) => *error,
+            Err(error) if error.is::<LengthLimitError>() => {
+                HttpError::HttpRequestBodySize(Some(limit as u64))
+            }
+            Err(_) => HttpError::HttpProtocolError,
+        }
     })?;
     if collected.trailers().is_some_and(|trailers| !trailers.is_empty()) {
         // Leaving them out would change what the guest means to say.
@@ -148,10 +167,13 @@ async fn collect(body: WasiBody, limit: usize) -> Result<Bytes, HttpError> {
 
 /// A response arrives as a whole, so the time to its first byte is the time to all of it.
 fn timeout(options: RequestOptions) -> Option<Duration> {
-    options.first_byte_timeout.map(|first_byte| first_byte.saturating_add(options.connect_timeout.unwrap_or_default()))
+    options
+        .first_byte_timeout
+        .map(|first_byte| first_byte.saturating_add(options.connect_timeout.unwrap_or_default()))
 }
 
-/// A body that the guest has not read to its end. It counts as memory for as long as any of it is there.
+/// A body that the guest has not read to its end. It counts as memory for as long as any of it is
+/// there.
 struct Unread {
     body: Vec<u8>,
     _memory: Held,
@@ -164,7 +186,10 @@ impl AsRef<[u8]> for Unread {
 }
 
 /// The place among the requests of the call is given back when the guest is done with the body.
-fn into_http(response: airlock_egress::Response, place: Place) -> Result<http::Response<WasiBody>, HttpError> {
+fn into_http(
+    response: airlock_egress::Response,
+    place: Place,
+) -> Result<http::Response<WasiBody>, HttpError> {
     let mut built = http::Response::builder().status(response.status);
     for (name, value) in response.headers {
         built = built.header(name, value);

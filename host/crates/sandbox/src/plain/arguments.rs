@@ -1,7 +1,8 @@
 //! JSON → the arguments of a call.
 //!
-//! The schema says what is valid and the gateway may have checked it, but nothing here relies on that: whatever does not fit is
-//! refused with its place, what was found there and what would be valid, in words that a model can act on.
+//! The schema says what is valid and the gateway may have checked it, but nothing here relies on
+//! that: whatever does not fit is refused with its place, what was found there and what would be
+//! valid, in words that a model can act on.
 
 use std::fmt;
 
@@ -18,8 +19,8 @@ use super::{
     words::{excerpt, expected, listed, quoted, shown},
 };
 
-/// Host memory that the arguments of one call may take. JSON of three bytes, an empty object, may stand for a record of a
-/// thousand absent options.
+/// Host memory that the arguments of one call may take. JSON of three bytes, an empty object, may
+/// stand for a record of a thousand absent options.
 const MAX_BYTES: usize = 64 << 20;
 /// What an allocation takes beside what is in it.
 const ALLOCATION: usize = 32;
@@ -36,7 +37,8 @@ pub(super) struct BadArguments(String);
 
 /// Reads the arguments of a function: a JSON object with one member for each parameter.
 pub(super) fn read(parameters: &[Field], json: &str) -> Result<Vec<Val>, BadArguments> {
-    let value = serde_json::from_str(json).map_err(|error| BadArguments(format!("the arguments are not JSON: {error}")))?;
+    let value = serde_json::from_str(json)
+        .map_err(|error| BadArguments(format!("the arguments are not JSON: {error}")))?;
     let mut reader = Reader { bytes_left: MAX_BYTES };
     Ok(reader.fields(value, parameters, &Place::Root)?.into_iter().map(|(_, val)| val).collect())
 }
@@ -77,8 +79,9 @@ impl Reader {
     /// Counts host memory before it is taken.
     fn take(&mut self, bytes: usize) -> Result<(), BadArguments> {
         let left = self.bytes_left.checked_sub(bytes);
-        self.bytes_left =
-            left.ok_or_else(|| BadArguments(format!("the arguments take more than {MAX_BYTES} bytes, unpacked")))?;
+        self.bytes_left = left.ok_or_else(|| {
+            BadArguments(format!("the arguments take more than {MAX_BYTES} bytes, unpacked"))
+        })?;
         Ok(())
     }
 
@@ -86,39 +89,61 @@ impl Reader {
         self.take(size_of::<Val>())?;
         Ok(match (shape, value) {
             (Shape::Bool, Value::Bool(it)) => Val::Bool(it),
-            (Shape::Int(int), value) => integer(*int, &value).ok_or_else(|| place.found(&value, &expected(shape)))?,
-            (Shape::F32, Value::Number(number)) => {
-                Val::Float32(single(&number).ok_or_else(|| place.found(&Value::Number(number), "a number of 32 bits"))?)
+            (Shape::Int(int), value) => {
+                integer(*int, &value).ok_or_else(|| place.found(&value, &expected(shape)))?
             }
-            (Shape::F64, Value::Number(number)) => {
-                Val::Float64(double(&number).ok_or_else(|| place.found(&Value::Number(number), "a number of 64 bits"))?)
-            }
-            (Shape::Char, value) => Val::Char(only_character(&value).ok_or_else(|| place.found(&value, &expected(shape)))?),
+            (Shape::F32, Value::Number(number)) => Val::Float32(
+                single(&number)
+                    .ok_or_else(|| place.found(&Value::Number(number), "a number of 32 bits"))?,
+            ),
+            (Shape::F64, Value::Number(number)) => Val::Float64(
+                double(&number)
+                    .ok_or_else(|| place.found(&Value::Number(number), "a number of 64 bits"))?,
+            ),
+            (Shape::Char, value) => Val::Char(
+                only_character(&value).ok_or_else(|| place.found(&value, &expected(shape)))?,
+            ),
             (Shape::String, Value::String(text)) => Val::String(text),
             (Shape::Bytes, Value::String(text)) => self.bytes(text, place)?,
-            (Shape::List(item), Value::Array(values)) => Val::List(self.items(values, |_| Some(item), place)?),
+            (Shape::List(item), Value::Array(values)) => {
+                Val::List(self.items(values, |_| Some(item), place)?)
+            }
             (Shape::Tuple(shapes), Value::Array(values)) if values.len() == shapes.len() => {
                 Val::Tuple(self.items(values, |index| shapes.get(index), place)?)
             }
             (Shape::Tuple(shapes), Value::Array(values)) => {
-                return Err(place.is(format_args!("found {} items, expected {}", values.len(), shapes.len())));
+                return Err(place.is(format_args!(
+                    "found {} items, expected {}",
+                    values.len(),
+                    shapes.len()
+                )));
             }
             (Shape::Record(fields), value) => Val::Record(self.fields(value, fields, place)?),
             (Shape::Variant(cases), value) => {
                 let (name, payload) = split(value, place, shape)?;
-                let Some(case) = cases.get(&name) else { return Err(place.found(&Value::String(name), &expected(shape))) };
+                let Some(case) = cases.get(&name) else {
+                    return Err(place.found(&Value::String(name), &expected(shape)));
+                };
                 let payload = self.payload(payload, case.as_ref(), &name, place)?;
                 Val::Variant(name, payload)
             }
-            (Shape::Enum(cases), Value::String(name)) if cases.get(&name).is_some() => Val::Enum(name),
-            (Shape::Flags(names), Value::Array(values)) => Val::Flags(self.flags(values, names, place)?),
+            (Shape::Enum(cases), Value::String(name)) if cases.get(&name).is_some() => {
+                Val::Enum(name)
+            }
+            (Shape::Flags(names), Value::Array(values)) => {
+                Val::Flags(self.flags(values, names, place)?)
+            }
             (Shape::Option(_), Value::Null) => Val::Option(None),
-            (Shape::Option(some), value) => Val::Option(Some(Box::new(self.val(value, some, place)?))),
+            (Shape::Option(some), value) => {
+                Val::Option(Some(Box::new(self.val(value, some, place)?)))
+            }
             (Shape::Result { ok, err }, value) => {
                 let (name, payload) = split(value, place, shape)?;
                 match name.as_str() {
                     "ok" => Val::Result(Ok(self.payload(payload, ok.as_deref(), &name, place)?)),
-                    "err" => Val::Result(Err(self.payload(payload, err.as_deref(), &name, place)?)),
+                    "err" => {
+                        Val::Result(Err(self.payload(payload, err.as_deref(), &name, place)?))
+                    }
                     _ => return Err(place.found(&Value::String(name), &expected(shape))),
                 }
             }
@@ -126,18 +151,31 @@ impl Reader {
         })
     }
 
-    /// The members of an object in the order of the fields. An option is absent or what is inside it, so `null` is only what an
-    /// option inside the option is.
-    fn fields(&mut self, value: Value, fields: &[Field], place: &Place<'_>) -> Result<Vec<(String, Val)>, BadArguments> {
-        let Value::Object(mut members) = value else { return Err(place.found(&value, "an object")) };
+    /// The members of an object in the order of the fields. An option is absent or what is inside
+    /// it, so `null` is only what an option inside the option is.
+    fn fields(
+        &mut self,
+        value: Value,
+        fields: &[Field],
+        place: &Place<'_>,
+    ) -> Result<Vec<(String, Val)>, BadArguments> {
+        let Value::Object(mut members) = value else {
+            return Err(place.found(&value, "an object"));
+        };
         let mut read = Vec::with_capacity(fields.len());
         for field in fields {
             self.take(size_of::<(String, Val)>() + field.name.len() + ALLOCATION)?;
             let place = Place::Member(place, &field.key);
             let val = match members.remove(&field.key) {
                 None if field.is_optional => Val::Option(None),
-                None => return Err(place.is(format_args!("missing, expected {}", expected(&field.shape)))),
-                Some(value) if field.is_optional => Val::Option(Some(Box::new(self.val(value, &field.shape, &place)?))),
+                None => {
+                    return Err(
+                        place.is(format_args!("missing, expected {}", expected(&field.shape)))
+                    );
+                }
+                Some(value) if field.is_optional => {
+                    Val::Option(Some(Box::new(self.val(value, &field.shape, &place)?)))
+                }
                 Some(value) => self.val(value, &field.shape, &place)?,
             };
             read.push((field.name.clone(), val));
@@ -169,7 +207,9 @@ impl Reader {
     }
 
     fn bytes(&mut self, text: String, place: &Place<'_>) -> Result<Val, BadArguments> {
-        let Ok(bytes) = BASE64.decode(&text) else { return Err(place.found(&Value::String(text), &expected(&Shape::Bytes))) };
+        let Ok(bytes) = BASE64.decode(&text) else {
+            return Err(place.found(&Value::String(text), &expected(&Shape::Bytes)));
+        };
         self.take(bytes.len() * size_of::<Val>())?;
         Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
     }
@@ -183,25 +223,42 @@ impl Reader {
     ) -> Result<Option<Box<Val>>, BadArguments> {
         match (payload, shape) {
             (None, None) => Ok(None),
-            (Some(value), Some(shape)) => Ok(Some(Box::new(self.val(value, shape, &Place::Member(place, case))?))),
-            (None, Some(shape)) => {
-                Err(place.is(format_args!("found {case:?}, expected an object with {case:?}: {}", expected(shape))))
+            (Some(value), Some(shape)) => {
+                Ok(Some(Box::new(self.val(value, shape, &Place::Member(place, case))?)))
             }
-            (Some(_), None) => Err(place.is(format_args!("found an object with {case:?}, expected the text {case:?} alone"))),
+            (None, Some(shape)) => Err(place.is(format_args!(
+                "found {case:?}, expected an object with {case:?}: {}",
+                expected(shape)
+            ))),
+            (Some(_), None) => Err(place.is(format_args!(
+                "found an object with {case:?}, expected the text {case:?} alone"
+            ))),
         }
     }
 
-    fn flags(&mut self, values: Vec<Value>, names: &[String], place: &Place<'_>) -> Result<Vec<String>, BadArguments> {
+    fn flags(
+        &mut self,
+        values: Vec<Value>,
+        names: &[String],
+        place: &Place<'_>,
+    ) -> Result<Vec<String>, BadArguments> {
         let mut read: Vec<String> = Vec::new();
         for (index, value) in values.into_iter().enumerate() {
             let place = Place::Item(place, index);
             match value {
-                Value::String(name) if read.contains(&name) => return Err(place.is(format_args!("{name:?} for the second time"))),
+                Value::String(name) if read.contains(&name) => {
+                    return Err(place.is(format_args!("{name:?} for the second time")));
+                }
                 Value::String(name) if names.contains(&name) => {
                     self.take(size_of::<String>() + name.len() + ALLOCATION)?;
                     read.push(name);
                 }
-                value => return Err(place.found(&value, &format!("one of {}", quoted(names.iter().map(String::as_str))))),
+                value => {
+                    return Err(place.found(
+                        &value,
+                        &format!("one of {}", quoted(names.iter().map(String::as_str))),
+                    ));
+                }
             }
         }
         Ok(read)
@@ -209,7 +266,11 @@ impl Reader {
 }
 
 /// A case and its payload: `"circle"` or `{"circle": 1.5}`.
-fn split(value: Value, place: &Place<'_>, shape: &Shape) -> Result<(String, Option<Value>), BadArguments> {
+fn split(
+    value: Value,
+    place: &Place<'_>,
+    shape: &Shape,
+) -> Result<(String, Option<Value>), BadArguments> {
     match value {
         Value::String(name) => Ok((name, None)),
         Value::Object(members) if members.len() == 1 => {
@@ -220,16 +281,24 @@ fn split(value: Value, place: &Place<'_>, shape: &Shape) -> Result<(String, Opti
     }
 }
 
-/// A whole number, or its digits as text where the type has 64 bits. Numbers beyond the safe ones are refused as numbers:
-/// whoever passed them on may have rounded them already.
+/// A whole number, or its digits as text where the type has 64 bits. Numbers beyond the safe ones
+/// are refused as numbers: whoever passed them on may have rounded them already.
 fn integer(int: Int, value: &Value) -> Option<Val> {
     let (least, most) = int.range();
     let is_wide = most > MAX_SAFE;
     let number = match value {
-        Value::Number(number) => whole(number).filter(|number| !is_wide || number.abs() <= MAX_SAFE)?,
+        Value::Number(number) => {
+            whole(number).filter(|number| !is_wide || number.abs() <= MAX_SAFE)?
+        }
         Value::String(digits) if is_wide => {
-            let (unsigned, room) = if least < 0 { (digits.strip_prefix('-').unwrap_or(digits), 19) } else { (&**digits, 20) };
-            if !(1..=room).contains(&unsigned.len()) || !unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
+            let (unsigned, room) = if least < 0 {
+                (digits.strip_prefix('-').unwrap_or(digits), 19)
+            } else {
+                (&**digits, 20)
+            };
+            if !(1..=room).contains(&unsigned.len())
+                || !unsigned.bytes().all(|byte| byte.is_ascii_digit())
+            {
                 return None;
             }
             digits.parse().ok()?
@@ -247,7 +316,8 @@ fn whole(number: &Number) -> Option<i128> {
     if let Some(number) = number.as_u64() {
         return Some(number.into());
     }
-    let number = double(number).filter(|number| number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0)?;
+    let number = double(number)
+        .filter(|number| number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0)?;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and small, as was just seen")]
     Some(number as i128)
 }
@@ -257,7 +327,10 @@ fn double(number: &Number) -> Option<f64> {
 }
 
 fn single(number: &Number) -> Option<f32> {
-    #[expect(clippy::cast_possible_truncation, reason = "rounding is what a narrower type asks for; overflow is looked at")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "rounding is what a narrower type asks for; overflow is looked at"
+    )]
     let single = double(number)? as f32;
     single.is_finite().then_some(single)
 }

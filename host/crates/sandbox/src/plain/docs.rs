@@ -1,7 +1,8 @@
-//! The custom section `package-docs`: the comments of a WIT package, put into the component by a tool of its author.
+//! The custom section `package-docs`: the comments of a WIT package, put into the component by a
+//! tool of its author.
 //!
-//! The format is the one of `wit-parser`: a byte for the version, 0 or 1, then JSON. Nobody checks it against the component, so
-//! what it says of functions that are not there is never looked at.
+//! The format is the one of `wit-parser`: a byte for the version, 0 or 1, then JSON. Nobody checks
+//! it against the component, so what it says of functions that are not there is never looked at.
 
 use std::collections::BTreeMap;
 
@@ -87,11 +88,15 @@ impl Docs {
         }
     }
 
-    /// What is said of a function: of one exported by itself, or of one in an interface, which has either the name of an
-    /// interface of the package (`weather:station/api@1.0.0`) or one of its own in the world (`api`).
+    /// What is said of a function: of one exported by itself, or of one in an interface, which has
+    /// either the name of an interface of the package (`weather:station/api@1.0.0`) or one of its
+    /// own in the world (`api`).
     pub(super) fn function(&self, interface: Option<&str>, name: &str) -> Option<&str> {
         let text = match interface {
-            None => self.worlds.values().find_map(|world| world.func_exports.get(name).or_else(|| world.funcs.get(name))),
+            None => self
+                .worlds
+                .values()
+                .find_map(|world| world.func_exports.get(name).or_else(|| world.funcs.get(name))),
             Some(path) => self.interface(path).and_then(|interface| interface.funcs.get(name)),
         };
         let (Function::Text(docs) | Function::Item { docs }) = text?;
@@ -100,10 +105,12 @@ impl Docs {
 
     fn interface(&self, path: &str) -> Option<&Interface> {
         match path.rsplit_once('/') {
-            Some((_, versioned)) => self.interfaces.get(versioned.split('@').next().unwrap_or(versioned)),
-            None => {
-                self.worlds.values().find_map(|world| world.interface_exports.get(path).or_else(|| world.interfaces.get(path)))
+            Some((_, versioned)) => {
+                self.interfaces.get(versioned.split('@').next().unwrap_or(versioned))
             }
+            None => self.worlds.values().find_map(|world| {
+                world.interface_exports.get(path).or_else(|| world.interfaces.get(path))
+            }),
         }
     }
 }
@@ -112,9 +119,12 @@ impl Docs {
 mod tests {
     use super::*;
 
-    /// A component with a section of these bytes, beside one in a module that must not be looked at.
+    /// A component with a section of these bytes, beside one in a module that must not be looked
+    /// at.
     fn component(sections: &[&[u8]]) -> Vec<u8> {
-        let mut wasm = wat::parse_str("(component (core module (@custom \"package-docs\" \"\\01{\")))").expect("a component");
+        let mut wasm =
+            wat::parse_str("(component (core module (@custom \"package-docs\" \"\\01{\")))")
+                .expect("a component");
         for section in sections {
             wasm.extend(super::super::tests::custom_section(SECTION, section));
         }
@@ -142,7 +152,12 @@ mod tests {
         assert_eq!(docs.function(Some("inline"), "f"), Some("inside"));
         assert_eq!(docs.function(Some("weather:station/api@1.0.0"), "get"), Some("Gets."));
         assert_eq!(docs.function(Some("weather:station/api"), "get"), Some("Gets."));
-        for (interface, name) in [(None, "get"), (Some("api"), "get"), (Some("a:b/api"), "blank"), (Some("a:b/other"), "get")] {
+        for (interface, name) in [
+            (None, "get"),
+            (Some("api"), "get"),
+            (Some("a:b/api"), "blank"),
+            (Some("a:b/other"), "get"),
+        ] {
             assert_eq!(docs.function(interface, name), None, "{interface:?} {name}");
         }
     }
@@ -165,7 +180,10 @@ mod tests {
         for bad in ["", "{", "7", "null", "\u{0}", r#"{"worlds": []}"#, wrong_type, &deep] {
             assert!(matches!(docs(bad), Err(BadDocs::Json(_))), "{}", &bad[..bad.len().min(50)]);
         }
-        assert!(matches!(Docs::of(&component(&[&[1, b'{', 0xff, b'}']])), Err(BadDocs::Json(_))), "not UTF-8");
+        assert!(
+            matches!(Docs::of(&component(&[&[1, b'{', 0xff, b'}']])), Err(BadDocs::Json(_))),
+            "not UTF-8"
+        );
         assert!(matches!(Docs::of(&component(&[b"{}"])), Err(BadDocs::Version(Some(b'{')))));
         assert!(matches!(Docs::of(&component(&[b""])), Err(BadDocs::Version(None))));
         assert!(matches!(Docs::of(b"\0asm"), Err(BadDocs::Component(_))));

@@ -18,16 +18,17 @@ pub(super) const MAX_EXPORTS: usize = 1_000;
 /// The name of one export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Export {
-    /// The interface it is in, `weather:station/api@1.0.0`; none where the component exports it by itself.
+    /// The interface it is in, `weather:station/api@1.0.0`; none where the component exports it by
+    /// itself.
     pub(super) interface: Option<String>,
     /// Its own name.
     pub(super) name: String,
 }
 
 impl Export {
-    /// What the tool is called: `get-weather` is `get_weather`, and in an interface, whose package and version do not count,
-    /// `api_get_weather`. It depends on nothing else that the component exports, so that a function's tool keeps its name
-    /// when others come and go.
+    /// What the tool is called: `get-weather` is `get_weather`, and in an interface, whose package
+    /// and version do not count, `api_get_weather`. It depends on nothing else that the component
+    /// exports, so that a function's tool keeps its name when others come and go.
     pub(super) fn tool_name(&self) -> String {
         let short = |path: &str| {
             let name = path.rsplit(['/', ':']).next().unwrap_or(path);
@@ -82,7 +83,8 @@ pub(super) struct Exports {
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// Looks at all exports. One that cannot be called costs only itself, unless it is large enough to be meant as an attack.
+/// Looks at all exports. One that cannot be called costs only itself, unless it is large enough to
+/// be meant as an attack.
 pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
     let ty = component.component_type();
     let exports = || ty.exports(component.engine());
@@ -125,7 +127,12 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn item(&mut self, interface: Option<&str>, name: &str, item: &ComponentItem) -> Result<(), BadComponent> {
+    fn item(
+        &mut self,
+        interface: Option<&str>,
+        name: &str,
+        item: &ComponentItem,
+    ) -> Result<(), BadComponent> {
         if matches!(item, ComponentItem::Type(_) | ComponentItem::Resource(_)) {
             return Ok(());
         }
@@ -137,7 +144,9 @@ impl Walk<'_> {
         }
         match item {
             ComponentItem::ComponentFunc(function) => return self.function(export, function),
-            ComponentItem::ComponentInstance(_) => self.leave_out(&export, "it is an interface inside an interface"),
+            ComponentItem::ComponentInstance(_) => {
+                self.leave_out(&export, "it is an interface inside an interface")
+            }
             _ => self.leave_out(&export, "it is no function"),
         }
         Ok(())
@@ -159,7 +168,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn unfold(&mut self, function: &ComponentFunc) -> Result<(Vec<Field>, Option<Shape>), Unusable> {
+    fn unfold(
+        &mut self,
+        function: &ComponentFunc,
+    ) -> Result<(Vec<Field>, Option<Shape>), Unusable> {
         Ok((self.unfolder.parameters(function)?, self.unfolder.result(function)?))
     }
 
@@ -179,7 +191,9 @@ impl Walk<'_> {
 /// What keeps a function from being a tool, whatever its types are.
 fn unfit(export: &Export, function: &ComponentFunc) -> Option<&'static str> {
     if export.wasi().is_some() {
-        return Some("it is for a host that runs programs or serves requests, which this release does not");
+        return Some(
+            "it is for a host that runs programs or serves requests, which this release does not",
+        );
     }
     if export.name.starts_with('[') {
         return Some("it belongs to a resource");

@@ -33,12 +33,18 @@ pub(super) enum Unfit {
     Type,
 }
 
-/// Turns a returned value into an answer of at most about `limit` bytes: `{"result": …}`, and for text the text itself too. An
-/// `err` at the top is the tool's failure.
-pub(super) fn answer(shape: Option<&Shape>, returned: Option<Val>, limit: usize) -> Result<Result<ToolOutput, ToolError>, Unfit> {
+/// Turns a returned value into an answer of at most about `limit` bytes: `{"result": …}`, and for
+/// text the text itself too. An `err` at the top is the tool's failure.
+pub(super) fn answer(
+    shape: Option<&Shape>,
+    returned: Option<Val>,
+    limit: usize,
+) -> Result<Result<ToolOutput, ToolError>, Unfit> {
     let mut writer = Writer { bytes_left: limit };
     let (shape, val) = match (shape, returned) {
-        (Some(Shape::Result { ok, .. }), Some(Val::Result(Ok(payload)))) => (ok.as_deref(), payload.map(|payload| *payload)),
+        (Some(Shape::Result { ok, .. }), Some(Val::Result(Ok(payload)))) => {
+            (ok.as_deref(), payload.map(|payload| *payload))
+        }
         (Some(Shape::Result { err, .. }), Some(Val::Result(Err(payload)))) => {
             return writer.failure(err.as_deref(), payload.map(|payload| *payload)).map(Err);
         }
@@ -47,15 +53,18 @@ pub(super) fn answer(shape: Option<&Shape>, returned: Option<Val>, limit: usize)
     let Some(result) = writer.payload(shape, val)? else { return Ok(Ok(ToolOutput::default())) };
     let content = match &result {
         // The text as it is reads better than JSON with its escapes.
-        Value::String(text) if matches!(shape, Some(Shape::String)) => vec![Content::Text { text: text.clone() }],
+        Value::String(text) if matches!(shape, Some(Shape::String)) => {
+            vec![Content::Text { text: text.clone() }]
+        }
         _ => Vec::new(),
     };
     let structured = Some(Value::Object(Map::from_iter([("result".to_owned(), result)])));
     Ok(Ok(ToolOutput { content, structured, meta: None }))
 }
 
-/// Counts the least that values take as JSON. A document takes many times its text in memory, so what is too large is noticed
-/// while it is made; whoever bounds answers exactly measures the outcome.
+/// Counts the least that values take as JSON. A document takes many times its text in memory, so
+/// what is too large is noticed while it is made; whoever bounds answers exactly measures the
+/// outcome.
 struct Writer {
     bytes_left: usize,
 }
@@ -77,25 +86,34 @@ impl Writer {
             (Shape::Char, Val::Char(character)) => Value::String(character.into()),
             (Shape::String, Val::String(text)) => self.text(text)?,
             (Shape::Bytes, Val::List(vals)) => self.bytes(vals)?,
-            (Shape::List(item), Val::List(vals)) => {
-                Value::Array(vals.into_iter().map(|val| self.value(val, item)).collect::<Result<_, _>>()?)
+            (Shape::List(item), Val::List(vals)) => Value::Array(
+                vals.into_iter().map(|val| self.value(val, item)).collect::<Result<_, _>>()?,
+            ),
+            (Shape::Tuple(shapes), Val::Tuple(vals)) if shapes.len() == vals.len() => Value::Array(
+                vals.into_iter()
+                    .zip(shapes)
+                    .map(|(val, shape)| self.value(val, shape))
+                    .collect::<Result<_, _>>()?,
+            ),
+            (Shape::Record(fields), Val::Record(vals)) if fields.len() == vals.len() => {
+                self.record(vals, fields)?
             }
-            (Shape::Tuple(shapes), Val::Tuple(vals)) if shapes.len() == vals.len() => {
-                Value::Array(vals.into_iter().zip(shapes).map(|(val, shape)| self.value(val, shape)).collect::<Result<_, _>>()?)
-            }
-            (Shape::Record(fields), Val::Record(vals)) if fields.len() == vals.len() => self.record(vals, fields)?,
             (Shape::Variant(cases), Val::Variant(name, payload)) => {
                 let shape = cases.get(&name).ok_or(Unfit::Type)?.as_ref();
                 self.case(name, shape, payload)?
             }
             (Shape::Enum(_), Val::Enum(name)) => self.text(name)?,
-            (Shape::Flags(_), Val::Flags(names)) => {
-                Value::Array(names.into_iter().map(|name| self.text(name)).collect::<Result<_, _>>()?)
-            }
+            (Shape::Flags(_), Val::Flags(names)) => Value::Array(
+                names.into_iter().map(|name| self.text(name)).collect::<Result<_, _>>()?,
+            ),
             (Shape::Option(_), Val::Option(None)) => Value::Null,
             (Shape::Option(some), Val::Option(Some(val))) => self.value(*val, some)?,
-            (Shape::Result { ok, .. }, Val::Result(Ok(payload))) => self.case("ok".to_owned(), ok.as_deref(), payload)?,
-            (Shape::Result { err, .. }, Val::Result(Err(payload))) => self.case("err".to_owned(), err.as_deref(), payload)?,
+            (Shape::Result { ok, .. }, Val::Result(Ok(payload))) => {
+                self.case("ok".to_owned(), ok.as_deref(), payload)?
+            }
+            (Shape::Result { err, .. }, Val::Result(Err(payload))) => {
+                self.case("err".to_owned(), err.as_deref(), payload)?
+            }
             _ => return Err(Unfit::Type),
         })
     }
@@ -138,7 +156,12 @@ impl Writer {
     }
 
     /// `"name"`, or `{"name": payload}`.
-    fn case(&mut self, name: String, shape: Option<&Shape>, payload: Option<Box<Val>>) -> Result<Value, Unfit> {
+    fn case(
+        &mut self,
+        name: String,
+        shape: Option<&Shape>,
+        payload: Option<Box<Val>>,
+    ) -> Result<Value, Unfit> {
         self.take(name.len())?;
         match self.payload(shape, payload.map(|payload| *payload))? {
             None => Ok(Value::String(name)),
@@ -146,10 +169,13 @@ impl Writer {
         }
     }
 
-    /// The failure that an `err` says: its case as the code, its text as the message, anything else as data too.
+    /// The failure that an `err` says: its case as the code, its text as the message, anything else
+    /// as data too.
     fn failure(&mut self, shape: Option<&Shape>, payload: Option<Val>) -> Result<ToolError, Unfit> {
         let code = match &payload {
-            Some(Val::Enum(name) | Val::Variant(name, _)) => Some(cut(name.clone(), MAX_CODE_BYTES)),
+            Some(Val::Enum(name) | Val::Variant(name, _)) => {
+                Some(cut(name.clone(), MAX_CODE_BYTES))
+            }
             _ => None,
         };
         let details = self.payload(shape, payload)?;
@@ -165,7 +191,11 @@ impl Writer {
             Some(details) => (details.to_string(), Some(details)),
         };
         let details = details.filter(|details| details.to_string().len() <= MAX_DETAILS_BYTES);
-        let message = if message.trim().is_empty() { NO_REASON.to_owned() } else { cut(message, MAX_MESSAGE_BYTES) };
+        let message = if message.trim().is_empty() {
+            NO_REASON.to_owned()
+        } else {
+            cut(message, MAX_MESSAGE_BYTES)
+        };
         Ok(ToolError { kind: ErrorKind::Internal, code, message, retry_after_ms: None, details })
     }
 }

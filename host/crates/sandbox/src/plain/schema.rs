@@ -16,9 +16,10 @@
 //! | `flags` | array of strings without repetition |
 //! | `option` elsewhere | the type or null |
 //!
-//! A schema may be nested deeper, or be larger, than schemas may be; whoever compiles it says so and leaves the tool out.
-//! Numbers that are not finite are no arguments: JSON has none, and no model should be invited to send them. The names of
-//! cases and flags stay as they are in WIT: they are values, and the author's own descriptions speak of them.
+//! A schema may be nested deeper, or be larger, than schemas may be; whoever compiles it says so
+//! and leaves the tool out. Numbers that are not finite are no arguments: JSON has none, and no
+//! model should be invited to send them. The names of cases and flags stay as they are in WIT: they
+//! are values, and the author's own descriptions speak of them.
 
 use serde_json::{Map, Value, json};
 
@@ -41,15 +42,18 @@ pub(super) fn input(parameters: &[Field]) -> Value {
     fields(parameters, Way::In)
 }
 
-/// The schema of what a function returns: an object whose only property is `result`, because MCP wants an object at the root.
-/// None for a function that returns nothing. What a function fails with is a tool's error and in no schema.
+/// The schema of what a function returns: an object whose only property is `result`, because MCP
+/// wants an object at the root. None for a function that returns nothing. What a function fails
+/// with is a tool's error and in no schema.
 pub(super) fn output(result: Option<&Shape>) -> Option<Value> {
     let result = match result? {
         Shape::Result { ok, .. } => ok.as_deref()?,
         other => other,
     };
     let result = schema(result, Way::Out);
-    Some(json!({"type": "object", "properties": {"result": result}, "required": ["result"], "additionalProperties": false}))
+    Some(
+        json!({"type": "object", "properties": {"result": result}, "required": ["result"], "additionalProperties": false}),
+    )
 }
 
 fn schema(shape: &Shape, way: Way) -> Value {
@@ -69,9 +73,13 @@ fn schema(shape: &Shape, way: Way) -> Value {
             let items: Vec<_> = shapes.iter().map(|shape| schema(shape, way)).collect();
             json!({"type": "array", "prefixItems": items, "items": false, "minItems": shapes.len(), "maxItems": shapes.len()})
         }
-        Shape::Variant(cases) => one_of(cases.iter().map(|(name, shape)| (name.as_str(), shape.as_ref())), way),
+        Shape::Variant(cases) => {
+            one_of(cases.iter().map(|(name, shape)| (name.as_str(), shape.as_ref())), way)
+        }
         Shape::Enum(cases) => json!({"type": "string", "enum": names(cases)}),
-        Shape::Flags(names) => json!({"type": "array", "items": {"type": "string", "enum": names}, "uniqueItems": true}),
+        Shape::Flags(names) => {
+            json!({"type": "array", "items": {"type": "string", "enum": names}, "uniqueItems": true})
+        }
         Shape::Option(some) => json!({"anyOf": [schema(some, way), {"type": "null"}]}),
         Shape::Result { ok, err } => one_of([("ok", ok.as_deref()), ("err", err.as_deref())], way),
     }
@@ -81,7 +89,8 @@ fn integer(int: Int) -> Value {
     let (least, most) = int.range();
     let (safe_least, safe_most) = (least.max(-MAX_SAFE), most.min(MAX_SAFE));
     let bound = |number: i128| i64::try_from(number).expect("within the safe integers");
-    let number = json!({"type": "integer", "minimum": bound(safe_least), "maximum": bound(safe_most)});
+    let number =
+        json!({"type": "integer", "minimum": bound(safe_least), "maximum": bound(safe_most)});
     if safe_most == most {
         return number;
     }
@@ -102,12 +111,14 @@ fn one_of<'a>(cases: impl IntoIterator<Item = (&'a str, Option<&'a Shape>)>, way
 }
 
 fn fields(fields: &[Field], way: Way) -> Value {
-    let required: Vec<_> = fields.iter().filter(|field| !field.is_optional).map(|field| field.key.as_str()).collect();
+    let required: Vec<_> =
+        fields.iter().filter(|field| !field.is_optional).map(|field| field.key.as_str()).collect();
     object(fields.iter().map(|field| (field.key.as_str(), schema(&field.shape, way))), &required)
 }
 
 fn object<'a>(properties: impl IntoIterator<Item = (&'a str, Value)>, required: &[&str]) -> Value {
-    let properties: Map<_, _> = properties.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    let properties: Map<_, _> =
+        properties.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
     let mut object = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
         object["required"] = json!(required);

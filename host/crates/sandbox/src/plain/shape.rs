@@ -1,8 +1,8 @@
 //! The types of a function, unfolded once when its component is loaded.
 //!
-//! A type in WIT cannot contain itself, but a hostile component may nest types deeply, or use one twice at each of many
-//! levels, so that a few bytes unfold to millions of parts. Depth, parts and cases are bounded while unfolding; whoever walks
-//! a [`Shape`] afterwards may therefore recurse.
+//! A type in WIT cannot contain itself, but a hostile component may nest types deeply, or use one
+//! twice at each of many levels, so that a few bytes unfold to millions of parts. Depth, parts and
+//! cases are bounded while unfolding; whoever walks a [`Shape`] afterwards may therefore recurse.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,13 @@ use wasmtime::component::{
 
 /// Types inside types. Beyond it a function is no tool.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Types, fields and cases of all functions of a component together. Beyond it the component is refused.
+/// Types, fields and cases of all functions of a component together. Beyond it the component is
+/// refused.
 pub(super) const MAX_PARTS: usize = 20_000;
 /// Bytes of all their names, as often as they are used. Beyond it the component is refused as well.
 const MAX_NAME_BYTES: usize = 1 << 20;
-/// Cases of one enum or variant. The engine counts through them for each value that it takes out of a guest.
+/// Cases of one enum or variant. The engine counts through them for each value that it takes out of
+/// a guest.
 pub(super) const MAX_CASES: usize = 1_000;
 
 /// A type as JSON can express it.
@@ -90,7 +92,8 @@ impl<T> Cases<T> {
 impl<T> FromIterator<(String, T)> for Cases<T> {
     fn from_iter<I: IntoIterator<Item = (String, T)>>(cases: I) -> Self {
         let list: Vec<_> = cases.into_iter().collect();
-        let places = list.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+        let places =
+            list.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
         Self { list, places }
     }
 }
@@ -139,24 +142,33 @@ impl Int {
 }
 
 impl Shape {
-    /// Bytes of the host's memory that a value of this type may take for each that the engine charges for taking it out of
-    /// the guest.
+    /// Bytes of the host's memory that a value of this type may take for each that the engine
+    /// charges for taking it out of the guest.
     ///
-    /// The engine charges every element for what a [`Val`] takes, 40 bytes, and names by their length. What it does not charge
-    /// are vectors that grow to twice their elements (and for a moment are there twice), the room for four that even one
-    /// element gets, and the allocation behind each name, 32 bytes for a letter. So a list of numbers takes up to twice the
-    /// charge, records of one field inside each other seven times, and 32 flags of one letter 26 times: a test holds the whole.
+    /// The engine charges every element for what a [`Val`] takes, 40 bytes, and names by their
+    /// length. What it does not charge are vectors that grow to twice their elements (and for a
+    /// moment are there twice), the room for four that even one element gets, and the allocation
+    /// behind each name, 32 bytes for a letter. So a list of numbers takes up to twice the charge,
+    /// records of one field inside each other seven times, and 32 flags of one letter 26 times: a
+    /// test holds the whole.
     pub(super) fn weight(&self) -> usize {
         const SCALAR: usize = 2;
         const LIST: usize = 4;
         const FIELDS: usize = 8;
         const FLAGS: usize = 32;
-        let inner = |shape: &Option<Box<Self>>| shape.as_ref().map_or(SCALAR, |shape| shape.weight());
+        let inner =
+            |shape: &Option<Box<Self>>| shape.as_ref().map_or(SCALAR, |shape| shape.weight());
         match self {
             Self::Flags(_) => FLAGS,
-            Self::Record(fields) => fields.iter().map(|field| field.shape.weight()).fold(FIELDS, usize::max),
+            Self::Record(fields) => {
+                fields.iter().map(|field| field.shape.weight()).fold(FIELDS, usize::max)
+            }
             Self::Tuple(shapes) => shapes.iter().map(Self::weight).fold(FIELDS, usize::max),
-            Self::Variant(cases) => cases.iter().filter_map(|(_, shape)| shape.as_ref()).map(Self::weight).fold(LIST, usize::max),
+            Self::Variant(cases) => cases
+                .iter()
+                .filter_map(|(_, shape)| shape.as_ref())
+                .map(Self::weight)
+                .fold(LIST, usize::max),
             Self::List(item) if item.is_scalar() => SCALAR,
             Self::List(item) => item.weight().max(LIST),
             Self::Option(some) => some.weight(),
@@ -209,7 +221,9 @@ impl Unfolder {
     fn field(&mut self, name: &str, ty: &Type, depth: usize) -> Result<Field, Unusable> {
         self.name(name)?;
         match ty {
-            Type::Option(option) => Ok(Field::new(name, self.shape(&option.ty(), depth + 1)?, true)),
+            Type::Option(option) => {
+                Ok(Field::new(name, self.shape(&option.ty(), depth + 1)?, true))
+            }
             _ => Ok(Field::new(name, self.shape(ty, depth)?, false)),
         }
     }
@@ -233,12 +247,16 @@ impl Unfolder {
             Type::Float64 => Shape::F64,
             Type::Char => Shape::Char,
             Type::String => Shape::String,
-            Type::Own(_) | Type::Borrow(_) => return Err(unusable("it takes or returns a resource")),
+            Type::Own(_) | Type::Borrow(_) => {
+                return Err(unusable("it takes or returns a resource"));
+            }
             Type::Stream(_) => return Err(unusable("it takes or returns a stream")),
             Type::Future(_) => return Err(unusable("it takes or returns a future")),
             Type::ErrorContext => return Err(unusable("it takes or returns an error context")),
             Type::Map(_) => return Err(unusable("it takes or returns a map")),
-            Type::FixedLengthList(_) => return Err(unusable("it takes or returns a list of fixed length")),
+            Type::FixedLengthList(_) => {
+                return Err(unusable("it takes or returns a list of fixed length"));
+            }
             _ => self.compound(ty, depth + 1)?,
         })
     }
@@ -248,17 +266,27 @@ impl Unfolder {
             Type::List(list) if list.ty() == Type::U8 => Shape::Bytes,
             Type::List(list) => Shape::List(Box::new(self.shape(&list.ty(), depth)?)),
             Type::Record(record) => self.record(record, depth)?,
-            Type::Tuple(tuple) => Shape::Tuple(tuple.types().map(|ty| self.shape(&ty, depth)).collect::<Result<_, _>>()?),
+            Type::Tuple(tuple) => Shape::Tuple(
+                tuple.types().map(|ty| self.shape(&ty, depth)).collect::<Result<_, _>>()?,
+            ),
             Type::Variant(variant) => {
                 self.cases(variant.cases().len())?;
                 let case = |case: wasmtime::component::types::Case<'_>| {
-                    Ok((self.name(case.name)?, case.ty.map(|ty| self.shape(&ty, depth)).transpose()?))
+                    Ok((
+                        self.name(case.name)?,
+                        case.ty.map(|ty| self.shape(&ty, depth)).transpose()?,
+                    ))
                 };
                 Shape::Variant(variant.cases().map(case).collect::<Result<_, _>>()?)
             }
             Type::Enum(names) => {
                 self.cases(names.names().len())?;
-                Shape::Enum(names.names().map(|name| Ok((self.name(name)?, ()))).collect::<Result<_, _>>()?)
+                Shape::Enum(
+                    names
+                        .names()
+                        .map(|name| Ok((self.name(name)?, ())))
+                        .collect::<Result<_, _>>()?,
+                )
             }
             Type::Flags(flags) => {
                 self.cases(flags.names().len())?;
@@ -266,18 +294,28 @@ impl Unfolder {
             }
             Type::Option(option) => match self.shape(&option.ty(), depth)? {
                 // Without the outer one: `null` could mean either.
-                Shape::Option(_) => return Err(unusable("it has an option of an option, which JSON cannot tell apart")),
+                Shape::Option(_) => {
+                    return Err(unusable(
+                        "it has an option of an option, which JSON cannot tell apart",
+                    ));
+                }
                 shape => Shape::Option(Box::new(shape)),
             },
-            Type::Result(result) => {
-                Shape::Result { ok: self.payload(result.ok(), depth)?, err: self.payload(result.err(), depth)? }
-            }
+            Type::Result(result) => Shape::Result {
+                ok: self.payload(result.ok(), depth)?,
+                err: self.payload(result.err(), depth)?,
+            },
             _ => return Err(unusable("it has a type that this release does not know")),
         })
     }
 
     fn record(&mut self, record: &Record, depth: usize) -> Result<Shape, Unusable> {
-        Ok(Shape::Record(record.fields().map(|field| self.field(field.name, &field.ty, depth)).collect::<Result<_, _>>()?))
+        Ok(Shape::Record(
+            record
+                .fields()
+                .map(|field| self.field(field.name, &field.ty, depth))
+                .collect::<Result<_, _>>()?,
+        ))
     }
 
     fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Box<Shape>>, Unusable> {
@@ -286,14 +324,17 @@ impl Unfolder {
 
     fn cases(&mut self, cases: usize) -> Result<(), Unusable> {
         if cases > MAX_CASES {
-            return Err(unusable(&format!("it has a type of {cases} cases, the limit is {MAX_CASES}")));
+            return Err(unusable(&format!(
+                "it has a type of {cases} cases, the limit is {MAX_CASES}"
+            )));
         }
         self.count(cases)
     }
 
     /// A name, counted: one that is used often is kept as often.
     fn name(&mut self, name: &str) -> Result<String, Unusable> {
-        self.name_bytes_left = self.name_bytes_left.checked_sub(name.len()).ok_or(Unusable::TooManyParts)?;
+        self.name_bytes_left =
+            self.name_bytes_left.checked_sub(name.len()).ok_or(Unusable::TooManyParts)?;
         Ok(name.to_owned())
     }
 

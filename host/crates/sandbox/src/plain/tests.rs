@@ -24,7 +24,8 @@ use crate::{
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine::engine(4).expect("an engine"));
 
-/// A core module that has what the canonical ABI asks for, and `functions`. Its allocator never frees.
+/// A core module that has what the canonical ABI asks for, and `functions`. Its allocator never
+/// frees.
 fn core(functions: &str) -> String {
     format!(
         r#"(core module $module
@@ -52,7 +53,8 @@ fn lift(function: &str) -> String {
     )
 }
 
-/// Parameters beside the value: more than are passed as they are, so that the arguments come as one block of memory.
+/// Parameters beside the value: more than are passed as they are, so that the arguments come as one
+/// block of memory.
 const PADDING: &str = "(tuple u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8)";
 
 /// A component with the function `echo`, which returns the block that its arguments come in.
@@ -67,7 +69,9 @@ fn echo(definitions: &str, ty: &str) -> String {
 
 /// A type that has to have a name, as the WAT that gives it one. It is then `$name`.
 fn named(name: &str, definition: &str) -> String {
-    format!(r#"(type $internal-{name} {definition}) (export ${name} "{name}" (type $internal-{name}))"#)
+    format!(
+        r#"(type $internal-{name} {definition}) (export ${name} "{name}" (type $internal-{name}))"#
+    )
 }
 
 /// A custom section.
@@ -99,7 +103,10 @@ fn load(wat: &str) -> Result<Plain, BadComponent> {
 }
 
 /// Runs in a store as a call would.
-async fn run<T>(limits: Limits, body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>) -> Result<T, CallError> {
+async fn run<T>(
+    limits: Limits,
+    body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
     let start = Start {
         chain: None,
         origin: Origin::Script,
@@ -114,7 +121,12 @@ async fn run<T>(limits: Limits, body: impl AsyncFnOnce(&mut Store<State>) -> was
 }
 
 /// Calls a function within limits. What it fails with is a tool's error.
-async fn call_within(limits: Limits, plain: &Plain, tool: &str, arguments: &str) -> Result<ToolOutput, CallError> {
+async fn call_within(
+    limits: Limits,
+    plain: &Plain,
+    tool: &str,
+    arguments: &str,
+) -> Result<ToolOutput, CallError> {
     let called = run(limits, async |store| plain.invoke(store, tool, arguments).await).await;
     called?.map_err(CallError::Tool)
 }

@@ -1,4 +1,5 @@
-//! Values and types in the words of an error: short, whatever was sent and whatever the component's author calls things.
+//! Values and types in the words of an error: short, whatever was sent and whatever the component's
+//! author calls things.
 
 use airlock_core::text::cut;
 use serde_json::Value;
@@ -27,10 +28,14 @@ pub(super) fn expected(shape: &Shape) -> String {
         Shape::Bytes => "base64".to_owned(),
         Shape::List(_) => "a list".to_owned(),
         Shape::Tuple(shapes) => format!("a list of {} items", shapes.len()),
-        Shape::Record(fields) => format!("an object with {}", listed(fields.iter().map(|field| field.key.as_str()))),
+        Shape::Record(fields) => {
+            format!("an object with {}", listed(fields.iter().map(|field| field.key.as_str())))
+        }
         Shape::Variant(cases) => format!("one case of {}", quoted(cases.names())),
         Shape::Enum(cases) => format!("one of {}", quoted(cases.names())),
-        Shape::Flags(names) => format!("a list with some of {}", quoted(names.iter().map(String::as_str))),
+        Shape::Flags(names) => {
+            format!("a list with some of {}", quoted(names.iter().map(String::as_str)))
+        }
         Shape::Option(some) => format!("{} or null", expected(some)),
         Shape::Result { .. } => r#"one case of "ok", "err""#.to_owned(),
     }

@@ -1,8 +1,9 @@
-//! Clocks: the real ones where they are granted, and otherwise a time that begins anew in every call.
+//! Clocks: the real ones where they are granted, and otherwise a time that begins anew in every
+//! call.
 //!
-//! The time of a guest without the grant stands still between readings and is moved by them, so that whoever waits by looking
-//! at the clock comes to an end; and by sleeping, which takes as long as it says. What files say of their own times is data of
-//! the files, and is not changed.
+//! The time of a guest without the grant stands still between readings and is moved by them, so
+//! that whoever waits by looking at the clock comes to an end; and by sleeping, which takes as long
+//! as it says. What files say of their own times is data of the files, and is not changed.
 
 use std::{
     sync::{

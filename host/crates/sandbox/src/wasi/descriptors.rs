@@ -1,5 +1,5 @@
-//! Descriptors that guests hold of the process, all calls together: it has a limit on them, and needs some for itself, for
-//! connections, databases and child processes.
+//! Descriptors that guests hold of the process, all calls together: it has a limit on them, and
+//! needs some for itself, for connections, databases and child processes.
 
 use std::sync::LazyLock;
 
@@ -42,7 +42,12 @@ mod tests {
         };
         let mut greedy = take_all(1);
         let other = take_all(2);
-        assert!(greedy.len() > other.len() && !other.is_empty(), "{} and {}", greedy.len(), other.len());
+        assert!(
+            greedy.len() > other.len() && !other.is_empty(),
+            "{} and {}",
+            greedy.len(),
+            other.len()
+        );
         greedy.clear();
         assert!(!take_all(1).is_empty(), "what was given back is there again");
     }

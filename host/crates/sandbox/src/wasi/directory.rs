@@ -1,5 +1,5 @@
-//! What guests do with names in a directory. Every function runs on a thread that may block; those that change a mount have its
-//! turn.
+//! What guests do with names in a directory. Every function runs on a thread that may block; those
+//! that change a mount have its turn.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -7,7 +7,9 @@ use wasmtime_wasi::{
     filesystem::{Descriptor, Dir, File},
     p2::{
         FsResult,
-        bindings::filesystem::types::{DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, OpenFlags, PathFlags},
+        bindings::filesystem::types::{
+            DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, OpenFlags, PathFlags,
+        },
     },
 };
 
@@ -75,7 +77,9 @@ pub(super) fn open_in_mount(
 /// Refuses pipes, sockets and devices: opening one may wait for ever, or do something.
 fn is_plain(stat: &DescriptorStat) -> FsResult<()> {
     match stat.type_ {
-        DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink => Ok(()),
+        DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink => {
+            Ok(())
+        }
         _ => Err(ErrorCode::NoSuchDevice.into()),
     }
 }
@@ -93,7 +97,12 @@ pub(super) fn unlink(turn: &Turn, directory: &Dir, path: &str) -> FsResult<()> {
     remove(turn, directory, path, Inside::unlink)
 }
 
-fn remove(turn: &Turn, directory: &Dir, path: &str, remove: impl FnOnce(&mut Inside, &str) -> FsResult<()>) -> FsResult<()> {
+fn remove(
+    turn: &Turn,
+    directory: &Dir,
+    path: &str,
+    remove: impl FnOnce(&mut Inside, &str) -> FsResult<()>,
+) -> FsResult<()> {
     let mut inside = Inside::new(directory)?;
     let found = inside.look(PathFlags::empty(), path)?;
     remove(&mut inside, path)?;
@@ -104,7 +113,13 @@ fn remove(turn: &Turn, directory: &Dir, path: &str, remove: impl FnOnce(&mut Ins
 }
 
 /// Renames within a mount. What was there before under the new name is gone.
-pub(super) fn rename(turn: &Turn, directory: &Dir, path: &str, to: &Dir, new_path: &str) -> FsResult<()> {
+pub(super) fn rename(
+    turn: &Turn,
+    directory: &Dir,
+    path: &str,
+    to: &Dir,
+    new_path: &str,
+) -> FsResult<()> {
     let mut inside = Inside::new(directory)?;
     let moved = inside.look(PathFlags::empty(), path)?;
     let replaced = Inside::new(to)?.look(PathFlags::empty(), new_path)?;

@@ -1,9 +1,10 @@
-//! `wasi:filesystem`: wasmtime-wasi's, with what it leaves open. Directories that guests may write to keep to their quotas,
-//! special files are not opened, and what one call has open or listed is bounded.
+//! `wasi:filesystem`: wasmtime-wasi's, with what it leaves open. Directories that guests may write
+//! to keep to their quotas, special files are not opened, and what one call has open or listed is
+//! bounded.
 //!
-//! Guests make no links. A symlink keeps to its directory only as long as a guest follows it: any other program would be led
-//! wherever the guest wished, with rights that no guest has. A hard link makes one file of two, of which a quota sees both and
-//! whoever removes one sees neither.
+//! Guests make no links. A symlink keeps to its directory only as long as a guest follows it: any
+//! other program would be led wherever the guest wished, with rights that no guest has. A hard link
+//! makes one file of two, of which a quota sees both and whoever removes one sees neither.
 
 use std::{
     collections::HashMap,
@@ -24,8 +25,9 @@ use wasmtime_wasi::{
         bindings::filesystem::{
             preopens,
             types::{
-                self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
-                Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+                self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
+                DirectoryEntryStream, ErrorCode, Filesize, HostDescriptor,
+                HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
             },
         },
     },
@@ -42,17 +44,19 @@ use super::{
 };
 use crate::{Quota, instance::State};
 
-/// Files, directories and streams of files that one call may have open: each takes a descriptor of the process, or buffers.
+/// Files, directories and streams of files that one call may have open: each takes a descriptor of
+/// the process, or buffers.
 pub(super) const MAX_OPEN: usize = 128;
 /// Host memory for the listings that one call has open.
 pub(super) const MAX_LISTED_BYTES: usize = 16 << 20;
 /// What the host needs for an entry of a listing besides its name.
 pub(super) const ENTRY_BYTES: usize = 64;
-/// What a call to a file system costs beside the exit to the host, in fuel: it takes a trip to another thread, about ten times
-/// as long as the exit.
+/// What a call to a file system costs beside the exit to the host, in fuel: it takes a trip to
+/// another thread, about ten times as long as the exit.
 pub(super) const FUEL: u64 = 9_000;
 
-/// Counts what is open by being alive: among the call's own, and among what all guests hold of the process.
+/// Counts what is open by being alive: among the call's own, and among what all guests hold of the
+/// process.
 pub(super) type Token = Arc<(Arc<()>, Place)>;
 
 /// What one call has of files.
@@ -61,8 +65,8 @@ pub(super) struct Files {
     tenant: Tenant,
     /// Memory that listings take up.
     memory: Pool,
-    /// The mounts of the directories that wasmtime-wasi opened for the guest, in their order; none for one that may only be
-    /// read.
+    /// The mounts of the directories that wasmtime-wasi opened for the guest, in their order; none
+    /// for one that may only be read.
     mounts: Vec<Option<Arc<Mount>>>,
     scratch: Scratch,
     /// By the number of the resource.
@@ -137,7 +141,11 @@ impl Files {
 
     pub(super) fn take_fuel_debt(&self) -> u64 {
         // Asked at every exit of every guest, and nearly always nothing.
-        if self.late_debt.load(Ordering::Relaxed) == 0 { 0 } else { self.late_debt.swap(0, Ordering::Relaxed) }
+        if self.late_debt.load(Ordering::Relaxed) == 0 {
+            0
+        } else {
+            self.late_debt.swap(0, Ordering::Relaxed)
+        }
     }
 
     /// The scratch directory, if there is to be one.
@@ -145,7 +153,8 @@ impl Files {
         if let Scratch::Granted(base, quota) = &self.scratch {
             let scratch = base.make().map_err(NoScratch)?;
             let directory = std::fs::File::open(scratch.path()).map_err(NoScratch)?;
-            let directory = Dir::new(directory, FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE, false);
+            let directory =
+                Dir::new(directory, FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE, false);
             self.scratch = Scratch::Made(directory, Mount::of_scratch(scratch, *quota));
         }
         Ok(match &self.scratch {
@@ -180,8 +189,16 @@ impl HasData for Filesystem {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(wasi: &'a mut Wasi, table: &'a mut ResourceTable, fuel_debt: &'a mut u64) -> Self {
-        Self { wasi: WasiFilesystemCtxView { ctx: wasi.context.filesystem(), table }, files: &mut wasi.files, fuel_debt }
+    pub(super) fn new(
+        wasi: &'a mut Wasi,
+        table: &'a mut ResourceTable,
+        fuel_debt: &'a mut u64,
+    ) -> Self {
+        Self {
+            wasi: WasiFilesystemCtxView { ctx: wasi.context.filesystem(), table },
+            files: &mut wasi.files,
+            fuel_debt,
+        }
     }
 
     /// Charges for a call to the file system and for bytes.
@@ -196,7 +213,9 @@ impl<'a> View<'a> {
 
     fn directory(&self, descriptor: &Resource<Descriptor>) -> FsResult<(Dir, Option<Arc<Mount>>)> {
         match self.wasi.table.get(descriptor)? {
-            Descriptor::Dir(directory) => Ok((directory.clone(), self.opened(descriptor)?.mount.clone())),
+            Descriptor::Dir(directory) => {
+                Ok((directory.clone(), self.opened(descriptor)?.mount.clone()))
+            }
             Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
         }
     }
@@ -208,7 +227,10 @@ impl<'a> View<'a> {
     }
 
     /// A file that may be changed.
-    fn writable_file(&self, descriptor: &Resource<Descriptor>) -> FsResult<(File, Arc<Mount>, Option<Arc<Held>>)> {
+    fn writable_file(
+        &self,
+        descriptor: &Resource<Descriptor>,
+    ) -> FsResult<(File, Arc<Mount>, Option<Arc<Held>>)> {
         let Descriptor::File(file) = self.wasi.table.get(descriptor)? else {
             return Err(ErrorCode::BadDescriptor.into());
         };
@@ -222,9 +244,20 @@ impl<'a> View<'a> {
         Ok(descriptor)
     }
 
-    fn writer(&mut self, descriptor: &Resource<Descriptor>, position: Option<u64>) -> FsResult<Resource<DynOutputStream>> {
+    fn writer(
+        &mut self,
+        descriptor: &Resource<Descriptor>,
+        position: Option<u64>,
+    ) -> FsResult<Resource<DynOutputStream>> {
         let (file, mount, held) = self.writable_file(descriptor)?;
-        let writer = Writer::open(mount, &file, position, held, self.files.token()?, self.files.late_debt.clone())?;
+        let writer = Writer::open(
+            mount,
+            &file,
+            position,
+            held,
+            self.files.token()?,
+            self.files.late_debt.clone(),
+        )?;
         Ok(self.wasi.table.push(writer)?)
     }
 }
@@ -249,7 +282,10 @@ impl types::Host for View<'_> {
         error.downcast()
     }
 
-    fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
         if self.wasi.table.get(&error)?.is::<OverQuota>() {
             return Ok(Some(ErrorCode::Quota));
         }
@@ -257,7 +293,8 @@ impl types::Host for View<'_> {
     }
 }
 
-/// Calls that wasmtime-wasi answers as it likes. What they may do depends on what the descriptor was opened for.
+/// Calls that wasmtime-wasi answers as it likes. What they may do depends on what the descriptor
+/// was opened for.
 macro_rules! leave_to_wasi {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
         $(async fn $name(&mut self, descriptor: Resource<Descriptor>, $($argument: $kind),*) -> FsResult<$answer> {
@@ -283,18 +320,32 @@ impl HostDescriptor for View<'_> {
         sync_data() -> ();
     }
 
-    async fn is_same_object(&mut self, one: Resource<Descriptor>, other: Resource<Descriptor>) -> wasmtime::Result<bool> {
+    async fn is_same_object(
+        &mut self,
+        one: Resource<Descriptor>,
+        other: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
         self.charge(0);
         self.wasi.is_same_object(one, other).await
     }
 
-    async fn read(&mut self, descriptor: Resource<Descriptor>, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
+    async fn read(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+        length: Filesize,
+        offset: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
         let read = self.wasi.read(descriptor, length, offset).await;
         self.charge(read.as_ref().map_or(0, |(bytes, _)| bytes.len()));
         read
     }
 
-    async fn write(&mut self, descriptor: Resource<Descriptor>, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+    async fn write(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+        bytes: Vec<u8>,
+        offset: Filesize,
+    ) -> FsResult<Filesize> {
         self.charge(bytes.len());
         let (file, mount, _held) = self.writable_file(&descriptor)?;
         mount.change(move |turn| directory::write(turn, &file, &bytes, offset)).await
@@ -306,7 +357,11 @@ impl HostDescriptor for View<'_> {
         mount.change(move |turn| directory::set_size(turn, &file, size)).await
     }
 
-    fn read_via_stream(&mut self, descriptor: Resource<Descriptor>, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+    fn read_via_stream(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
         self.charge(0);
         let (token, held) = (self.files.token()?, self.opened(&descriptor)?.held.clone());
         let stream = self.wasi.read_via_stream(descriptor, offset)?;
@@ -314,12 +369,19 @@ impl HostDescriptor for View<'_> {
         Ok(self.wasi.table.push(Reader::open(stream, held, token, self.files.late_debt.clone()))?)
     }
 
-    fn write_via_stream(&mut self, descriptor: Resource<Descriptor>, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
+    fn write_via_stream(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
         self.charge(0);
         self.writer(&descriptor, Some(offset))
     }
 
-    fn append_via_stream(&mut self, descriptor: Resource<Descriptor>) -> FsResult<Resource<DynOutputStream>> {
+    fn append_via_stream(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+    ) -> FsResult<Resource<DynOutputStream>> {
         self.charge(0);
         self.writer(&descriptor, None)
     }
@@ -337,14 +399,25 @@ impl HostDescriptor for View<'_> {
         let token = self.files.token()?;
         let (opened, held) = match mount.clone() {
             Some(mount) => {
-                mount.change(move |turn| directory::open_in_mount(turn, &directory, follow, &path, open, flags)).await?
+                mount
+                    .change(move |turn| {
+                        directory::open_in_mount(turn, &directory, follow, &path, open, flags)
+                    })
+                    .await?
             }
-            None => (spawn_blocking(move || directory::open(&directory, follow, &path, open, flags)).await?, None),
+            None => (
+                spawn_blocking(move || directory::open(&directory, follow, &path, open, flags))
+                    .await?,
+                None,
+            ),
         };
         self.push(opened, Opened { mount, held: held.map(Arc::new), _token: Some(token) })
     }
 
-    async fn read_directory(&mut self, descriptor: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {
+    async fn read_directory(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+    ) -> FsResult<Resource<DirectoryEntryStream>> {
         let (directory, _) = self.directory(&descriptor)?;
         let token = self.files.token()?;
         let room = MAX_LISTED_BYTES.saturating_sub(self.files.listed_bytes);
@@ -356,26 +429,47 @@ impl HostDescriptor for View<'_> {
             Err(_) => 0,
         });
         let (entries, bytes) = listed?;
-        let memory = self.files.memory.take(&self.files.tenant, bytes).ok_or(ErrorCode::InsufficientMemory)?;
-        let listing = self.wasi.table.push(Listing { entries: entries.into_iter(), bytes, _memory: memory, _token: token })?;
+        let memory = self
+            .files
+            .memory
+            .take(&self.files.tenant, bytes)
+            .ok_or(ErrorCode::InsufficientMemory)?;
+        let listing = self.wasi.table.push(Listing {
+            entries: entries.into_iter(),
+            bytes,
+            _memory: memory,
+            _token: token,
+        })?;
         self.files.listed_bytes += bytes;
         // Only this interface takes such resources, and it knows what they are.
         Ok(Resource::new_own(listing.rep()))
     }
 
-    async fn create_directory_at(&mut self, descriptor: Resource<Descriptor>, path: String) -> FsResult<()> {
+    async fn create_directory_at(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
         self.charge(path.len());
         let (directory, mount) = self.writable_directory(&descriptor)?;
         mount.change(move |turn| directory::create_directory(turn, &directory, &path)).await
     }
 
-    async fn remove_directory_at(&mut self, descriptor: Resource<Descriptor>, path: String) -> FsResult<()> {
+    async fn remove_directory_at(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
         self.charge(path.len());
         let (directory, mount) = self.writable_directory(&descriptor)?;
         mount.change(move |turn| directory::remove_directory(turn, &directory, &path)).await
     }
 
-    async fn unlink_file_at(&mut self, descriptor: Resource<Descriptor>, path: String) -> FsResult<()> {
+    async fn unlink_file_at(
+        &mut self,
+        descriptor: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
         self.charge(path.len());
         let (directory, mount) = self.writable_directory(&descriptor)?;
         mount.change(move |turn| directory::unlink(turn, &directory, &path)).await
@@ -421,7 +515,10 @@ impl HostDescriptor for View<'_> {
 }
 
 impl HostDirectoryEntryStream for View<'_> {
-    async fn read_directory_entry(&mut self, listing: Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
+    async fn read_directory_entry(
+        &mut self,
+        listing: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
         let listing = self.wasi.table.get_mut(&Resource::<Listing>::new_borrow(listing.rep()))?;
         Ok(listing.entries.next())
     }

@@ -1,5 +1,6 @@
-//! wasmtime-wasi's files, used on a thread that may block. It resolves a guest's paths and keeps them inside the directory they
-//! start from; this module only takes its calls to where several of them can be made in one turn of a mount.
+//! wasmtime-wasi's files, used on a thread that may block. It resolves a guest's paths and keeps
+//! them inside the directory they start from; this module only takes its calls to where several of
+//! them can be made in one turn of a mount.
 
 use std::{future::Future, io};
 
@@ -10,7 +11,9 @@ use wasmtime_wasi::{
     filesystem::{Descriptor, Dir, File, WasiFilesystemCtx, WasiFilesystemCtxView},
     p2::{
         DynOutputStream, FsError, FsResult,
-        bindings::filesystem::types::{DescriptorFlags, DescriptorStat, ErrorCode, HostDescriptor as _, OpenFlags, PathFlags},
+        bindings::filesystem::types::{
+            DescriptorFlags, DescriptorStat, ErrorCode, HostDescriptor as _, OpenFlags, PathFlags,
+        },
     },
 };
 
@@ -25,7 +28,11 @@ pub(super) struct Inside {
 
 impl Inside {
     pub(super) fn new(directory: &Dir) -> FsResult<Self> {
-        let mut inside = Self { table: ResourceTable::new(), context: WasiFilesystemCtx::default(), directory: 0 };
+        let mut inside = Self {
+            table: ResourceTable::new(),
+            context: WasiFilesystemCtx::default(),
+            directory: 0,
+        };
         inside.directory = inside.lay(directory)?;
         Ok(inside)
     }
@@ -53,27 +60,40 @@ impl Inside {
         open: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Descriptor> {
-        let opened = self.call(async |view, directory| view.open_at(directory, follow, path.to_owned(), open, flags).await)?;
+        let opened = self.call(async |view, directory| {
+            view.open_at(directory, follow, path.to_owned(), open, flags).await
+        })?;
         Ok(self.table.delete(opened)?)
     }
 
     /// What is at a path, and which file it is; none if nothing is there.
-    pub(super) fn look(&mut self, follow: PathFlags, path: &str) -> FsResult<Option<(DescriptorStat, Identity)>> {
-        let stat = self.call(async |view, directory| view.stat_at(directory, follow, path.to_owned()).await);
+    pub(super) fn look(
+        &mut self,
+        follow: PathFlags,
+        path: &str,
+    ) -> FsResult<Option<(DescriptorStat, Identity)>> {
+        let stat = self
+            .call(async |view, directory| view.stat_at(directory, follow, path.to_owned()).await);
         let stat = match stat {
             Err(error) if is(&error, ErrorCode::NoEntry) => return Ok(None),
             stat => stat?,
         };
-        let hash = self.call(async |view, directory| view.metadata_hash_at(directory, follow, path.to_owned()).await)?;
+        let hash = self.call(async |view, directory| {
+            view.metadata_hash_at(directory, follow, path.to_owned()).await
+        })?;
         Ok(Some((stat, Identity(hash.lower, hash.upper))))
     }
 
     pub(super) fn create_directory(&mut self, path: &str) -> FsResult<()> {
-        self.call(async |view, directory| view.create_directory_at(directory, path.to_owned()).await)
+        self.call(async |view, directory| {
+            view.create_directory_at(directory, path.to_owned()).await
+        })
     }
 
     pub(super) fn remove_directory(&mut self, path: &str) -> FsResult<()> {
-        self.call(async |view, directory| view.remove_directory_at(directory, path.to_owned()).await)
+        self.call(async |view, directory| {
+            view.remove_directory_at(directory, path.to_owned()).await
+        })
     }
 
     pub(super) fn unlink(&mut self, path: &str) -> FsResult<()> {
@@ -83,7 +103,13 @@ impl Inside {
     pub(super) fn rename(&mut self, path: &str, to: &Dir, new_path: &str) -> FsResult<()> {
         let to = self.lay(to)?;
         self.call(async |view, directory| {
-            view.rename_at(directory, path.to_owned(), Resource::new_borrow(to), new_path.to_owned()).await
+            view.rename_at(
+                directory,
+                path.to_owned(),
+                Resource::new_borrow(to),
+                new_path.to_owned(),
+            )
+            .await
         })
     }
 }
@@ -114,8 +140,8 @@ fn blocking(file: &std::fs::File) -> io::Result<File> {
     Ok(File::new(file.try_clone()?, FsPerms::ReadOnly, OpenMode::READ, true))
 }
 
-/// The outcome of a future that never waits: the last argument of [`Dir::new`] and [`File::new`] makes wasmtime-wasi block
-/// instead.
+/// The outcome of a future that never waits: the last argument of [`Dir::new`] and [`File::new`]
+/// makes wasmtime-wasi block instead.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("files that may block the thread do")
 }

@@ -1,5 +1,5 @@
-//! Listings of directories: read to the end, or until there is no more room for what was read. A directory may hold more than any
-//! host has memory for, and it is not the guest's that it does.
+//! Listings of directories: read to the end, or until there is no more room for what was read. A
+//! directory may hold more than any host has memory for, and it is not the guest's that it does.
 
 use std::ffi::CStr;
 
@@ -14,8 +14,9 @@ use wasmtime_wasi::{
 
 use super::files::ENTRY_BYTES;
 
-/// Reads what is in a directory, sorted by name, and how many bytes that takes, at most `room`. Fails where it takes more, without
-/// reading the rest. Names that are not UTF-8 are left out, though they count: a guest has no way to say them.
+/// Reads what is in a directory, sorted by name, and how many bytes that takes, at most `room`.
+/// Fails where it takes more, without reading the rest. Names that are not UTF-8 are left out,
+/// though they count: a guest has no way to say them.
 ///
 /// It runs on a thread that may block.
 pub(super) fn read(directory: &Dir, room: usize) -> FsResult<(Vec<DirectoryEntry>, usize)> {
@@ -86,7 +87,10 @@ mod tests {
         let mut read = 0_usize;
         let endless = std::iter::from_fn(|| {
             read += 1;
-            Some(Ok((CString::new(format!("{read:0>36}")).expect("no zero in it"), FileType::RegularFile)))
+            Some(Ok((
+                CString::new(format!("{read:0>36}")).expect("no zero in it"),
+                FileType::RegularFile,
+            )))
         });
         let error = collect(endless, 100_000).expect_err("there is no room for all of it");
         assert!(is(&error, ErrorCode::InsufficientMemory));
@@ -96,7 +100,8 @@ mod tests {
     #[test]
     fn names_that_cannot_be_said_are_left_out_and_count() {
         let entries = || {
-            [&b"."[..], b"..", b"b", b"\xff", b"a"].map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
+            [&b"."[..], b"..", b"b", b"\xff", b"a"]
+                .map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
         };
         let (named, bytes) = collect(entries().into_iter(), 3 * 65).expect("at the edge");
         assert_eq!(named.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);

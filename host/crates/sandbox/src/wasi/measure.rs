@@ -27,11 +27,17 @@ impl Amount {
     }
 
     pub(super) fn plus(self, more: Self) -> Self {
-        Self { bytes: self.bytes.saturating_add(more.bytes), files: self.files.saturating_add(more.files) }
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            files: self.files.saturating_add(more.files),
+        }
     }
 
     pub(super) fn minus(self, less: Self) -> Self {
-        Self { bytes: self.bytes.saturating_sub(less.bytes), files: self.files.saturating_sub(less.files) }
+        Self {
+            bytes: self.bytes.saturating_sub(less.bytes),
+            files: self.files.saturating_sub(less.files),
+        }
     }
 
     pub(super) fn is_within(self, quota: Quota) -> bool {
@@ -44,8 +50,9 @@ pub(super) fn of(metadata: &Metadata) -> Amount {
     Amount { bytes: if metadata.is_file() { metadata.len() } else { 0 }, files: 1 }
 }
 
-/// What `directory` holds with all below it, or none where that is more than `quota`, at which point the walk ends, or cannot
-/// be told. Symlinks are counted and not followed; a name of a file that has several counts each time.
+/// What `directory` holds with all below it, or none where that is more than `quota`, at which
+/// point the walk ends, or cannot be told. Symlinks are counted and not followed; a name of a file
+/// that has several counts each time.
 pub(super) fn measure(directory: &Path, quota: Quota) -> Option<Amount> {
     let mut held = Amount::default();
     let mut left = vec![directory.to_owned()];
@@ -73,10 +80,14 @@ pub(super) fn measure(directory: &Path, quota: Quota) -> Option<Amount> {
     Some(held)
 }
 
-/// Gone in the meantime, or closed to the gateway (`lost+found`), where no guest can put anything either: guests cannot change
-/// permissions. Any other directory counts, whatever is wrong with it; a guest may have nested it too deeply to be named.
+/// Gone in the meantime, or closed to the gateway (`lost+found`), where no guest can put anything
+/// either: guests cannot change permissions. Any other directory counts, whatever is wrong with it;
+/// a guest may have nested it too deeply to be named.
 fn may_be_left_out(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    )
 }
 
 #[cfg(test)]
@@ -89,11 +100,14 @@ mod tests {
 
     #[test]
     fn everything_below_counts_and_nothing_that_links_lead_to() {
-        let (inside, outside) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (inside, outside) =
+            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         fs::write(outside.path().join("large"), vec![0; 1_000]).expect("a file");
         fs::create_dir_all(inside.path().join("a/b")).expect("directories");
         fs::write(inside.path().join("a/b/c"), "12345").expect("a file");
-        fs::File::create(inside.path().join("sparse")).and_then(|file| file.set_len(1 << 30)).expect("a file");
+        fs::File::create(inside.path().join("sparse"))
+            .and_then(|file| file.set_len(1 << 30))
+            .expect("a file");
         symlink(outside.path(), inside.path().join("to_directory")).expect("a link");
         symlink(outside.path().join("large"), inside.path().join("a/to_file")).expect("a link");
         assert_eq!(measure(inside.path(), ROOM), Some(Amount { bytes: 5 + (1 << 30), files: 6 }));

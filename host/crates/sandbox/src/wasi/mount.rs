@@ -1,9 +1,10 @@
-//! A directory that guests may write to, and how full it is: counted as guests change it, and measured where the count may be
-//! wrong.
+//! A directory that guests may write to, and how full it is: counted as guests change it, and
+//! measured where the count may be wrong.
 //!
-//! Whatever changes a mount takes its turn and runs on a thread that may block. So what was looked at before a change still
-//! holds when it is made, as far as guests go; what others do to the directory in the meantime shows at the next measuring. Two
-//! grants of one directory, to one plugin or to two, are two mounts, and see of each other as much.
+//! Whatever changes a mount takes its turn and runs on a thread that may block. So what was looked
+//! at before a change still holds when it is made, as far as guests go; what others do to the
+//! directory in the meantime shows at the next measuring. Two grants of one directory, to one
+//! plugin or to two, are two mounts, and see of each other as much.
 
 use std::{
     collections::HashMap,
@@ -28,7 +29,8 @@ use crate::Quota;
 const BELIEVED: Duration = Duration::from_mins(1);
 /// How soon after a measurement the next may be made for a guest that is about to be refused.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many times as long as a measurement took the next one has to wait: a tenth of the time at most is spent measuring.
+/// How many times as long as a measurement took the next one has to wait: a tenth of the time at
+/// most is spent measuring.
 const PAUSE_FACTOR: u32 = 9;
 
 /// There is no room for what a guest wants to add.
@@ -56,8 +58,9 @@ pub(super) struct Identity(pub(super) u64, pub(super) u64);
 pub(super) struct Mount {
     path: PathBuf,
     quota: Quota,
-    /// Held for as long as a change or a measurement takes. It goes along to the thread that does it: one that cannot be stopped
-    /// any more keeps its turn when nobody waits for it, and those that wait need no threads.
+    /// Held for as long as a change or a measurement takes. It goes along to the thread that does
+    /// it: one that cannot be stopped any more keeps its turn when nobody waits for it, and those
+    /// that wait need no threads.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Held for moments.
     ledger: Mutex<Ledger>,
@@ -90,12 +93,22 @@ struct Open {
 
 impl Mount {
     pub(super) fn new(path: PathBuf, quota: Quota) -> Arc<Self> {
-        Arc::new(Self { path, quota, turn: Arc::default(), ledger: Mutex::default(), _scratch: None })
+        Arc::new(Self {
+            path,
+            quota,
+            turn: Arc::default(),
+            ledger: Mutex::default(),
+            _scratch: None,
+        })
     }
 
     /// A mount that is known to be empty, and removed with its last holder.
     pub(super) fn of_scratch(scratch: Scratch, quota: Quota) -> Arc<Self> {
-        let ledger = Ledger { held: Some(Amount::default()), measured: Some(Measured::now(Duration::ZERO)), ..Ledger::default() };
+        let ledger = Ledger {
+            held: Some(Amount::default()),
+            measured: Some(Measured::now(Duration::ZERO)),
+            ..Ledger::default()
+        };
         Arc::new(Self {
             path: scratch.path().to_owned(),
             quota,
@@ -105,9 +118,12 @@ impl Mount {
         })
     }
 
-    /// Runs `change` on a thread that may block, when it is this mount's turn. Dropping the future while it waits leaves it
-    /// undone; later it is done to its end.
-    pub(super) async fn change<T: Send + 'static>(self: Arc<Self>, change: impl FnOnce(&Turn) -> T + Send + 'static) -> T {
+    /// Runs `change` on a thread that may block, when it is this mount's turn. Dropping the future
+    /// while it waits leaves it undone; later it is done to its end.
+    pub(super) async fn change<T: Send + 'static>(
+        self: Arc<Self>,
+        change: impl FnOnce(&Turn) -> T + Send + 'static,
+    ) -> T {
         let turn = Turn { _right: self.turn.clone().lock_owned().await, mount: self };
         spawn_blocking(move || change(&turn)).await
     }
@@ -116,7 +132,8 @@ impl Mount {
     pub(super) fn hold(self: &Arc<Self>, identity: Identity, file: &Arc<File>) -> Held {
         let mut ledger = self.ledger();
         let open = ledger.open.entry(identity);
-        open.or_insert_with(|| Open { file: file.clone(), holders: 0, nameless: false }).holders += 1;
+        open.or_insert_with(|| Open { file: file.clone(), holders: 0, nameless: false }).holders +=
+            1;
         Held { mount: self.clone(), identity }
     }
 
@@ -134,7 +151,10 @@ impl Mount {
     #[cfg(test)]
     pub(super) fn measured_before(&self, at: Duration, again: Duration) {
         let now = Instant::now();
-        self.ledger().measured = Some(Measured { at: now.checked_sub(at).unwrap(), again: now.checked_sub(at).unwrap() + again });
+        self.ledger().measured = Some(Measured {
+            at: now.checked_sub(at).unwrap(),
+            again: now.checked_sub(at).unwrap() + again,
+        });
     }
 }
 
@@ -171,13 +191,17 @@ impl Turn {
     }
 
     /// Adds one entry to the mount by doing what `add` does, if there is room for it.
-    pub(super) fn add_entry<T, E: From<OverQuota>>(&self, add: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub(super) fn add_entry<T, E: From<OverQuota>>(
+        &self,
+        add: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         self.take(Amount::ONE_FILE)?;
         add().inspect_err(|_| self.mount.ledger().give_back(Amount::ONE_FILE))
     }
 
-    /// Changes the length of `file` by doing what `change` does, if there is room for what that adds: it leaves the file, as far
-    /// as it gets longer, with no more than what `end` answers for its present length.
+    /// Changes the length of `file` by doing what `change` does, if there is room for what that
+    /// adds: it leaves the file, as far as it gets longer, with no more than what `end` answers for
+    /// its present length.
     pub(super) fn resize<T, E: From<OverQuota>>(
         &self,
         file: &File,
@@ -196,7 +220,8 @@ impl Turn {
         changed
     }
 
-    /// Counts that a name is gone. A file that had no other, and is open, takes its room until it is closed.
+    /// Counts that a name is gone. A file that had no other, and is open, takes its room until it
+    /// is closed.
     pub(super) fn removed(&self, identity: Identity, was: Amount, names: u64) {
         let mut ledger = self.mount.ledger();
         match ledger.open.get_mut(&identity) {
@@ -256,8 +281,10 @@ impl Ledger {
 
     /// Takes over what was found in the directory. What has no name there is added.
     fn measured(&mut self, held: Option<Amount>, measured: Measured) {
-        let nameless = self.open.values().filter(|open| open.nameless).map(|open| length(&open.file));
-        let nameless = nameless.fold(Amount::default(), |sum, bytes| sum.plus(Amount::bytes(bytes)));
+        let nameless =
+            self.open.values().filter(|open| open.nameless).map(|open| length(&open.file));
+        let nameless =
+            nameless.fold(Amount::default(), |sum, bytes| sum.plus(Amount::bytes(bytes)));
         self.held = held.map(|held| held.plus(nameless));
         self.measured = Some(measured);
     }
@@ -270,7 +297,8 @@ impl Measured {
     }
 }
 
-/// The length of an open file. One that does not say is taken for empty, so that all of it counts as added.
+/// The length of an open file. One that does not say is taken for empty, so that all of it counts
+/// as added.
 fn length(file: &File) -> u64 {
     file.metadata().map_or(0, |metadata| metadata.len())
 }

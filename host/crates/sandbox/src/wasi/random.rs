@@ -1,7 +1,8 @@
 //! Randomness: the real one where it is granted, and otherwise the same numbers in every call.
 //!
-//! A guest that draws its keys or identifiers from the latter has told everyone what they are: whoever needs secrets has to
-//! be granted the real thing. The seeds of a guest's hash maps come from here too, so that maps iterate alike in every call.
+//! A guest that draws its keys or identifiers from the latter has told everyone what they are:
+//! whoever needs secrets has to be granted the real thing. The seeds of a guest's hash maps come
+//! from here too, so that maps iterate alike in every call.
 
 use wasmtime::{bail, component::HasData};
 use wasmtime_wasi::{
@@ -11,10 +12,11 @@ use wasmtime_wasi::{
 
 use crate::instance::State;
 
-/// The longest random string that a guest may ask for at once. It bounds what one call can make the host compute.
+/// The longest random string that a guest may ask for at once. It bounds what one call can make the
+/// host compute.
 pub(super) const MAX_BYTES: u64 = 4 << 10;
-/// What the numbers of every call start from; a different one for each of the interfaces, so that they do not repeat each
-/// other.
+/// What the numbers of every call start from; a different one for each of the interfaces, so that
+/// they do not repeat each other.
 const SEED: u64 = 0x6169_726c_6f63_6b00;
 
 /// What a guest without the grant draws from.
@@ -29,8 +31,9 @@ impl Fixed {
     }
 }
 
-/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Evenly distributed, unlike a
-/// repeated string: a guest that draws until it likes what it got must not draw for ever.
+/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Evenly
+/// distributed, unlike a repeated string: a guest that draws until it likes what it got must not
+/// draw for ever.
 struct Numbers(u64);
 
 impl Numbers {
@@ -148,7 +151,13 @@ mod tests {
         assert_eq!(fixed, draws(false));
         assert_ne!((&fixed.0, fixed.1), (&fixed.2, fixed.3), "the interfaces repeat each other");
         let (one, other) = (draws(true), draws(true));
-        assert!(one.0 != other.0 && one.1 != other.1 && one.2 != other.2 && one.3 != other.3 && one.4 != other.4);
+        assert!(
+            one.0 != other.0
+                && one.1 != other.1
+                && one.2 != other.2
+                && one.3 != other.3
+                && one.4 != other.4
+        );
         assert_ne!(one.0, fixed.0);
     }
 

@@ -1,5 +1,5 @@
-//! Scratch directories: one for a call that asks for it, under a directory that only this process can enter, and removed with
-//! the call however it ends.
+//! Scratch directories: one for a call that asks for it, under a directory that only this process
+//! can enter, and removed with the call however it ends.
 
 use std::{
     fs::{self, DirBuilder, Permissions},
@@ -16,8 +16,8 @@ use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tracing::warn;
 
-/// Where one plugin's scratch directories are made. It is removed with the plugin; after a crash an empty directory may be
-/// left in the system's place for temporary files.
+/// Where one plugin's scratch directories are made. It is removed with the plugin; after a crash an
+/// empty directory may be left in the system's place for temporary files.
 pub(super) struct Base {
     directory: TempDir,
     made: AtomicU64,
@@ -26,13 +26,17 @@ pub(super) struct Base {
 impl Base {
     pub(super) fn new() -> io::Result<Self> {
         let mut named = tempfile::Builder::new();
-        let directory = named.prefix("airlock-scratch-").permissions(Permissions::from_mode(0o700)).tempdir()?;
+        let directory = named
+            .prefix("airlock-scratch-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()?;
         Ok(Self { directory, made: AtomicU64::new(0) })
     }
 
     /// Makes an empty directory.
     pub(super) fn make(self: &Arc<Self>) -> io::Result<Scratch> {
-        let path = self.directory.path().join(self.made.fetch_add(1, Ordering::Relaxed).to_string());
+        let path =
+            self.directory.path().join(self.made.fetch_add(1, Ordering::Relaxed).to_string());
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Scratch { path, base: self.clone() })
     }
@@ -72,8 +76,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes a directory with all below it, however deep it is: every directory is laid beside it before it is emptied, so that
-/// no path gets long and nothing recurses. `fs::remove_dir_all` holds a descriptor for each level, and a guest chooses how many.
+/// Removes a directory with all below it, however deep it is: every directory is laid beside it
+/// before it is emptied, so that no path gets long and nothing recurses. `fs::remove_dir_all` holds
+/// a descriptor for each level, and a guest chooses how many.
 fn remove(top: &Path) -> io::Result<()> {
     let heap = top.with_extension("removed");
     fs::create_dir(&heap)?;
@@ -115,7 +120,10 @@ mod tests {
         assert_ne!(one.path(), other.path());
         assert!(is_empty(one.path()));
         for private in [one.path(), base.path()] {
-            assert_eq!(fs::metadata(private).expect("it is there").permissions().mode() & 0o777, 0o700);
+            assert_eq!(
+                fs::metadata(private).expect("it is there").permissions().mode() & 0o777,
+                0o700
+            );
         }
         let path = one.path().to_owned();
         drop(one);
@@ -134,7 +142,8 @@ mod tests {
             fs::write(scratch.path().join(name).join("0/1/file"), "text").expect("a file");
         }
         std::os::unix::fs::symlink("/", scratch.path().join("1/root")).expect("a link");
-        // Deeper than a path can name: made from below, by putting what there is into a new directory.
+        // Deeper than a path can name: made from below, by putting what there is into a new
+        // directory.
         let (deep, new) = (scratch.path().join("deep"), scratch.path().join("new"));
         fs::create_dir(&deep).expect("a directory");
         for _ in 0..1_500 {

@@ -1,4 +1,5 @@
-//! A plugin's standard output and error: to the operator's log, the first of it, and never to the gateway's own streams.
+//! A plugin's standard output and error: to the operator's log, the first of it, and never to the
+//! gateway's own streams.
 
 use std::sync::{
     Arc,
@@ -30,17 +31,23 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(plugin: &ClientName, scrubber: &Arc<Scrubber>) -> Self {
-        Self { plugin: plugin.clone(), scrubber: scrubber.clone(), left: Arc::new(AtomicUsize::new(MAX_BYTES)) }
+        Self {
+            plugin: plugin.clone(),
+            scrubber: scrubber.clone(),
+            left: Arc::new(AtomicUsize::new(MAX_BYTES)),
+        }
     }
 
-    /// Keeps what there is room for. A guest is never told that the rest is gone: its `println!` would panic.
+    /// Keeps what there is room for. A guest is never told that the rest is gone: its `println!`
+    /// would panic.
     fn take(&self, bytes: &[u8]) {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(bytes.len()), Ordering::Relaxed);
         // Cut when no secret is left in it: half of one is not found any more.
         let text = self.scrubber.cut(&String::from_utf8_lossy(bytes), left);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let line: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            let line: String =
+                line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
             debug!(plugin = %self.plugin, line, "plugin output");
         }
     }

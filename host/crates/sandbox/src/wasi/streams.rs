@@ -1,5 +1,5 @@
-//! Streams of files. wasmtime-wasi's do the reading and writing; these keep the file counted, and ask its mount before they
-//! write.
+//! Streams of files. wasmtime-wasi's do the reading and writing; these keep the file counted, and
+//! ask its mount before they write.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,10 @@ use bytes::Bytes;
 use wasmtime_wasi::{
     async_trait,
     filesystem::File,
-    p2::{DynInputStream, DynOutputStream, FsResult, InputStream, OutputStream, Pollable, StreamError, StreamResult},
+    p2::{
+        DynInputStream, DynOutputStream, FsResult, InputStream, OutputStream, Pollable,
+        StreamError, StreamResult,
+    },
     runtime::{AbortOnDropJoinHandle, spawn},
 };
 
@@ -32,7 +35,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn open(inner: DynInputStream, held: Option<Arc<Held>>, token: Token, debt: Arc<AtomicU64>) -> DynInputStream {
+    pub(super) fn open(
+        inner: DynInputStream,
+        held: Option<Arc<Held>>,
+        token: Token,
+        debt: Arc<AtomicU64>,
+    ) -> DynInputStream {
         Box::new(Self { inner, debt, _held: held, _token: token })
     }
 
@@ -146,7 +154,8 @@ impl OutputStream for Writer {
         let (file, held) = (self.file.clone(), self.held.clone());
         self.state = State::Writing(spawn(self.mount.clone().change(move |turn| {
             let _held = held;
-            let written = turn.resize(&file.file, end, || at_once(stream.blocking_write_and_flush(bytes)));
+            let written =
+                turn.resize(&file.file, end, || at_once(stream.blocking_write_and_flush(bytes)));
             (stream, written)
         })));
         Ok(())

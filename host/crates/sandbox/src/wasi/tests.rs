@@ -1,4 +1,5 @@
-//! What a guest can do with files, without the guest: the same functions, called from here, against a real file system.
+//! What a guest can do with files, without the guest: the same functions, called from here, against
+//! a real file system.
 
 mod bounds;
 mod escapes;
@@ -23,8 +24,8 @@ use wasmtime_wasi::{
         bindings::filesystem::{
             preopens::Host as _,
             types::{
-                DescriptorFlags, DirectoryEntryStream, ErrorCode, Host as _, HostDescriptor, HostDirectoryEntryStream, OpenFlags,
-                PathFlags,
+                DescriptorFlags, DirectoryEntryStream, ErrorCode, Host as _, HostDescriptor,
+                HostDirectoryEntryStream, OpenFlags, PathFlags,
             },
         },
     },
@@ -59,7 +60,11 @@ impl Host {
             std::fs::create_dir(&path).expect("a directory");
             Directory { name: name.to_owned(), path, access, quota }
         };
-        let grants = Grants { directories: directories.iter().map(grant).collect(), scratch, ..Grants::default() };
+        let grants = Grants {
+            directories: directories.iter().map(grant).collect(),
+            scratch,
+            ..Grants::default()
+        };
         let mounts = Mounts::new(&grants).expect("they can be made");
         Self { all, grants, mounts, memory: Pool::new(1 << 30, 1) }
     }
@@ -75,22 +80,32 @@ impl Host {
     /// What is counted, which has to be what is there.
     fn counted(&self) -> Amount {
         let counted = self.mount().counted().expect("it is known");
-        assert_eq!(super::measure::measure(&self.path("docs"), ROOM), Some(counted), "counted on the right, found on the left");
+        assert_eq!(
+            super::measure::measure(&self.path("docs"), ROOM),
+            Some(counted),
+            "counted on the right, found on the left"
+        );
         counted
     }
 
     fn call(&self) -> Call {
         let client = ClientName::parse("test").expect("a name");
-        let wasi = Wasi::granted(&client, &Tenant::ANONYMOUS, &self.grants, &self.mounts, &self.memory)
-            .expect("the directories are there");
-        let mut call = Call { wasi, table: ResourceTable::new(), fuel_debt: 0, directories: Vec::new() };
+        let wasi =
+            Wasi::granted(&client, &Tenant::ANONYMOUS, &self.grants, &self.mounts, &self.memory)
+                .expect("the directories are there");
+        let mut call =
+            Call { wasi, table: ResourceTable::new(), fuel_debt: 0, directories: Vec::new() };
         let directories = call.view().get_directories().expect("directories");
-        call.directories = directories.into_iter().map(|(directory, name)| (name, directory.rep())).collect();
+        call.directories =
+            directories.into_iter().map(|(directory, name)| (name, directory.rep())).collect();
         call
     }
 
     fn secret_is_untouched(&self) {
-        assert_eq!(std::fs::read_to_string(self.path("secret/file")).expect("it is there"), "hidden");
+        assert_eq!(
+            std::fs::read_to_string(self.path("secret/file")).expect("it is there"),
+            "hidden"
+        );
         assert_eq!(std::fs::read_dir(self.path("secret")).expect("it is there").count(), 1);
     }
 }
@@ -146,11 +161,21 @@ impl Call {
             How::CreateNew => (OpenFlags::CREATE | OpenFlags::EXCLUSIVE, DescriptorFlags::WRITE),
             How::Truncate => (OpenFlags::CREATE | OpenFlags::TRUNCATE, DescriptorFlags::WRITE),
         };
-        code(self.view().open_at(directory, PathFlags::SYMLINK_FOLLOW, path.to_owned(), open, flags).await)
+        code(
+            self.view()
+                .open_at(directory, PathFlags::SYMLINK_FOLLOW, path.to_owned(), open, flags)
+                .await,
+        )
     }
 
     /// Opens a file, writes to a stream of it and closes both.
-    async fn write(&mut self, path: &str, how: How, bytes: &[u8], position: Option<u64>) -> Result<(), ErrorCode> {
+    async fn write(
+        &mut self,
+        path: &str,
+        how: How,
+        bytes: &[u8],
+        position: Option<u64>,
+    ) -> Result<(), ErrorCode> {
         let file = self.open(path, how).await?;
         let written = self.write_to(&file, bytes, position).await;
         self.close(file);
@@ -158,7 +183,12 @@ impl Call {
     }
 
     /// Writes to a stream of an open file, which is at `position` or at its end.
-    async fn write_to(&mut self, file: &Resource<Descriptor>, bytes: &[u8], position: Option<u64>) -> Result<(), ErrorCode> {
+    async fn write_to(
+        &mut self,
+        file: &Resource<Descriptor>,
+        bytes: &[u8],
+        position: Option<u64>,
+    ) -> Result<(), ErrorCode> {
         use wasmtime_wasi::p2::StreamError;
         let file = Resource::new_borrow(file.rep());
         let stream = match position {
@@ -185,7 +215,8 @@ impl Call {
 
     #[expect(clippy::needless_pass_by_value, reason = "closing is giving up the descriptor")]
     fn close(&mut self, descriptor: Resource<Descriptor>) {
-        HostDescriptor::drop(&mut self.view(), Resource::new_own(descriptor.rep())).expect("it was open");
+        HostDescriptor::drop(&mut self.view(), Resource::new_own(descriptor.rep()))
+            .expect("it was open");
     }
 
     async fn unlink(&mut self, path: &str) -> Result<(), ErrorCode> {
@@ -198,7 +229,12 @@ impl Call {
         code(self.view().create_directory_at(directory, path.to_owned()).await)
     }
 
-    async fn rename(&mut self, path: &str, to: Resource<Descriptor>, new_path: &str) -> Result<(), ErrorCode> {
+    async fn rename(
+        &mut self,
+        path: &str,
+        to: Resource<Descriptor>,
+        new_path: &str,
+    ) -> Result<(), ErrorCode> {
         let directory = self.docs();
         code(self.view().rename_at(directory, path.to_owned(), to, new_path.to_owned()).await)
     }
@@ -212,7 +248,8 @@ impl Call {
         let listing = self.list().await.expect("it can be listed");
         let mut names = Vec::new();
         while let Some(entry) =
-            code(self.view().read_directory_entry(Resource::new_borrow(listing.rep())).await).expect("an entry")
+            code(self.view().read_directory_entry(Resource::new_borrow(listing.rep())).await)
+                .expect("an entry")
         {
             names.push(entry.name);
         }

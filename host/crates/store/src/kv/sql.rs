@@ -4,9 +4,11 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::{ENTRY_OVERHEAD_BYTES, Entry, Id, KvError, Page, Usage};
 
-/// Expired entries that one change removes: more than it can add, so that they become fewer, and few, so that it stays quick.
+/// Expired entries that one change removes: more than it can add, so that they become fewer, and
+/// few, so that it stays quick.
 const PURGED_AT_ONCE: u32 = 100;
-/// Entries that one page looks at. Whoever lets a whole store expire makes no reader walk through all of it.
+/// Entries that one page looks at. Whoever lets a whole store expire makes no reader walk through
+/// all of it.
 const LOOKED_AT: usize = 10_000;
 
 /// What `set` is asked for.
@@ -30,27 +32,40 @@ impl Range {
     pub(super) fn new(prefix: &str, cursor: Option<&str>) -> Self {
         // Nothing comes between a key and the same with a NUL behind it.
         let after = cursor.map(|cursor| [cursor.as_bytes(), b"\0"].concat()).unwrap_or_default();
-        // No byte of UTF-8 is 0xff: this comes after all that begin with the prefix, and before all others.
+        // No byte of UTF-8 is 0xff: this comes after all that begin with the prefix, and before all
+        // others.
         let to = [prefix.as_bytes(), b"\xff"].concat();
         Self { from: after.max(prefix.as_bytes().to_vec()), to }
     }
 }
 
-pub(super) fn get(connection: &Connection, id: &Id, key: &str, now: i64) -> rusqlite::Result<Option<Entry>> {
+pub(super) fn get(
+    connection: &Connection,
+    id: &Id,
+    key: &str,
+    now: i64,
+) -> rusqlite::Result<Option<Entry>> {
     let select = "SELECT value, version FROM kv_entry \
                   WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key = ?3 \
                   AND (expires IS NULL OR expires > ?4)";
-    let entry = |row: &rusqlite::Row<'_>| Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) });
+    let entry =
+        |row: &rusqlite::Row<'_>| Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) });
     connection.query_row(select, params![id.plugin, id.name, key.as_bytes(), now], entry).optional()
 }
 
 /// Writes an entry, or says why not. What has expired is purged either way.
-pub(super) fn set(transaction: &Transaction<'_>, id: &Id, change: &Change) -> rusqlite::Result<Result<u64, KvError>> {
+pub(super) fn set(
+    transaction: &Transaction<'_>,
+    id: &Id,
+    change: &Change,
+) -> rusqlite::Result<Result<u64, KvError>> {
     let store = find_or_make(transaction, id)?;
     let key = change.key.as_bytes();
     purge(transaction, store, key, change.now)?;
     let select = "SELECT version, cost FROM kv_entry WHERE store = ?1 AND key = ?2";
-    let current = transaction.query_row(select, params![store, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let current = transaction
+        .query_row(select, params![store, key], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
     let (version, cost): (i64, i64) = current.unwrap_or_default();
     if change.expect.is_some_and(|expected| expected != unsigned(version)) {
         return Ok(Err(KvError::Conflict));
@@ -64,7 +79,10 @@ pub(super) fn set(transaction: &Transaction<'_>, id: &Id, change: &Change) -> ru
     let upsert = "INSERT INTO kv_entry (store, key, version, cost, expires, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
                   ON CONFLICT (store, key) DO UPDATE SET version = excluded.version, cost = excluded.cost, \
                   expires = excluded.expires, value = excluded.value";
-    transaction.execute(upsert, params![store, key, version, change.cost(), change.expires, change.value])?;
+    transaction.execute(
+        upsert,
+        params![store, key, version, change.cost(), change.expires, change.value],
+    )?;
     Ok(Ok(unsigned(version)))
 }
 
@@ -91,31 +109,51 @@ fn find_or_make(transaction: &Transaction<'_>, id: &Id) -> rusqlite::Result<i64>
 
 /// Removes the entry at `key` if it has expired, and some of the others that have.
 fn purge(transaction: &Transaction<'_>, store: i64, key: &[u8], now: i64) -> rusqlite::Result<()> {
-    transaction.execute("DELETE FROM kv_entry WHERE store = ?1 AND key = ?2 AND expires <= ?3", params![store, key, now])?;
+    transaction.execute(
+        "DELETE FROM kv_entry WHERE store = ?1 AND key = ?2 AND expires <= ?3",
+        params![store, key, now],
+    )?;
     let some = "DELETE FROM kv_entry WHERE id IN (SELECT id FROM kv_entry WHERE store = ?1 AND expires <= ?2 LIMIT ?3)";
     transaction.execute(some, params![store, now, PURGED_AT_ONCE])?;
     Ok(())
 }
 
-/// Bytes that a store holds. What has expired does not count, purged or not; that is added up only where it matters.
+/// Bytes that a store holds. What has expired does not count, purged or not; that is added up only
+/// where it matters.
 fn used(transaction: &Transaction<'_>, store: i64, change: &Change) -> rusqlite::Result<i64> {
-    let held: i64 = transaction.query_row("SELECT bytes FROM kv_store WHERE id = ?1", [store], |row| row.get(0))?;
+    let held: i64 =
+        transaction
+            .query_row("SELECT bytes FROM kv_store WHERE id = ?1", [store], |row| row.get(0))?;
     if held.saturating_add(change.cost()) <= signed(change.max_bytes) {
         return Ok(held);
     }
     let expired = "SELECT coalesce(sum(cost), 0) FROM kv_entry WHERE store = ?1 AND expires <= ?2";
-    let expired: i64 = transaction.query_row(expired, params![store, change.now], |row| row.get(0))?;
+    let expired: i64 =
+        transaction.query_row(expired, params![store, change.now], |row| row.get(0))?;
     Ok(held - expired)
 }
 
-pub(super) fn delete(transaction: &Transaction<'_>, id: &Id, key: &str, now: i64) -> rusqlite::Result<bool> {
+pub(super) fn delete(
+    transaction: &Transaction<'_>,
+    id: &Id,
+    key: &str,
+    now: i64,
+) -> rusqlite::Result<bool> {
     let key = key.as_bytes();
     let Some(store) = find(transaction, id)? else { return Ok(false) };
     purge(transaction, store, key, now)?;
-    Ok(transaction.execute("DELETE FROM kv_entry WHERE store = ?1 AND key = ?2", params![store, key])? == 1)
+    Ok(transaction
+        .execute("DELETE FROM kv_entry WHERE store = ?1 AND key = ?2", params![store, key])?
+        == 1)
 }
 
-pub(super) fn keys(connection: &Connection, id: &Id, range: &Range, now: i64, limit: usize) -> rusqlite::Result<Page> {
+pub(super) fn keys(
+    connection: &Connection,
+    id: &Id,
+    range: &Range,
+    now: i64,
+    limit: usize,
+) -> rusqlite::Result<Page> {
     let select = "SELECT key, expires FROM kv_entry \
                   WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key >= ?3 AND key < ?4 \
                   ORDER BY key";
@@ -151,7 +189,8 @@ pub(super) fn usage(connection: &Connection, now: i64) -> rusqlite::Result<Vec<U
 
 /// A key as text, which is what was written.
 fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// `SQLite` knows signed numbers alone. None here comes near the bounds.

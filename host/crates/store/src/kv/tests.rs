@@ -26,8 +26,13 @@ impl Bench {
         let directory = tempfile::tempdir().expect("a directory");
         let clock = Arc::new(AtomicU64::new(1_000_000));
         let seen = clock.clone();
-        let clock_of_settings = Arc::new(move || SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed)));
-        let settings = Settings { clock: clock_of_settings, ..Settings::new(directory.path().join("airlock.db")) };
+        let clock_of_settings = Arc::new(move || {
+            SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed))
+        });
+        let settings = Settings {
+            clock: clock_of_settings,
+            ..Settings::new(directory.path().join("airlock.db"))
+        };
         Self { database: Database::open(settings).await.expect("it is made"), clock, directory }
     }
 
@@ -47,7 +52,8 @@ impl Bench {
 
     /// Rows that are there, expired ones included.
     fn rows(&self) -> i64 {
-        let file = rusqlite::Connection::open(self.directory.path().join("airlock.db")).expect("opened");
+        let file =
+            rusqlite::Connection::open(self.directory.path().join("airlock.db")).expect("opened");
         file.query_row("SELECT count(*) FROM kv_entry", (), |row| row.get(0)).expect("counted")
     }
 }
@@ -60,15 +66,24 @@ async fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
 async fn an_entry_is_written_only_at_the_expected_version() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
-    assert!(matches!(store.set("k", vec![1], Some(7), None).await, Err(KvError::Conflict)), "there is none");
+    assert!(
+        matches!(store.set("k", vec![1], Some(7), None).await, Err(KvError::Conflict)),
+        "there is none"
+    );
     let first = store.set("k", vec![1], Some(0), None).await.expect("there was none");
     assert!(first > 0);
-    assert!(matches!(store.set("k", vec![2], Some(0), None).await, Err(KvError::Conflict)), "there is one now");
+    assert!(
+        matches!(store.set("k", vec![2], Some(0), None).await, Err(KvError::Conflict)),
+        "there is one now"
+    );
     let second = store.set("k", vec![2], Some(first), None).await.expect("it was at that version");
     assert!(second > first);
     assert!(matches!(store.set("k", vec![3], Some(first), None).await, Err(KvError::Conflict)));
     assert!(matches!(store.set("k", vec![3], Some(u64::MAX), None).await, Err(KvError::Conflict)));
-    assert_eq!(store.get("k").await.expect("read"), Some(Entry { value: vec![2], version: second }));
+    assert_eq!(
+        store.get("k").await.expect("read"),
+        Some(Entry { value: vec![2], version: second })
+    );
 }
 
 #[tokio::test]
@@ -88,7 +103,9 @@ async fn a_version_never_comes_twice_even_after_a_deletion() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry() {
     let bench = Bench::new().await;
-    let other = Database::open(Settings::new(bench.directory.path().join("airlock.db"))).await.expect("opened twice");
+    let other = Database::open(Settings::new(bench.directory.path().join("airlock.db")))
+        .await
+        .expect("opened twice");
     let tasks = (0..16).map(|number| {
         let database = if number % 2 == 0 { &bench.database } else { &other };
         let store = database.kv("plugin", "store", ROOM);
@@ -107,8 +124,9 @@ async fn no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry
 async fn increment(store: &Store) {
     loop {
         let entry = store.get("n").await.expect("read");
-        let (number, version) =
-            entry.map_or((0, 0), |entry| (u64::from_be_bytes(entry.value.try_into().expect("eight bytes")), entry.version));
+        let (number, version) = entry.map_or((0, 0), |entry| {
+            (u64::from_be_bytes(entry.value.try_into().expect("eight bytes")), entry.version)
+        });
         match store.set("n", (number + 1).to_be_bytes().to_vec(), Some(version), None).await {
             Ok(_) => return,
             Err(KvError::Conflict) => {}
@@ -148,11 +166,17 @@ async fn a_store_takes_what_fits_to_the_byte_and_refuses_one_more() {
     let store = bench.store(2 * entry);
     store.set("a", vec![0; 100], None, None).await.expect("it fits");
     assert!(matches!(store.set("b", vec![0; 101], None, None).await, Err(KvError::QuotaExceeded)));
-    assert!(matches!(store.set("bb", vec![0; 100], None, None).await, Err(KvError::QuotaExceeded)), "keys count");
+    assert!(
+        matches!(store.set("bb", vec![0; 100], None, None).await, Err(KvError::QuotaExceeded)),
+        "keys count"
+    );
     assert_eq!(bench.usage().await, (entry, 1), "a refusal changes nothing");
     store.set("b", vec![0; 100], None, None).await.expect("it fits exactly");
     assert_eq!(bench.usage().await, (2 * entry, 2));
-    assert!(matches!(store.set("c", vec![], None, None).await, Err(KvError::QuotaExceeded)), "an empty value is not free");
+    assert!(
+        matches!(store.set("c", vec![], None, None).await, Err(KvError::QuotaExceeded)),
+        "an empty value is not free"
+    );
     assert!(matches!(store.set("a", vec![0; 101], None, None).await, Err(KvError::QuotaExceeded)));
     assert_eq!(value(&store, "a").await, Some(vec![0; 100]));
     store.set("a", vec![0; 99], None, None).await.expect("it is smaller");
@@ -167,7 +191,10 @@ async fn a_store_over_a_lowered_quota_takes_what_does_not_grow_it() {
     let bench = Bench::new().await;
     bench.store(ROOM).set("a", vec![0; 1_000], None, None).await.expect("written");
     let store = bench.store(100);
-    assert!(matches!(store.set("a", vec![0; 1_001], None, None).await, Err(KvError::QuotaExceeded)));
+    assert!(matches!(
+        store.set("a", vec![0; 1_001], None, None).await,
+        Err(KvError::QuotaExceeded)
+    ));
     store.set("a", vec![1; 1_000], None, None).await.expect("it is as large as before");
     store.set("a", vec![1; 900], None, None).await.expect("it is smaller");
     assert!(matches!(store.set("b", vec![], None, None).await, Err(KvError::QuotaExceeded)));
@@ -179,7 +206,10 @@ async fn what_has_expired_makes_room_at_once_and_is_purged_little_by_little() {
     let entry = ENTRY_OVERHEAD_BYTES + 3;
     let store = bench.store(250 * entry);
     for number in 100..350 {
-        store.set(&number.to_string(), vec![], None, Some(Duration::from_secs(1))).await.expect("it fits");
+        store
+            .set(&number.to_string(), vec![], None, Some(Duration::from_secs(1)))
+            .await
+            .expect("it fits");
     }
     assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
     assert_eq!(bench.usage().await, (250 * entry, 250));
@@ -202,10 +232,16 @@ async fn an_expired_entry_is_absent_and_takes_no_room_before_it_is_purged() {
     let entry = ENTRY_OVERHEAD_BYTES + 3;
     let store = bench.store(150 * entry);
     for number in 100..250 {
-        store.set(&number.to_string(), vec![], None, Some(Duration::from_secs(1))).await.expect("it fits");
+        store
+            .set(&number.to_string(), vec![], None, Some(Duration::from_secs(1)))
+            .await
+            .expect("it fits");
     }
     bench.pass(Duration::from_secs(1));
-    store.set("249", vec![], Some(0), None).await.expect("it is absent, though a hundred others are purged first");
+    store
+        .set("249", vec![], Some(0), None)
+        .await
+        .expect("it is absent, though a hundred others are purged first");
     assert_eq!(bench.usage().await, (entry, 1));
     assert_eq!(bench.rows(), 50);
 }
@@ -216,15 +252,24 @@ async fn keys_and_values_have_bounds() {
     let store = bench.store(ROOM);
     let longest = "é".repeat(MAX_KEY_BYTES / 2);
     let too_long = format!("{longest}x");
-    store.set(&longest, vec![0; MAX_VALUE_BYTES], None, None).await.expect("the largest there may be");
+    store
+        .set(&longest, vec![0; MAX_VALUE_BYTES], None, None)
+        .await
+        .expect("the largest there may be");
     assert_eq!(value(&store, &longest).await.map(|value| value.len()), Some(MAX_VALUE_BYTES));
-    assert!(matches!(store.set("k", vec![0; MAX_VALUE_BYTES + 1], None, None).await, Err(KvError::TooLarge)));
+    assert!(matches!(
+        store.set("k", vec![0; MAX_VALUE_BYTES + 1], None, None).await,
+        Err(KvError::TooLarge)
+    ));
     for key in ["", &too_long] {
         assert!(matches!(store.get(key).await, Err(KvError::TooLarge)));
         assert!(matches!(store.set(key, vec![], None, None).await, Err(KvError::TooLarge)));
         assert!(matches!(store.delete(key).await, Err(KvError::TooLarge)));
     }
-    assert_eq!(store.keys(&longest, None, 1).await.expect("listed").keys, std::slice::from_ref(&longest));
+    assert_eq!(
+        store.keys(&longest, None, 1).await.expect("listed").keys,
+        std::slice::from_ref(&longest)
+    );
     assert_eq!(store.keys("", Some(&longest), 1).await.expect("listed"), Page::default());
     assert!(matches!(store.keys(&too_long, None, 1).await, Err(KvError::TooLarge)));
     assert!(matches!(store.keys("", Some(&too_long), 1).await, Err(KvError::TooLarge)));
@@ -244,7 +289,10 @@ async fn stores_of_other_plugins_and_of_other_names_are_apart() {
     }
     bench.database.kv("a", "s", ROOM).delete("k").await.expect("deleted");
     let usage = bench.database.kv_usage().await.expect("read");
-    let held: Vec<_> = usage.iter().map(|usage| (usage.plugin.as_str(), usage.name.as_str(), usage.entries)).collect();
+    let held: Vec<_> = usage
+        .iter()
+        .map(|usage| (usage.plugin.as_str(), usage.name.as_str(), usage.entries))
+        .collect();
     assert_eq!(held, [("", "a:s", 1), ("a", "s", 0), ("a", "t", 1), ("a:s", "", 1), ("b", "s", 1)]);
 }
 
@@ -252,7 +300,22 @@ async fn stores_of_other_plugins_and_of_other_names_are_apart() {
 async fn pages_list_every_key_once_in_the_order_of_its_bytes() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
-    let mut keys = ["a", "a%", "a%b", "a_", "a_b", "aXb", "a\0", "a\0\0", "a\u{7f}", "aé", "a\u{10ffff}", "b", "é", "\0"];
+    let mut keys = [
+        "a",
+        "a%",
+        "a%b",
+        "a_",
+        "a_b",
+        "aXb",
+        "a\0",
+        "a\0\0",
+        "a\u{7f}",
+        "aé",
+        "a\u{10ffff}",
+        "b",
+        "é",
+        "\0",
+    ];
     for key in keys {
         store.set(key, vec![], None, None).await.expect("written");
     }
@@ -266,7 +329,11 @@ async fn pages_list_every_key_once_in_the_order_of_its_bytes() {
     }
     let page = store.keys("a", Some("\0"), 1).await.expect("listed");
     assert_eq!(page.keys, ["a"], "a cursor before the prefix leads to its first key");
-    assert_eq!(store.keys("a", Some("b"), 1).await.expect("listed"), Page::default(), "and one behind it nowhere");
+    assert_eq!(
+        store.keys("a", Some("b"), 1).await.expect("listed"),
+        Page::default(),
+        "and one behind it nowhere"
+    );
 }
 
 async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
@@ -295,7 +362,11 @@ async fn a_page_has_at_most_a_thousand_keys_and_looks_at_a_bounded_number() {
     });
     assert_eq!(fill.await.expect("filled"), 12_001);
     let page = store.keys("", None, 1_000).await.expect("listed");
-    assert_eq!(page, Page { keys: vec![], next: Some("09999".into()) }, "it stops among what has expired");
+    assert_eq!(
+        page,
+        Page { keys: vec![], next: Some("09999".into()) },
+        "it stops among what has expired"
+    );
     let page = store.keys("", page.next.as_deref(), u32::MAX).await.expect("listed");
     assert_eq!((page.keys.len(), page.next), (1_000, Some("11999".into())));
     assert_eq!(all(&store, "", 1_000).await.len(), 1_001);
@@ -331,7 +402,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let key = "[ab%_\u{0}é]{1,3}";
     let step = prop_oneof![
-        (key, prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(key, value)| Step::Set(key, value)),
+        (key, prop::collection::vec(any::<u8>(), 0..200))
+            .prop_map(|(key, value)| Step::Set(key, value)),
         key.prop_map(Step::Delete),
         ("[ab%_\u{0}é]{0,2}", 1..4_u32).prop_map(|(prefix, limit)| Step::Keys(prefix, limit)),
     ];
@@ -340,7 +412,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 impl Model {
     fn bytes(&self) -> u64 {
-        self.0.iter().map(|(key, value)| ENTRY_OVERHEAD_BYTES + (key.len() + value.len()) as u64).sum()
+        self.0
+            .iter()
+            .map(|(key, value)| ENTRY_OVERHEAD_BYTES + (key.len() + value.len()) as u64)
+            .sum()
     }
 
     async fn take(&mut self, store: &Store, step: Step) {
@@ -358,10 +433,14 @@ impl Model {
                 assert_eq!(store.set(&key, value, None, None).await.is_ok(), fits);
             }
             Step::Delete(key) => {
-                assert_eq!(store.delete(&key).await.expect("deleted"), self.0.remove(&key).is_some());
+                assert_eq!(
+                    store.delete(&key).await.expect("deleted"),
+                    self.0.remove(&key).is_some()
+                );
             }
             Step::Keys(prefix, limit) => {
-                let expected: Vec<_> = self.0.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
+                let expected: Vec<_> =
+                    self.0.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
                 assert_eq!(all(store, &prefix, limit).await, expected);
             }
         }

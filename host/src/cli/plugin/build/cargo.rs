@@ -13,12 +13,14 @@ use super::{
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// Compiles the crate. Cargo shows its own progress, and its errors are what the author needs to see.
+/// Compiles the crate. Cargo shows its own progress, and its errors are what the author needs to
+/// see.
 pub(super) async fn compile(project: &Project) -> anyhow::Result<Vec<u8>> {
     find_target(project).await?;
     let mut cargo = command("cargo", &project.directory);
     let output = cargo
-        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time optimisation.
+        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time
+        // optimisation.
         .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", TARGET])
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
@@ -49,9 +51,12 @@ async fn find_target(project: &Project) -> anyhow::Result<()> {
 fn component(project: &Project, messages: &str) -> anyhow::Result<PathBuf> {
     let manifest = project.directory.join("Cargo.toml");
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let ours = messages.filter(|message| message["manifest_path"].as_str().is_some_and(|path| manifest == *path));
-    let files = ours.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    let ours = messages
+        .filter(|message| message["manifest_path"].as_str().is_some_and(|path| manifest == *path));
+    let files =
+        ours.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
     let mut files = files.filter_map(|file| Some(PathBuf::from(file.as_str()?)));
-    let is_component = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "wasm");
+    let is_component =
+        |file: &PathBuf| file.extension().is_some_and(|extension| extension == "wasm");
     files.find(is_component).context("cargo left no component for this crate")
 }

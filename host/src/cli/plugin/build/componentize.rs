@@ -1,8 +1,8 @@
-//! JavaScript and Python: an interpreter with the program already loaded, made into a component by the tools of the Bytecode
-//! Alliance. They run in the plugin's directory and are installed there.
+//! JavaScript and Python: an interpreter with the program already loaded, made into a component by
+//! the tools of the Bytecode Alliance. They run in the plugin's directory and are installed there.
 //!
-//! WASI is left in where it does no harm: what a program prints then goes to the log, and it has clocks and randomness as far
-//! as they are granted.
+//! WASI is left in where it does no harm: what a program prints then goes to the log, and it has
+//! clocks and randomness as far as they are granted.
 
 use std::path::{Path, PathBuf};
 
@@ -32,13 +32,21 @@ pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
         let step = "installing componentize-js into node_modules with npm, once (210 MB)";
         let how = if project.has("package-lock.json") { "ci" } else { "install" };
         let mut npm = command("npm", &project.directory);
-        npm.args([how, "--include=dev", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
+        npm.args([
+            how,
+            "--include=dev",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            "--loglevel=error",
+        ]);
         install(project, npm, "npm", step, JAVASCRIPT).await?;
     }
     let out = Out::new()?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
     componentize.arg(main).args(["--wit", wit(project)?, "--world-name", world(project)]);
-    // Answering requests is no part of the contract, and `fetch` is there for who asks to be let out.
+    // Answering requests is no part of the contract, and `fetch` is there for who asks to be let
+    // out.
     componentize.args(["--disable", "fetch-event"]);
     if project.manifest.request.http.is_empty() {
         componentize.args(["--disable", "http"]);
@@ -55,12 +63,27 @@ pub(super) async fn python(project: &Project) -> anyhow::Result<Vec<u8>> {
         let mut venv = command("python3", &project.directory);
         run(venv.args(["-m", "venv", ".venv"]), "python3 -m venv").await?;
         let mut pip = command(project.directory.join(".venv/bin/pip"), &project.directory);
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "--requirement", "requirements.txt"]);
+        pip.args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+            "requirements.txt",
+        ]);
         install(project, pip, "pip", step, PYTHON).await?;
     }
     let out = Out::new()?;
     let mut componentize = command(project.directory.join(PYTHON), &project.directory);
-    componentize.args(["--quiet", "--wit-path", wit(project)?, "--world", world(project), "componentize", "app", "--output"]);
+    componentize.args([
+        "--quiet",
+        "--wit-path",
+        wit(project)?,
+        "--world",
+        world(project),
+        "componentize",
+        "app",
+        "--output",
+    ]);
     // So that it finds the packages that are installed beside it.
     componentize.arg(&out.file).env("VIRTUAL_ENV", project.directory.join(".venv"));
     out.of(&mut componentize, "componentize-py").await
@@ -81,27 +104,48 @@ async fn find_node(project: &Project) -> anyhow::Result<()> {
 async fn find_python(project: &Project) -> anyhow::Result<()> {
     let (major, minor) = MIN_PYTHON;
     let Some(python) = asked(command("python3", &project.directory).arg("--version")).await else {
-        bail!("there is no python3 here; install Python {major}.{minor} or newer from https://python.org");
+        bail!(
+            "there is no python3 here; install Python {major}.{minor} or newer from https://python.org"
+        );
     };
     let is_new = version(&python).is_some_and(|found| found >= MIN_PYTHON);
-    ensure!(is_new, "this is {python}; install Python {major}.{minor} or newer from https://python.org");
-    if asked(command("python3", &project.directory).args(["-c", "import ensurepip, venv"])).await.is_none() {
-        bail!("this Python has no pip for virtual environments; install them (Debian: `apt-get install python3-venv`)");
+    ensure!(
+        is_new,
+        "this is {python}; install Python {major}.{minor} or newer from https://python.org"
+    );
+    if asked(command("python3", &project.directory).args(["-c", "import ensurepip, venv"]))
+        .await
+        .is_none()
+    {
+        bail!(
+            "this Python has no pip for virtual environments; install them (Debian: `apt-get install python3-venv`)"
+        );
     }
     Ok(())
 }
 
-async fn install(project: &Project, mut installer: Command, name: &str, step: &str, made: &str) -> anyhow::Result<()> {
+async fn install(
+    project: &Project,
+    mut installer: Command,
+    name: &str,
+    step: &str,
+    made: &str,
+) -> anyhow::Result<()> {
     let _step = Step::begin(step);
     run(&mut installer, name).await?;
     let tool = Path::new(made).file_name().unwrap_or_default().to_string_lossy();
-    ensure!(project.has(made), "{name} did not install {tool}; is it among the plugin's dependencies?");
+    ensure!(
+        project.has(made),
+        "{name} did not install {tool}; is it among the plugin's dependencies?"
+    );
     Ok(())
 }
 
 /// The module that `package.json` calls its main one.
 async fn main(project: &Project) -> anyhow::Result<String> {
-    let text = fs::read_to_string(project.directory.join("package.json")).await.context("package.json cannot be read")?;
+    let text = fs::read_to_string(project.directory.join("package.json"))
+        .await
+        .context("package.json cannot be read")?;
     let package: Value = serde_json::from_str(&text).context("package.json cannot be used")?;
     Ok(package["main"].as_str().unwrap_or("plugin.js").to_owned())
 }

@@ -1,5 +1,5 @@
-//! From what a compiler made to a finished component: what it says of itself is embedded, so that nobody has to run it to
-//! read that.
+//! From what a compiler made to a finished component: what it says of itself is embedded, so that
+//! nobody has to run it to read that.
 
 use std::{
     collections::HashSet,
@@ -28,18 +28,26 @@ pub(super) struct Finished {
     pub(super) facts: Facts,
 }
 
-/// Asks the component for its tools, embeds them and the manifest, and writes it to `file` in one step.
-pub(super) async fn finish(project: &Project, compiled: Vec<u8>, file: PathBuf) -> anyhow::Result<Finished> {
+/// Asks the component for its tools, embeds them and the manifest, and writes it to `file` in one
+/// step.
+pub(super) async fn finish(
+    project: &Project,
+    compiled: Vec<u8>,
+    file: PathBuf,
+) -> anyhow::Result<Finished> {
     let compiled: Arc<[u8]> = compiled.into();
     let asked = async { component::compile(&file, &compiled).await?.plugin.describe().await };
     let tools = asked.await.context("the plugin cannot be asked for its tools")?;
     check(project, &tools)?;
-    let mut component = sandbox::embed(&compiled, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
-    // Those of a component without the contract follow from its functions, and nobody would believe a section.
+    let mut component =
+        sandbox::embed(&compiled, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
+    // Those of a component without the contract follow from its functions, and nobody would believe
+    // a section.
     if sandbox::contract_version(&compiled)?.is_some() {
         component = sandbox::embed_tools(&component, &tools)?;
     }
-    let Facts { manifest, imports, .. } = Facts::of(&component).context("what was embedded cannot be read back")?;
+    let Facts { manifest, imports, .. } =
+        Facts::of(&component).context("what was embedded cannot be read back")?;
     let facts = Facts::new(&component, tools, manifest, imports);
     write(&file, &component).with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(Finished { file, bytes: component.len(), facts })
@@ -58,18 +66,27 @@ fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
             "found a tool called {name:?}; a name has 1 to {MAX_TOOL_NAME} of the characters a-z, A-Z, 0-9, `_` and `-`"
         );
         ensure!(names.insert(name.as_str()), "two tools are called {name:?}");
-        ensure!(!tool.description.trim().is_empty(), "tool {name:?} needs a description: a model chooses by it");
+        ensure!(
+            !tool.description.trim().is_empty(),
+            "tool {name:?} needs a description: a model chooses by it"
+        );
         Tool::adopt(&client, tool.clone())?;
     }
-    if let Some(unknown) = project.manifest.tools.iter().find(|note| !names.contains(note.name.as_str())) {
-        bail!("plugin.toml speaks of a tool {:?} that the plugin does not have; it has {names:?}", unknown.name);
+    if let Some(unknown) =
+        project.manifest.tools.iter().find(|note| !names.contains(note.name.as_str()))
+    {
+        bail!(
+            "plugin.toml speaks of a tool {:?} that the plugin does not have; it has {names:?}",
+            unknown.name
+        );
     }
     Ok(())
 }
 
 /// Writes a file whole: a reader sees the old one or the new one.
 fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory =
+        file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut partial = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
     partial.write_all(bytes)?;
     partial.persist(file)?;

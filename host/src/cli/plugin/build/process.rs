@@ -37,7 +37,8 @@ pub(super) async fn asked(command: &mut Command) -> Option<String> {
     output.status.success().then_some(said)
 }
 
-/// The numbers at the end of what a program says of its version: `v20.1.0` and `Python 3.11.7` for two.
+/// The numbers at the end of what a program says of its version: `v20.1.0` and `Python 3.11.7` for
+/// two.
 pub(super) fn version(said: &str) -> Option<(u32, u32)> {
     let number = said.split_whitespace().last()?.trim_start_matches('v');
     let mut parts = number.split('.');
@@ -53,7 +54,9 @@ mod tests {
         assert_eq!(version("v20.20.2"), Some((20, 20)));
         assert_eq!(version("Python 3.11.7"), Some((3, 11)));
         assert_eq!(version("11.19.1"), Some((11, 19)));
-        assert!(version("").is_none() && version("v20").is_none() && version("Python 3.x").is_none());
+        assert!(
+            version("").is_none() && version("v20").is_none() && version("Python 3.x").is_none()
+        );
     }
 
     #[tokio::test]
@@ -62,7 +65,8 @@ mod tests {
         assert!(run(&mut command("true", &here), "true").await.is_ok());
         let failed = run(&mut command("false", &here), "false").await.expect_err("it fails");
         assert_eq!(failed.to_string(), "false failed; what it said is above");
-        let missing = run(&mut command("/no/such/program", &here), "it").await.expect_err("it is not there");
+        let missing =
+            run(&mut command("/no/such/program", &here), "it").await.expect_err("it is not there");
         assert_eq!(missing.to_string(), "it cannot be started");
         assert_eq!(asked(command("echo", &here).arg("v1.2.3")).await.as_deref(), Some("v1.2.3"));
         assert_eq!(asked(&mut command("false", &here)).await, None);

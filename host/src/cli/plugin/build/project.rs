@@ -20,13 +20,18 @@ impl Project {
     /// Looks into a directory, and reads `plugin.toml`.
     pub(super) fn find(directory: &Path) -> anyhow::Result<Self> {
         let shown = directory.display();
-        let directory = directory.canonicalize().with_context(|| format!("{shown} cannot be opened"))?;
-        let language = language(&directory).with_context(|| format!("{shown} holds no plugin that can be built"))?;
-        let Some(manifest) = airlock_manifest::read(&directory).map_err(|problem| anyhow!(problem))? else {
+        let directory =
+            directory.canonicalize().with_context(|| format!("{shown} cannot be opened"))?;
+        let language = language(&directory)
+            .with_context(|| format!("{shown} holds no plugin that can be built"))?;
+        let Some(manifest) =
+            airlock_manifest::read(&directory).map_err(|problem| anyhow!(problem))?
+        else {
             bail!("{shown} has no plugin.toml; `airlock plugin new` writes one");
         };
         let manifest_json = manifest.json;
-        let manifest = Manifest::parse(manifest_json.as_bytes()).context("plugin.toml cannot be used")?;
+        let manifest =
+            Manifest::parse(manifest_json.as_bytes()).context("plugin.toml cannot be used")?;
         Ok(Self { directory, language, manifest, manifest_json })
     }
 
@@ -37,16 +42,22 @@ impl Project {
 }
 
 fn language(directory: &Path) -> anyhow::Result<Language> {
-    let found: Vec<_> = Language::ALL.into_iter().filter(|language| language.is_in(directory)).collect();
+    let found: Vec<_> =
+        Language::ALL.into_iter().filter(|language| language.is_in(directory)).collect();
     match found[..] {
         [language] => Ok(language),
         [] => {
-            let marks = Language::ALL.map(|language| format!("{} ({language})", language.marks().join(" and ")));
+            let marks = Language::ALL
+                .map(|language| format!("{} ({language})", language.marks().join(" and ")));
             bail!("expected {}", marks.join(", or "))
         }
         [one, other, ..] => {
             let marks = |language: Language| language.marks().join(" and ");
-            bail!("found {} ({one}) and {} ({other}); a plugin is written in one language", marks(one), marks(other))
+            bail!(
+                "found {} ({one}) and {} ({other}); a plugin is written in one language",
+                marks(one),
+                marks(other)
+            )
         }
     }
 }
@@ -57,7 +68,8 @@ mod tests {
 
     use super::*;
 
-    const MANIFEST: &str = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\ncontract = '0.1'\n";
+    const MANIFEST: &str =
+        "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\ncontract = '0.1'\n";
 
     fn found(files: &[(&str, &str)]) -> Result<Language, String> {
         let directory = tempfile::tempdir().expect("a directory");
@@ -74,23 +86,29 @@ mod tests {
         let manifest = ("plugin.toml", MANIFEST);
         assert_eq!(found(&[manifest, ("Cargo.toml", "")]), Ok(Language::Rust));
         assert_eq!(found(&[manifest, ("package.json", "")]), Ok(Language::JavaScript));
-        assert_eq!(found(&[manifest, ("app.py", ""), ("requirements.txt", "")]), Ok(Language::Python));
+        assert_eq!(
+            found(&[manifest, ("app.py", ""), ("requirements.txt", "")]),
+            Ok(Language::Python)
+        );
     }
 
     #[test]
     fn what_cannot_be_built_is_told_with_what_could_be() {
-        let none = found(&[("plugin.toml", MANIFEST), ("app.py", "")]).expect_err("half of a plugin");
+        let none =
+            found(&[("plugin.toml", MANIFEST), ("app.py", "")]).expect_err("half of a plugin");
         let expected = "holds no plugin that can be built: expected Cargo.toml (Rust), or package.json (JavaScript), or app.py and \
                         requirements.txt (Python)";
         assert!(none.ends_with(expected), "{none}");
-        let both = found(&[("plugin.toml", MANIFEST), ("Cargo.toml", ""), ("package.json", "")]).expect_err("two languages");
+        let both = found(&[("plugin.toml", MANIFEST), ("Cargo.toml", ""), ("package.json", "")])
+            .expect_err("two languages");
         assert!(
             both.ends_with("found Cargo.toml (Rust) and package.json (JavaScript); a plugin is written in one language"),
             "{both}"
         );
         let bare = found(&[("Cargo.toml", "")]).expect_err("no manifest");
         assert!(bare.ends_with("has no plugin.toml; `airlock plugin new` writes one"), "{bare}");
-        let bad = found(&[("Cargo.toml", ""), ("plugin.toml", "id = 'A'")]).expect_err("a manifest that is none");
+        let bad = found(&[("Cargo.toml", ""), ("plugin.toml", "id = 'A'")])
+            .expect_err("a manifest that is none");
         assert!(bad.starts_with("plugin.toml cannot be used: "), "{bad}");
         assert!(Project::find(Path::new("/no/such/directory")).is_err());
     }

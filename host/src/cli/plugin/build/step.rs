@@ -7,7 +7,8 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line about a step: one that moves on a terminal and goes with the step, one that stays elsewhere.
+/// A line about a step: one that moves on a terminal and goes with the step, one that stays
+/// elsewhere.
 pub(super) struct Step(Option<ProgressBar>);
 
 impl Step {
@@ -17,7 +18,8 @@ impl Step {
             let _ = writeln!(io::stderr(), "{what}");
             return Self(None);
         }
-        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}").expect("a template that parses");
+        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
+            .expect("a template that parses");
         let line = ProgressBar::new_spinner().with_style(style).with_message(what.to_owned());
         line.enable_steady_tick(Duration::from_millis(120));
         Self(Some(line))

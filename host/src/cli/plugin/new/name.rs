@@ -9,9 +9,10 @@ const MAX: usize = 32;
 
 /// Words that no crate of Rust can be called, of all editions.
 const RUST: [&str; 52] = [
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else", "enum",
-    "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut",
-    "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "test", "trait", "true", "try", "type",
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "test", "trait", "true", "try", "type",
     "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
@@ -42,7 +43,9 @@ impl FromStr for Name {
         let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let begins_well = text.starts_with(|c: char| c.is_ascii_lowercase());
         if !begins_well || !text.chars().all(is_fit) || text.len() > MAX {
-            return Err(format!("use a letter, then letters, digits and `-`, all lower case and at most {MAX} characters"));
+            return Err(format!(
+                "use a letter, then letters, digits and `-`, all lower case and at most {MAX} characters"
+            ));
         }
         if text == INTERNAL_CLIENT {
             return Err("a gateway's own tools are called that; choose another".to_owned());
@@ -67,14 +70,30 @@ mod tests {
             let name: Name = good.parse().expect(good);
             assert!(crate::tool::ClientName::parse(&name.client()).is_ok(), "{good}");
         }
-        for bad in ["", "-a", "2a", "A", "a_b", "a b", "../a", "a/b", "ä", "internal", &"a".repeat(MAX + 1)] {
+        for bad in [
+            "",
+            "-a",
+            "2a",
+            "A",
+            "a_b",
+            "a b",
+            "../a",
+            "a/b",
+            "ä",
+            "internal",
+            &"a".repeat(MAX + 1),
+        ] {
             assert!(bad.parse::<Name>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn words_of_rust_are_known() {
-        assert!(["match", "yield", "self"].iter().all(|word| Name((*word).to_owned()).is_word_of_rust()));
+        assert!(
+            ["match", "yield", "self"]
+                .iter()
+                .all(|word| Name((*word).to_owned()).is_word_of_rust())
+        );
         assert!(!Name("weather".to_owned()).is_word_of_rust());
     }
 }

@@ -4,9 +4,11 @@ use super::{super::language::Language, Name};
 
 include!(concat!(env!("OUT_DIR"), "/vendored.rs"));
 
-/// What the examples are called, wherever they name themselves. The word is in them for nothing else.
+/// What the examples are called, wherever they name themselves. The word is in them for nothing
+/// else.
 const EXAMPLE: &str = "skies";
-/// Where the SDK is as seen from the example in this repository, and as seen from a plugin that brings its own.
+/// Where the SDK is as seen from the example in this repository, and as seen from a plugin that
+/// brings its own.
 const SDK_PATH: (&str, &str) = ("../../../guest-sdk", "sdk/guest-sdk");
 
 /// A file's name and its text.
@@ -18,13 +20,16 @@ macro_rules! example {
     };
 }
 
-const RUST: &[File] = example!("rust": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
-const JAVASCRIPT: &[File] =
-    example!("javascript": ".gitignore" "README.md" "airlock.js" "package.json" "plugin.js" "plugin.toml");
+const RUST: &[File] =
+    example!("rust": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
+const JAVASCRIPT: &[File] = example!("javascript": ".gitignore" "README.md" "airlock.js" "package.json" "plugin.js" "plugin.toml");
 const PYTHON: &[File] = example!("python": ".gitignore" "README.md" "airlock.py" "app.py" "plugin.toml" "requirements.txt");
 
 /// Every file of a new plugin, by its name in the plugin's directory.
-pub(super) fn files(language: Language, name: &Name) -> impl Iterator<Item = (&'static str, String)> {
+pub(super) fn files(
+    language: Language,
+    name: &Name,
+) -> impl Iterator<Item = (&'static str, String)> {
     let (example, beside) = match language {
         Language::Rust => (RUST, SDK),
         Language::JavaScript => (JAVASCRIPT, WIT),
@@ -33,7 +38,8 @@ pub(super) fn files(language: Language, name: &Name) -> impl Iterator<Item = (&'
     // In the name of a tool stands the client that the plugin becomes.
     let tool = |client: &str| format!("{client}-get_weather");
     let named = |text: &str| {
-        let text = text.replace(&tool(EXAMPLE), &tool(&name.client())).replace(EXAMPLE, name.as_str());
+        let text =
+            text.replace(&tool(EXAMPLE), &tool(&name.client())).replace(EXAMPLE, name.as_str());
         text.replace(SDK_PATH.0, SDK_PATH.1)
     };
     let example: Vec<_> = example.iter().map(|(file, text)| (*file, named(text))).collect();
@@ -56,25 +62,44 @@ mod tests {
             assert!(language.marks().iter().all(|mark| !text(mark).is_empty()), "{language}");
             assert!(text("plugin.toml").contains("id = \"my-plugin\""), "{language}");
             let page = text("README.md");
-            for line in ["airlock plugin install my-plugin.wasm", "airlock call my_plugin-get_weather "] {
+            for line in
+                ["airlock plugin install my-plugin.wasm", "airlock call my_plugin-get_weather "]
+            {
                 assert!(page.contains(line), "{language}: {line}");
             }
             for (file, text) in &files {
-                assert!(!text.contains(EXAMPLE) && !text.contains("../../.."), "{language}: {file}");
+                assert!(
+                    !text.contains(EXAMPLE) && !text.contains("../../.."),
+                    "{language}: {file}"
+                );
             }
         }
-        let manifest = of(Language::Rust).into_iter().find(|(file, _)| *file == "Cargo.toml").expect("it is there").1;
+        let manifest = of(Language::Rust)
+            .into_iter()
+            .find(|(file, _)| *file == "Cargo.toml")
+            .expect("it is there")
+            .1;
         assert!(manifest.contains("path = \"sdk/guest-sdk\""), "{manifest}");
     }
 
     #[test]
     fn what_a_plugin_stands_on_comes_with_it() {
-        let has = |language, wanted: &str| of(language).iter().any(|(file, text)| *file == wanted && !text.is_empty());
-        for file in ["sdk/Cargo.toml", "sdk/guest-sdk/src/lib.rs", "sdk/guest-sdk/macros/src/lib.rs", "sdk/wit/plugin.wit"] {
+        let has = |language, wanted: &str| {
+            of(language).iter().any(|(file, text)| *file == wanted && !text.is_empty())
+        };
+        for file in [
+            "sdk/Cargo.toml",
+            "sdk/guest-sdk/src/lib.rs",
+            "sdk/guest-sdk/macros/src/lib.rs",
+            "sdk/wit/plugin.wit",
+        ] {
             assert!(has(Language::Rust, file), "{file}");
         }
         for language in [Language::JavaScript, Language::Python] {
-            assert!(has(language, "wit/plugin.wit") && has(language, "wit/deps/host/host.wit"), "{language}");
+            assert!(
+                has(language, "wit/plugin.wit") && has(language, "wit/deps/host/host.wit"),
+                "{language}"
+            );
         }
     }
 }

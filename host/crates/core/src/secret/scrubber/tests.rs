@@ -12,7 +12,8 @@ use super::*;
 const VALUE: &str = "p/ss w+rd\"~é";
 
 fn scrubber(secrets: &[(&str, &str)]) -> Scrubber {
-    let secrets: Vec<_> = secrets.iter().map(|(name, value)| (*name, Secret::new(*value))).collect();
+    let secrets: Vec<_> =
+        secrets.iter().map(|(name, value)| (*name, Secret::new(*value))).collect();
     Scrubber::new(secrets.iter().map(|(name, secret)| (*name, secret))).expect("good secrets")
 }
 
@@ -57,7 +58,12 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
         ("url-safe base64 without padding", URL_SAFE_NO_PAD.encode(bytes)),
         ("hexadecimal", hex.clone()),
         ("hexadecimal in capitals", hex.to_uppercase()),
-        ("hexadecimal in both", hex.char_indices().map(|(at, c)| if at % 3 == 0 { c.to_ascii_uppercase() } else { c }).collect()),
+        (
+            "hexadecimal in both",
+            hex.char_indices()
+                .map(|(at, c)| if at % 3 == 0 { c.to_ascii_uppercase() } else { c })
+                .collect(),
+        ),
         ("percent-encoding", percent(bytes, "-._~", true)),
         ("percent-encoding as JavaScript does it", percent(bytes, "-_.!~*'()", true)),
         ("percent-encoding that keeps slashes", percent(bytes, "-._~/", false)),
@@ -74,7 +80,10 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
 fn every_form_of_a_secret_is_found() {
     for (form, text) in forms(VALUE) {
         let scrubbed = scrub(&format!("before: {text} :after"));
-        assert!(scrubbed.starts_with("before: [secret KEY]") && scrubbed.ends_with(" :after"), "{form}: {scrubbed}");
+        assert!(
+            scrubbed.starts_with("before: [secret KEY]") && scrubbed.ends_with(" :after"),
+            "{form}: {scrubbed}"
+        );
         // Of base64, what may belong to a neighbour stays: a character, and the padding.
         let left = scrubbed.len() - "before: [secret KEY] :after".len();
         assert!(left == 0 || (form.contains("base64") && left <= 3), "{form}: {scrubbed}");
@@ -93,7 +102,8 @@ fn a_secret_is_found_amid_what_was_encoded_with_it() {
 #[test]
 fn one_form_may_be_in_another() {
     let basic = STANDARD.encode(format!("user:{VALUE}"));
-    for text in [percent(basic.as_bytes(), "", true), json_ascii(&basic), format!("Basic {basic}")] {
+    for text in [percent(basic.as_bytes(), "", true), json_ascii(&basic), format!("Basic {basic}")]
+    {
         assert!(scrub(&text).contains("[secret KEY]"), "{text}");
     }
 }
@@ -125,13 +135,19 @@ fn a_short_secret_is_found_only_as_it_is() {
 #[test]
 fn a_value_under_four_bytes_is_refused_by_its_name() {
     let short = Secret::new("abc");
-    let refused = Scrubber::new([("GOOD", &Secret::new("abcd")), ("BAD", &short)]).expect_err("refused");
+    let refused =
+        Scrubber::new([("GOOD", &Secret::new("abcd")), ("BAD", &short)]).expect_err("refused");
     assert_eq!(refused.to_string(), "the secret BAD has fewer than 4 bytes");
 }
 
 #[test]
 fn where_secrets_overlap_all_of_each_is_gone() {
-    let scrubber = scrubber(&[("A", "abcdefgh12"), ("B", "h12345678xy"), ("C", "cdefgh"), ("D", "abcdefgh12345678")]);
+    let scrubber = scrubber(&[
+        ("A", "abcdefgh12"),
+        ("B", "h12345678xy"),
+        ("C", "cdefgh"),
+        ("D", "abcdefgh12345678"),
+    ]);
     assert_eq!(scrubber.text("<abcdefgh12>"), "<[secret A]>", "the longest names what it covers");
     assert_eq!(scrubber.text("<abcdefgh12345678xy>"), "<[secret D][secret B]>");
     assert_eq!(scrubber.text("<abcdefgh1><h12345678xy>"), "<ab[secret C]1><[secret B]>");
@@ -155,7 +171,10 @@ fn a_text_does_not_grow_much_however_often_a_value_repeats_itself() {
 #[test]
 fn the_mark_of_a_secret_never_holds_one() {
     assert_eq!(scrubber(&[("hunter22", "hunter22")]).text("hunter22"), "[secret]");
-    assert_eq!(scrubber(&[("A", "secret"), ("B", "swordfish")]).text("secret, swordfish"), "***, ***");
+    assert_eq!(
+        scrubber(&[("A", "secret"), ("B", "swordfish")]).text("secret, swordfish"),
+        "***, ***"
+    );
 }
 
 #[test]

@@ -12,7 +12,11 @@ fn flow(tenant: u8, guest: u64) -> Flow {
 fn come(schedule: &mut Schedule<u32>, flow: &Flow, calls: u32) -> [u32; 3] {
     let mut came = [0; 3];
     for call in 0..calls {
-        let outcome = if schedule.try_start(flow) { 0 } else { 1 + usize::from(schedule.wait(flow, call).is_none()) };
+        let outcome = if schedule.try_start(flow) {
+            0
+        } else {
+            1 + usize::from(schedule.wait(flow, call).is_none())
+        };
         came[outcome] += 1;
     }
     came
@@ -20,7 +24,9 @@ fn come(schedule: &mut Schedule<u32>, flow: &Flow, calls: u32) -> [u32; 3] {
 
 #[test]
 fn a_tenant_gets_three_quarters_of_a_guests_share_and_seven_eighths_of_all() {
-    for (slots, of_one, of_all) in [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 3, 4), (8, 5, 7), (64, 36, 56)] {
+    for (slots, of_one, of_all) in
+        [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 3, 4), (8, 5, 7), (64, 36, 56)]
+    {
         let mut schedule = Schedule::new(slots, 1_000);
         assert_eq!(come(&mut schedule, &flow(0, 0), 100)[0], of_one, "of {slots}");
         let others: u32 = (1..9).map(|guest| come(&mut schedule, &flow(0, guest), 100)[0]).sum();
@@ -32,7 +38,8 @@ fn a_tenant_gets_three_quarters_of_a_guests_share_and_seven_eighths_of_all() {
 fn a_guest_gets_three_quarters_however_many_tenants_call_it() {
     for (slots, share) in [(1, 1), (2, 2), (3, 3), (4, 3), (8, 6), (64, 48)] {
         let mut schedule = Schedule::new(slots, 10_000);
-        let running: u32 = (0..100).map(|tenant| come(&mut schedule, &flow(tenant, 0), 60)[0]).sum();
+        let running: u32 =
+            (0..100).map(|tenant| come(&mut schedule, &flow(tenant, 0), 60)[0]).sum();
         assert_eq!(running, share, "of {slots}");
     }
 }
@@ -66,10 +73,12 @@ fn of_those_that_wait_the_tenant_with_the_fewest_slots_is_next() {
 fn calls_of_one_flow_run_in_the_order_in_which_they_came() {
     let mut schedule = Schedule::new(1, 10);
     assert!(schedule.try_start(&flow(0, 0)));
-    let tickets: Vec<_> = (0..5).map(|call| schedule.wait(&flow(0, 0), call).expect("there is room").0).collect();
+    let tickets: Vec<_> =
+        (0..5).map(|call| schedule.wait(&flow(0, 0), call).expect("there is room").0).collect();
     assert_eq!(schedule.abandon(&flow(0, 0), tickets[2]), Some(2));
     assert_eq!(schedule.abandon(&flow(0, 0), tickets[2]), None, "once");
-    let order: Vec<_> = (0..5).flat_map(|_| schedule.leave(&flow(0, 0))).map(|(_, call)| call).collect();
+    let order: Vec<_> =
+        (0..5).flat_map(|_| schedule.leave(&flow(0, 0))).map(|(_, call)| call).collect();
     assert_eq!(order, [0, 1, 3, 4]);
 }
 
@@ -93,15 +102,24 @@ fn tenants_of_which_one_has_many_calls_take_turns() {
 #[test]
 fn a_full_queue_turns_away_calls_of_the_tenant_with_the_most() {
     let mut schedule = Schedule::new(1, 8);
-    assert_eq!(come(&mut schedule, &flow(0, 0), 20), [1, 6, 13], "three quarters of the queue for one flow");
-    assert_eq!(come(&mut schedule, &flow(0, 1), 20), [0, 2, 18], "the rest for another guest of the same tenant");
+    assert_eq!(
+        come(&mut schedule, &flow(0, 0), 20),
+        [1, 6, 13],
+        "three quarters of the queue for one flow"
+    );
+    assert_eq!(
+        come(&mut schedule, &flow(0, 1), 20),
+        [0, 2, 18],
+        "the rest for another guest of the same tenant"
+    );
     let mut pushed_out = Vec::new();
     let mut arrives = |schedule: &mut Schedule<u32>| {
         let waits = schedule.wait(&flow(1, 0), 100);
         pushed_out.extend(waits.as_ref().and_then(|(_, out)| *out));
         waits.is_some()
     };
-    // One tenant has nine calls and the other none; then eight and one, …, and at five and four no call is pushed out.
+    // One tenant has nine calls and the other none; then eight and one, …, and at five and four no
+    // call is pushed out.
     let has_place: Vec<_> = (0..6).map(|_| arrives(&mut schedule)).collect();
     assert_eq!(has_place, [true, true, true, true, false, false]);
     assert_eq!(pushed_out, [1, 0, 6, 5], "the newest first: those of the second guest came last");
@@ -112,7 +130,11 @@ fn a_full_queue_turns_away_calls_of_the_tenant_with_the_most() {
 fn without_a_queue_no_call_waits() {
     let mut schedule = Schedule::new(1, 0);
     assert_eq!(come(&mut schedule, &flow(0, 0), 3), [1, 0, 2]);
-    assert_eq!(come(&mut Schedule::new(0, 4), &flow(0, 0), 4), [0, 3, 1], "without slots no call runs");
+    assert_eq!(
+        come(&mut Schedule::new(0, 4), &flow(0, 0), 4),
+        [0, 3, 1],
+        "without slots no call runs"
+    );
 }
 
 #[test]
@@ -122,7 +144,10 @@ fn it_is_unfair_to_wait_for_less_than_a_part_beside_one_that_has_more() {
     assert!(schedule.is_unfair_to(&flow(1, 0)) && schedule.is_unfair_to(&flow(1, 1)));
     assert!(!schedule.is_unfair_to(&flow(0, 0)), "the first has more itself");
     schedule.leave(&flow(0, 0));
-    assert!(!schedule.is_unfair_to(&flow(1, 0)), "two of four, and two of a share of three, are a part");
+    assert!(
+        !schedule.is_unfair_to(&flow(1, 0)),
+        "two of four, and two of a share of three, are a part"
+    );
 }
 
 #[derive(Debug, Clone)]

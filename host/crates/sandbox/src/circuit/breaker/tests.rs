@@ -26,9 +26,12 @@ fn five_failures_open_it_and_four_do_not() {
 #[test]
 fn failures_count_for_sixty_seconds_and_no_longer() {
     let now = Instant::now();
-    let spread = |last: Duration| failed(&[now, now + SECOND, now + SECOND, now + SECOND, now + last]);
+    let spread =
+        |last: Duration| failed(&[now, now + SECOND, now + SECOND, now + SECOND, now + last]);
     assert!(matches!(spread(60 * SECOND), Breaker::Open(_)));
-    assert!(matches!(spread(60 * SECOND + MILLISECOND), Breaker::Closed(times) if times.len() == 4));
+    assert!(
+        matches!(spread(60 * SECOND + MILLISECOND), Breaker::Closed(times) if times.len() == 4)
+    );
 }
 
 #[test]
@@ -43,10 +46,17 @@ fn what_works_in_between_does_not_hide_what_fails() {
 fn after_the_wait_exactly_one_call_tries() {
     let now = Instant::now();
     let mut breaker = opened(now);
-    assert_eq!(breaker.permit((now + FIRST_WAIT).checked_sub(MILLISECOND).unwrap()), Err(MILLISECOND));
+    assert_eq!(
+        breaker.permit((now + FIRST_WAIT).checked_sub(MILLISECOND).unwrap()),
+        Err(MILLISECOND)
+    );
     assert_eq!(breaker.permit(now + FIRST_WAIT), Ok(true));
     assert_eq!(breaker.permit(now + FIRST_WAIT), Err(WHILE_TRYING));
-    assert_eq!(breaker.settle(now + FIRST_WAIT, false, Verdict::Works), None, "a call from before says nothing");
+    assert_eq!(
+        breaker.settle(now + FIRST_WAIT, false, Verdict::Works),
+        None,
+        "a call from before says nothing"
+    );
     assert_eq!(breaker.settle(now + FIRST_WAIT, false, Verdict::Fails), None);
     assert_eq!(breaker.settle(now + FIRST_WAIT, true, Verdict::Works), Some(Turned::Closed));
     assert_eq!(breaker, Breaker::closed());
@@ -89,7 +99,9 @@ fn it_is_stale_when_forgetting_it_changes_nothing() {
     assert!(!once.is_stale(now + WINDOW) && once.is_stale(now + WINDOW + MILLISECOND));
     let mut open = opened(now);
     let forgotten = now + FIRST_WAIT + LONGEST_WAIT + MILLISECOND;
-    assert!(!open.is_stale(forgotten.checked_sub(MILLISECOND).unwrap()) && open.is_stale(forgotten));
+    assert!(
+        !open.is_stale(forgotten.checked_sub(MILLISECOND).unwrap()) && open.is_stale(forgotten)
+    );
     assert_eq!(open.permit(forgotten), Ok(true));
     assert!(!open.is_stale(forgotten), "a call tries");
 }

@@ -18,7 +18,14 @@ fn tool(name: &str) -> ToolName {
 }
 
 /// Calls a tool again and again; what changed.
-fn call(breakers: &mut Breakers, now: Instant, number: u16, name: &str, outcome: Outcome, times: usize) -> Vec<String> {
+fn call(
+    breakers: &mut Breakers,
+    now: Instant,
+    number: u16,
+    name: &str,
+    outcome: Outcome,
+    times: usize,
+) -> Vec<String> {
     let mut changes = Vec::new();
     for _ in 0..times {
         let Ok(tries) = breakers.permit(now, &tenant(number), &tool(name)) else { break };
@@ -46,7 +53,10 @@ fn passes(breakers: &mut Breakers, now: Instant, number: u16, name: &str) -> boo
 fn overruns_stop_the_calls_of_one_tenant_to_one_tool() {
     let (now, mut breakers) = (Instant::now(), Breakers::default());
     assert_eq!(call(&mut breakers, now, 1, "query", Outcome::Overran, 4), [""; 0]);
-    assert_eq!(call(&mut breakers, now, 1, "query", Outcome::Overran, 9), ["open for key \"1\", tool p-query"]);
+    assert_eq!(
+        call(&mut breakers, now, 1, "query", Outcome::Overran, 9),
+        ["open for key \"1\", tool p-query"]
+    );
     assert_eq!(breakers.permit(now, &tenant(1), &tool("query")), Err(FIRST_WAIT));
     assert!(passes(&mut breakers, now, 1, "other") && passes(&mut breakers, now, 2, "query"));
 }
@@ -58,7 +68,11 @@ fn crashes_stop_all_calls_of_one_tenant() {
     assert_eq!(call(&mut breakers, now, 1, "two", Outcome::Crashed, 9), ["open for key \"1\""]);
     assert!(!passes(&mut breakers, now, 1, "one") && !passes(&mut breakers, now, 1, "three"));
     assert!(passes(&mut breakers, now, 2, "one"));
-    assert_eq!(call(&mut breakers, now, 2, "one", Outcome::Crashed, 9), ["open for key \"2\""], "two tenants are not all");
+    assert_eq!(
+        call(&mut breakers, now, 2, "one", Outcome::Crashed, 9),
+        ["open for key \"2\""],
+        "two tenants are not all"
+    );
     assert!(passes(&mut breakers, now, 3, "one"));
     assert_eq!(call(&mut breakers, now, 3, "one", Outcome::Crashed, 9), ["open for all callers"]);
     assert!(!passes(&mut breakers, now, 4, "one"));
@@ -68,9 +82,12 @@ fn crashes_stop_all_calls_of_one_tenant() {
 #[test]
 fn calls_from_before_a_breaker_opened_say_nothing_when_they_end() {
     let (now, mut breakers) = (Instant::now(), Breakers::default());
-    let entered: Vec<_> = (0..9).map(|_| breakers.permit(now, &tenant(1), &tool("t")).expect("closed")).collect();
-    let changes: Vec<_> =
-        entered.into_iter().flat_map(|tries| breakers.settle(now, &tenant(1), &tool("t"), tries, Outcome::Overran)).collect();
+    let entered: Vec<_> =
+        (0..9).map(|_| breakers.permit(now, &tenant(1), &tool("t")).expect("closed")).collect();
+    let changes: Vec<_> = entered
+        .into_iter()
+        .flat_map(|tries| breakers.settle(now, &tenant(1), &tool("t"), tries, Outcome::Overran))
+        .collect();
     assert_eq!(changes.len(), 1);
     breakers.settle(now, &tenant(1), &tool("t"), Tries::default(), Outcome::Worked);
     assert!(!passes(&mut breakers, now, 1, "t"));
@@ -84,7 +101,8 @@ fn a_call_that_another_breaker_refuses_is_no_try() {
     // A moment where the tenant's breaker may be tried and the tool's may not.
     let between = now + FIRST_WAIT;
     assert_eq!(breakers.permit(between, &tenant(1), &tool("slow")), Err(SECOND));
-    let tries = breakers.permit(between, &tenant(1), &tool("crash")).expect("the try is still to be made");
+    let tries =
+        breakers.permit(between, &tenant(1), &tool("crash")).expect("the try is still to be made");
     assert!(tries.any());
     assert_eq!(breakers.permit(between, &tenant(1), &tool("other")), Err(WHILE_TRYING));
     let changes = breakers.settle(between, &tenant(1), &tool("crash"), tries, Outcome::Worked);

@@ -2,7 +2,10 @@
 
 use airlock_core::{
     secret::Scrubber,
-    tool::{Annotations, CallError, Content, ErrorKind, Resource, Tool, ToolDefinition, ToolError, ToolOutput},
+    tool::{
+        Annotations, CallError, Content, ErrorKind, Resource, Tool, ToolDefinition, ToolError,
+        ToolOutput,
+    },
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
@@ -59,8 +62,12 @@ pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, N
 pub(super) fn content_from_guest(part: wit::Content) -> Content {
     match part {
         wit::Content::Text(part) => Content::Text { text: part.text },
-        wit::Content::Image(part) => Content::Image { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) },
-        wit::Content::Audio(part) => Content::Audio { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) },
+        wit::Content::Image(part) => {
+            Content::Image { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) }
+        }
+        wit::Content::Audio(part) => {
+            Content::Audio { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) }
+        }
         wit::Content::ResourceLink(part) => Content::ResourceLink {
             name: part.name.unwrap_or_else(|| part.uri.clone()),
             uri: part.uri,
@@ -72,7 +79,9 @@ pub(super) fn content_from_guest(part: wit::Content) -> Content {
                 Ok(text) => (None, Some(BASE64.encode(text))),
                 Err(bytes) => (None, Some(BASE64.encode(bytes.as_bytes()))),
             };
-            Content::Resource { resource: Resource { uri: part.uri, mime_type: part.mime_type, text, blob } }
+            Content::Resource {
+                resource: Resource { uri: part.uri, mime_type: part.mime_type, text, blob },
+            }
         }
     }
 }
@@ -88,8 +97,12 @@ pub(super) fn error_from_guest(error: wit::ToolError, scrubber: &Scrubber) -> To
         code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)),
         message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
         retry_after_ms: error.retry_after_ms,
-        // Details are for machines; what does not parse is of no use to them, and what is huge is no detail.
-        details: error.details.filter(|text| text.len() <= MAX_DETAILS_BYTES).and_then(|text| serde_json::from_str(&text).ok()),
+        // Details are for machines; what does not parse is of no use to them, and what is huge is
+        // no detail.
+        details: error
+            .details
+            .filter(|text| text.len() <= MAX_DETAILS_BYTES)
+            .and_then(|text| serde_json::from_str(&text).ok()),
     }
 }
 
@@ -102,12 +115,17 @@ pub(super) fn output_for_guest(output: ToolOutput) -> wit::ToolOutput {
 }
 
 fn content_for_guest(part: Content) -> wit::Content {
-    // Base64 that does not decode came from outside; the guest gets nothing rather than something else.
+    // Base64 that does not decode came from outside; the guest gets nothing rather than something
+    // else.
     let decode = |data: String| BASE64.decode(data).unwrap_or_default();
     match part {
         Content::Text { text } => wit::Content::Text(wit::TextPart { text, mime_type: None }),
-        Content::Image { data, mime_type } => wit::Content::Image(wit::BlobPart { data: decode(data), mime_type }),
-        Content::Audio { data, mime_type } => wit::Content::Audio(wit::BlobPart { data: decode(data), mime_type }),
+        Content::Image { data, mime_type } => {
+            wit::Content::Image(wit::BlobPart { data: decode(data), mime_type })
+        }
+        Content::Audio { data, mime_type } => {
+            wit::Content::Audio(wit::BlobPart { data: decode(data), mime_type })
+        }
         Content::ResourceLink { uri, name, mime_type } => {
             wit::Content::ResourceLink(wit::LinkPart { uri, name: Some(name), mime_type })
         }
@@ -118,7 +136,12 @@ fn content_for_guest(part: Content) -> wit::Content {
                 (None, Some(blob)) => decode(blob),
                 (None, None) => Vec::new(),
             };
-            wit::Content::Embedded(wit::EmbeddedPart { uri: resource.uri, mime_type: resource.mime_type, data, is_text })
+            wit::Content::Embedded(wit::EmbeddedPart {
+                uri: resource.uri,
+                mime_type: resource.mime_type,
+                data,
+                is_text,
+            })
         }
     }
 }
@@ -126,11 +149,20 @@ fn content_for_guest(part: Content) -> wit::Content {
 /// A failed call as the guest that made it is told.
 pub(super) fn error_for_guest(error: &CallError) -> wit::ToolError {
     let (code, details) = match error {
-        CallError::Tool(error) => (error.code.clone(), error.details.as_ref().map(Value::to_string)),
+        CallError::Tool(error) => {
+            (error.code.clone(), error.details.as_ref().map(Value::to_string))
+        }
         other => (Some(other.code().to_owned()), None),
     };
-    let retry_after_ms = error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-    wit::ToolError { kind: kind_for_guest(error.kind()), code, message: error.to_string(), retry_after_ms, details }
+    let retry_after_ms =
+        error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+    wit::ToolError {
+        kind: kind_for_guest(error.kind()),
+        code,
+        message: error.to_string(),
+        retry_after_ms,
+        details,
+    }
 }
 
 pub(super) fn definition_from_guest(tool: wit::ToolDescriptor) -> Result<ToolDefinition, NotJson> {
@@ -139,7 +171,11 @@ pub(super) fn definition_from_guest(tool: wit::ToolDescriptor) -> Result<ToolDef
         title: tool.title,
         description: tool.description,
         input_schema: parse("input-schema", &tool.input_schema)?.into(),
-        output_schema: tool.output_schema.map(|text| parse("output-schema", &text)).transpose()?.map(Into::into),
+        output_schema: tool
+            .output_schema
+            .map(|text| parse("output-schema", &text))
+            .transpose()?
+            .map(Into::into),
         annotations: Annotations {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,

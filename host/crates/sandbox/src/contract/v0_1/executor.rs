@@ -33,7 +33,11 @@ fn for_guest(script: Script) -> wit::Script {
         alias: binding.alias,
         tool: binding.tool.to_string(),
     };
-    wit::Script { name: script.name, source: script.source, bindings: script.bindings.into_iter().map(binding).collect() }
+    wit::Script {
+        name: script.name,
+        source: script.source,
+        bindings: script.bindings.into_iter().map(binding).collect(),
+    }
 }
 
 fn from_guest(failure: wit::Failure) -> ScriptFailure {

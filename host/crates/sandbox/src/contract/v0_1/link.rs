@@ -1,7 +1,7 @@
 //! The imports of this version: its names and types over what [`imports`](crate::imports) does.
 //!
-//! The functions are linked by hand, with the generated types: they charge fuel, and the generated traits see the store only
-//! with the engine's concurrency support, which stays out of the build.
+//! The functions are linked by hand, with the generated types: they charge fuel, and the generated
+//! traits see the store only with the engine's concurrency support, which stays out of the build.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,9 @@ use wasmtime::{
 
 use super::{
     bindings::{
-        http::{Header, HttpError, HttpErrorKind, Request as HttpRequest, Response as HttpResponse},
+        http::{
+            Header, HttpError, HttpErrorKind, Request as HttpRequest, Response as HttpResponse,
+        },
         kv::{Entry, KvError as GuestKvError, Page as KvPage},
         log::Level,
         secrets_reveal::SecretError as GuestSecretError,
@@ -56,9 +58,12 @@ pub(crate) fn link_executor(linker: &mut Linker<State>) -> wasmtime::Result<()> 
 
 fn link_log(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut log = linker.instance("airlock:host/log@0.1.0")?;
-    log.func_wrap("write", |mut store: Store<'_>, (level, message, fields): (Level, String, Vec<(String, String)>)| {
-        log::write(&mut store, level_from_guest(level), &message, &fields)
-    })
+    log.func_wrap(
+        "write",
+        |mut store: Store<'_>, (level, message, fields): (Level, String, Vec<(String, String)>)| {
+            log::write(&mut store, level_from_guest(level), &message, &fields)
+        },
+    )
 }
 
 fn link_call(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -68,33 +73,45 @@ fn link_call(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         store.data_mut().table.delete(Context::new_own(handle))?;
         Ok(())
     })?;
-    call.func_wrap("[method]call-context.id", |mut store: Store<'_>, (_,): (Context,)| Ok((call::id(&mut store)?,)))?;
-    call.func_wrap("[method]call-context.remaining-ms", |mut store: Store<'_>, (_,): (Context,)| {
-        Ok((Some(call::remaining_ms(&mut store)?),))
-    })?;
-    call.func_wrap("[method]call-context.is-cancelled", |mut store: Store<'_>, (_,): (Context,)| {
-        Ok((call::is_cancelled(&mut store)?,))
+    call.func_wrap("[method]call-context.id", |mut store: Store<'_>, (_,): (Context,)| {
+        Ok((call::id(&mut store)?,))
     })?;
     call.func_wrap(
+        "[method]call-context.remaining-ms",
+        |mut store: Store<'_>, (_,): (Context,)| Ok((Some(call::remaining_ms(&mut store)?),)),
+    )?;
+    call.func_wrap(
+        "[method]call-context.is-cancelled",
+        |mut store: Store<'_>, (_,): (Context,)| Ok((call::is_cancelled(&mut store)?,)),
+    )?;
+    call.func_wrap(
         "[method]call-context.progress",
-        |mut store: Store<'_>, (_, done, total, message): (Context, f64, Option<f64>, Option<String>)| {
+        |mut store: Store<'_>,
+         (_, done, total, message): (Context, f64, Option<f64>, Option<String>)| {
             call::progress(&mut store, done, total, message)
         },
     )?;
-    call.func_wrap("[method]call-context.emit", |mut store: Store<'_>, (_, part): (Context, Content)| {
-        call::emit(&mut store, convert::content_from_guest(part))
-    })
+    call.func_wrap(
+        "[method]call-context.emit",
+        |mut store: Store<'_>, (_, part): (Context, Content)| {
+            call::emit(&mut store, convert::content_from_guest(part))
+        },
+    )
 }
 
 fn link_config(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut config = linker.instance("airlock:host/config@0.1.0")?;
-    config.func_wrap("get", |mut store: Store<'_>, (key,): (String,)| Ok((config::get(&mut store, &key)?,)))?;
+    config.func_wrap("get", |mut store: Store<'_>, (key,): (String,)| {
+        Ok((config::get(&mut store, &key)?,))
+    })?;
     config.func_wrap("all", |mut store: Store<'_>, (): ()| Ok((config::all(&mut store)?,)))
 }
 
 fn link_secrets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut secrets = linker.instance("airlock:host/secrets@0.1.0")?;
-    secrets.func_wrap("exists", |mut store: Store<'_>, (name,): (String,)| Ok((secrets::exists(&mut store, &name)?,)))?;
+    secrets.func_wrap("exists", |mut store: Store<'_>, (name,): (String,)| {
+        Ok((secrets::exists(&mut store, &name)?,))
+    })?;
     let mut reveal = linker.instance("airlock:host/secrets-reveal@0.1.0")?;
     reveal.func_wrap("reveal", |mut store: Store<'_>, (name,): (String,)| {
         let revealed = secrets::reveal(&mut store, &name)?;
@@ -110,33 +127,55 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Set = (Handle, String, Vec<u8>, Option<u64>, Option<u64>);
     type Keys = (Handle, String, Option<String>, u32);
     let mut kv = linker.instance("airlock:host/kv@0.1.0")?;
-    kv.resource("store", ResourceType::host::<OpenStore>(), |mut store, handle| kv::close(&mut store, Handle::new_own(handle)))?;
+    kv.resource("store", ResourceType::host::<OpenStore>(), |mut store, handle| {
+        kv::close(&mut store, Handle::new_own(handle))
+    })?;
     kv.func_wrap("open", |mut store: Store<'_>, (name,): (String,)| {
         Ok((kv::open(&mut store, &name)?.map_err(|error| kv_error_for_guest(&error)),))
     })?;
-    kv.func_wrap_async("[method]store.get", |store: Store<'_>, (handle, key): (Handle, String)| {
-        Box::new(async move {
-            let found = kv::get(store, handle, key).await?;
-            let found = found.map(|entry| entry.map(|entry| Entry { value: entry.value, version: entry.version }));
-            Ok((found.map_err(|error| kv_error_for_guest(&error)),))
-        })
-    })?;
-    kv.func_wrap_async("[method]store.set", |store: Store<'_>, (handle, key, value, expect, ttl_ms): Set| {
-        Box::new(async move {
-            let set = kv::set(store, handle, key, value, expect, ttl_ms.map(Duration::from_millis)).await?;
-            Ok((set.map_err(|error| kv_error_for_guest(&error)),))
-        })
-    })?;
-    kv.func_wrap_async("[method]store.delete", |store: Store<'_>, (handle, key): (Handle, String)| {
-        Box::new(async move { Ok((kv::delete(store, handle, key).await?.map_err(|error| kv_error_for_guest(&error)),)) })
-    })?;
-    kv.func_wrap_async("[method]store.keys", |store: Store<'_>, (handle, prefix, cursor, limit): Keys| {
-        Box::new(async move {
-            let page = kv::keys(store, handle, prefix, cursor, limit).await?;
-            let page = page.map(|page| KvPage { keys: page.keys, next: page.next });
-            Ok((page.map_err(|error| kv_error_for_guest(&error)),))
-        })
-    })
+    kv.func_wrap_async(
+        "[method]store.get",
+        |store: Store<'_>, (handle, key): (Handle, String)| {
+            Box::new(async move {
+                let found = kv::get(store, handle, key).await?;
+                let found = found.map(|entry| {
+                    entry.map(|entry| Entry { value: entry.value, version: entry.version })
+                });
+                Ok((found.map_err(|error| kv_error_for_guest(&error)),))
+            })
+        },
+    )?;
+    kv.func_wrap_async(
+        "[method]store.set",
+        |store: Store<'_>, (handle, key, value, expect, ttl_ms): Set| {
+            Box::new(async move {
+                let set =
+                    kv::set(store, handle, key, value, expect, ttl_ms.map(Duration::from_millis))
+                        .await?;
+                Ok((set.map_err(|error| kv_error_for_guest(&error)),))
+            })
+        },
+    )?;
+    kv.func_wrap_async(
+        "[method]store.delete",
+        |store: Store<'_>, (handle, key): (Handle, String)| {
+            Box::new(async move {
+                Ok((kv::delete(store, handle, key)
+                    .await?
+                    .map_err(|error| kv_error_for_guest(&error)),))
+            })
+        },
+    )?;
+    kv.func_wrap_async(
+        "[method]store.keys",
+        |store: Store<'_>, (handle, prefix, cursor, limit): Keys| {
+            Box::new(async move {
+                let page = kv::keys(store, handle, prefix, cursor, limit).await?;
+                let page = page.map(|page| KvPage { keys: page.keys, next: page.next });
+                Ok((page.map_err(|error| kv_error_for_guest(&error)),))
+            })
+        },
+    )
 }
 
 fn kv_error_for_guest(error: &KvError) -> GuestKvError {
@@ -147,7 +186,9 @@ fn kv_error_for_guest(error: &KvError) -> GuestKvError {
         KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
         // What went wrong with the disk is the operator's to read.
-        KvError::Store(error @ store::kv::KvError::Unavailable(_)) => GuestKvError::Unavailable(error.to_string()),
+        KvError::Store(error @ store::kv::KvError::Unavailable(_)) => {
+            GuestKvError::Unavailable(error.to_string())
+        }
     }
 }
 
@@ -202,17 +243,23 @@ fn http_error_for_guest(error: &egress::Error) -> HttpError {
 
 fn link_tools(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
-    tools.func_wrap("list-tools", |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
-        let page = tools::list(&mut store, cursor.as_deref(), limit)?;
-        Ok((Ok::<_, ToolError>(page_for_guest(&page)),))
-    })?;
+    tools.func_wrap(
+        "list-tools",
+        |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
+            let page = tools::list(&mut store, cursor.as_deref(), limit)?;
+            Ok((Ok::<_, ToolError>(page_for_guest(&page)),))
+        },
+    )?;
     tools.func_wrap("describe", |mut store: Store<'_>, (name,): (String,)| {
         let found = tools::describe(&mut store, name)?;
         let found = found.map(|tool| convert::descriptor_for_guest(&tool));
-        Ok((found.map_err(|error| convert::error_for_guest(&error)) as Result<ToolDescriptor, ToolError>,))
+        Ok((found.map_err(|error| convert::error_for_guest(&error))
+            as Result<ToolDescriptor, ToolError>,))
     })?;
     tools.func_wrap_async("call", |store: Store<'_>, (request,): (CallRequest,)| {
-        Box::new(async move { Ok((answer_for_guest(tools::call(store, request_from_guest(request)).await?),)) })
+        Box::new(async move {
+            Ok((answer_for_guest(tools::call(store, request_from_guest(request)).await?),))
+        })
     })?;
     tools.func_wrap_async("call-batch", |store: Store<'_>, (requests,): (Vec<CallRequest>,)| {
         Box::new(async move {
@@ -234,12 +281,19 @@ fn level_from_guest(level: Level) -> log::Level {
 }
 
 fn page_for_guest(page: &tools::Page) -> ToolPage {
-    let item = |tool: &Arc<Tool>| ToolRef { name: tool.name.to_string(), description: tool.description.clone() };
+    let item = |tool: &Arc<Tool>| ToolRef {
+        name: tool.name.to_string(),
+        description: tool.description.clone(),
+    };
     ToolPage { items: page.items.iter().map(item).collect(), next: page.next.clone() }
 }
 
 fn request_from_guest(request: CallRequest) -> tools::Request {
-    tools::Request { name: request.name, arguments: request.arguments, timeout: request.timeout_ms.map(Duration::from_millis) }
+    tools::Request {
+        name: request.name,
+        arguments: request.arguments,
+        timeout: request.timeout_ms.map(Duration::from_millis),
+    }
 }
 
 fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> Answer {

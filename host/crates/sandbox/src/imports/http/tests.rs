@@ -12,7 +12,9 @@ use airlock_core::{
     secret::Secret,
     tool::{CallError, ClientName, ToolName},
 };
-use airlock_egress::{Bounds, Credential, Credentials, Egress, Injection, Outlet, Policy, Resolver};
+use airlock_egress::{
+    Bounds, Credential, Credentials, Egress, Injection, Outlet, Policy, Resolver,
+};
 use airlock_test_http::{Answer, Server, ok, says};
 use futures_util::future::BoxFuture;
 use wasmtime::{
@@ -28,7 +30,8 @@ use crate::{
     wasi::Wasi,
 };
 
-/// Exports `send` as it imports it: the request's sixteen values are handed on as they come, and so is the answer.
+/// Exports `send` as it imports it: the request's sixteen values are handed on as they come, and so
+/// is the answer.
 const GUEST: &str = r#"
     (component
       (import "airlock:host/http@0.1.0" (instance $http
@@ -102,9 +105,13 @@ pub(crate) async fn run_with<T>(
         outlet,
         wasi: Wasi::denied(),
     };
-    instance::run(&engine, &memory::budget(memory_bytes), &ToolName::new(&client, "call"), start, async |store| {
-        body(&engine, store).await
-    })
+    instance::run(
+        &engine,
+        &memory::budget(memory_bytes),
+        &ToolName::new(&client, "call"),
+        start,
+        async |store| body(&engine, store).await,
+    )
     .await
 }
 
@@ -117,19 +124,29 @@ impl Resolver for Loopback {
     }
 }
 
-/// What may be sent to `server` as `x.example.com`, with the credential `token` for everything below `/for/`.
+/// What may be sent to `server` as `x.example.com`, with the credential `token` for everything
+/// below `/for/`.
 pub(crate) fn outlet(server: &Server, bounds: Bounds) -> Outlet {
-    let rule = |text: &str| text.replace("PORT", &server.address.port().to_string()).parse().expect("a rule");
-    let policy = Policy::new(None, vec![rule("http://x.example.com:PORT GET,POST /** private")], bounds).expect("a policy");
+    let rule = |text: &str| {
+        text.replace("PORT", &server.address.port().to_string()).parse().expect("a rule")
+    };
+    let policy =
+        Policy::new(None, vec![rule("http://x.example.com:PORT GET,POST /** private")], bounds)
+            .expect("a policy");
     let injection = Injection::header("authorization", "Bearer ").expect("a header");
     let audience = vec![rule("http://x.example.com:PORT GET /for/**")];
-    let token = Credential::new("token", Secret::new("s3cret-value"), injection, audience).expect("a credential");
+    let token = Credential::new("token", Secret::new("s3cret-value"), injection, audience)
+        .expect("a credential");
     let credentials = Credentials::new(vec![token]).expect("credentials");
     Egress::with_resolver(Arc::new(Loopback)).expect("clients").outlet("test", policy, credentials)
 }
 
 /// Sends a request from inside a guest.
-async fn send(engine: &Engine, store: &mut Store<State>, request: Val) -> wasmtime::Result<Result<Val, Val>> {
+async fn send(
+    engine: &Engine,
+    store: &mut Store<State>,
+    request: Val,
+) -> wasmtime::Result<Result<Val, Val>> {
     let component = Component::new(engine, wat::parse_str(GUEST).expect("a component"))?;
     let instance = plugin::linker(engine)?.instantiate_async(&mut *store, &component).await?;
     let send = instance.get_func(&mut *store, "send").expect("it is exported");
@@ -147,9 +164,18 @@ fn optional(value: Option<Val>) -> Val {
     Val::Option(value.map(Box::new))
 }
 
-fn request(method: &str, url: &str, headers: &[(&str, &[u8])], body: Option<&[u8]>, credential: Option<&str>) -> Val {
+fn request(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &[u8])],
+    body: Option<&[u8]>,
+    credential: Option<&str>,
+) -> Val {
     let header = |(name, value): &(&str, &[u8])| {
-        Val::Record(vec![("name".into(), Val::String((*name).into())), ("value".into(), bytes(value))])
+        Val::Record(vec![
+            ("name".into(), Val::String((*name).into())),
+            ("value".into(), bytes(value)),
+        ])
     };
     Val::Record(vec![
         ("method".into(), Val::String(method.into())),
@@ -164,7 +190,11 @@ fn request(method: &str, url: &str, headers: &[(&str, &[u8])], body: Option<&[u8
 
 fn field<'a>(record: &'a Val, name: &str) -> &'a Val {
     let Val::Record(fields) = record else { panic!("no record: {record:?}") };
-    &fields.iter().find(|(field, _)| field == name).unwrap_or_else(|| panic!("no {name}: {record:?}")).1
+    &fields
+        .iter()
+        .find(|(field, _)| field == name)
+        .unwrap_or_else(|| panic!("no {name}: {record:?}"))
+        .1
 }
 
 #[tokio::test]
@@ -172,26 +202,36 @@ async fn a_guest_sends_a_request_and_is_given_the_response() {
     let server = Server::start(|_| says("201 Created", "x-odd: 1\r\n", "made")).await;
     let url = server.url("x.example.com", "/things?a=b");
     let headers: [(&str, &[u8]); 1] = [("X-Mine", b"\xff")];
-    let response = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
-        send(engine, store, request("POST", &url, &headers, Some(b"body"), None)).await
-    });
+    let response =
+        run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
+            send(engine, store, request("POST", &url, &headers, Some(b"body"), None)).await
+        });
     let response = response.await.expect("it returns").expect("a response");
     assert_eq!(field(&response, "status"), &Val::U16(201));
     assert_eq!(field(&response, "body"), &bytes(b"made"));
     assert_eq!(field(&response, "final-url"), &Val::String(url));
     let Val::List(headers) = field(&response, "headers") else { panic!("no list") };
-    assert!(headers.iter().any(|header| field(header, "name") == &Val::String("x-odd".into())), "{headers:?}");
+    assert!(
+        headers.iter().any(|header| field(header, "name") == &Val::String("x-odd".into())),
+        "{headers:?}"
+    );
     let sent = &server.requests()[0];
-    assert!(sent.starts_with("POST /things?a=b HTTP/1.1\r\n") && sent.contains("x-mine: ") && sent.ends_with("body"), "{sent}");
+    assert!(
+        sent.starts_with("POST /things?a=b HTTP/1.1\r\n")
+            && sent.contains("x-mine: ")
+            && sent.ends_with("body"),
+        "{sent}"
+    );
 }
 
 #[tokio::test]
 async fn a_guest_names_a_credential_and_does_not_see_it() {
     let server = Server::start(|_| ok("Bearer s3cret-value")).await;
     let url = server.url("x.example.com", "/for/me");
-    let response = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
-        send(engine, store, request("GET", &url, &[], None, Some("token"))).await
-    });
+    let response =
+        run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
+            send(engine, store, request("GET", &url, &[], None, Some("token"))).await
+        });
     let response = response.await.expect("it returns").expect("a response");
     assert_eq!(field(&response, "body"), &bytes(b"Bearer ************"));
     assert!(server.requests()[0].contains("authorization: Bearer s3cret-value\r\n"));
@@ -218,15 +258,19 @@ async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
     let server = Server::start(|path| ok(&"x".repeat(path.len()))).await;
     let spent = async |path: &str, body: &[u8]| {
         let url = server.url("x.example.com", path);
-        let spent = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
-            send(engine, store, request("POST", &url, &[], Some(body), None)).await?.expect("a response");
-            Ok(store.data().fuel_debt)
-        });
+        let spent =
+            run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
+                send(engine, store, request("POST", &url, &[], Some(body), None))
+                    .await?
+                    .expect("a response");
+                Ok(store.data().fuel_debt)
+            });
         spent.await.expect("it returns")
     };
     let (least, longer_body) = (spent("/", b"").await, spent("/", &[b'x'; 10_000]).await);
     assert_eq!(longer_body - least, 10_000);
-    // In the URL of the request and of the response, and in its body; `content-length` has three digits more.
+    // In the URL of the request and of the response, and in its body; `content-length` has three
+    // digits more.
     assert_eq!(spent(&format!("/{}", "x".repeat(1_000)), b"").await - least, 3_003);
     let limits = Limits { host_calls: 0, ..Limits::PLUGIN };
     let url = server.url("x.example.com", "/");

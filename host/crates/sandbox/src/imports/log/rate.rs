@@ -1,5 +1,6 @@
-//! How fast a plugin's calls may write to the operator's log, each tenant's for themselves: a bucket of bytes that fills up again
-//! with time. What one call may write is bounded elsewhere; this bounds many calls.
+//! How fast a plugin's calls may write to the operator's log, each tenant's for themselves: a
+//! bucket of bytes that fills up again with time. What one call may write is bounded elsewhere;
+//! this bounds many calls.
 
 use std::{
     collections::HashMap,
@@ -49,12 +50,21 @@ impl LogRate {
         // Buckets are whole after every statement.
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if !buckets.contains_key(tenant) {
-            // A full bucket is like none. So there are no more of them than tenants that wrote in the last minute.
+            // A full bucket is like none. So there are no more of them than tenants that wrote in
+            // the last minute.
             buckets.retain(|_, bucket| bucket.fill(now) < BURST_BYTES);
         }
-        let bucket = buckets.entry(tenant.clone()).or_insert(Bucket { left: BURST_BYTES, at: now, drops: false });
+        let bucket = buckets.entry(tenant.clone()).or_insert(Bucket {
+            left: BURST_BYTES,
+            at: now,
+            drops: false,
+        });
         let Some(left) = bucket.fill(now).checked_sub(bytes) else {
-            return if std::mem::replace(&mut bucket.drops, true) { Verdict::Drop } else { Verdict::DropAndSay };
+            return if std::mem::replace(&mut bucket.drops, true) {
+                Verdict::Drop
+            } else {
+                Verdict::DropAndSay
+            };
         };
         *bucket = Bucket { left, at: now, drops: false };
         Verdict::Write
@@ -64,7 +74,9 @@ impl LogRate {
 impl Bucket {
     fn fill(&self, now: Instant) -> u64 {
         let passed: Duration = now.saturating_duration_since(self.at);
-        let filled = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).saturating_mul(BYTES_PER_SECOND) / 1_000;
+        let filled =
+            u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).saturating_mul(BYTES_PER_SECOND)
+                / 1_000;
         self.left.saturating_add(filled).min(BURST_BYTES)
     }
 }
@@ -76,13 +88,22 @@ mod tests {
     #[test]
     fn a_burst_is_written_and_then_so_many_bytes_a_second() {
         let (rate, now) = (LogRate::default(), Instant::now());
-        let take = |seconds, bytes| rate.take_at(now + Duration::from_secs(seconds), &Tenant::ANONYMOUS, bytes);
+        let take = |seconds, bytes| {
+            rate.take_at(now + Duration::from_secs(seconds), &Tenant::ANONYMOUS, bytes)
+        };
         assert_eq!(take(0, BURST_BYTES), Verdict::Write);
         assert_eq!([take(0, 1), take(0, 1)], [Verdict::DropAndSay, Verdict::Drop]);
         assert_eq!(take(1, BYTES_PER_SECOND + 1), Verdict::Drop);
         assert_eq!(take(1, BYTES_PER_SECOND), Verdict::Write);
-        assert_eq!(take(1, 1), Verdict::DropAndSay, "it is said again after a line that was written");
-        assert_eq!([take(10_000, BURST_BYTES + 1), take(10_000, BURST_BYTES)], [Verdict::Drop, Verdict::Write]);
+        assert_eq!(
+            take(1, 1),
+            Verdict::DropAndSay,
+            "it is said again after a line that was written"
+        );
+        assert_eq!(
+            [take(10_000, BURST_BYTES + 1), take(10_000, BURST_BYTES)],
+            [Verdict::Drop, Verdict::Write]
+        );
     }
 
     #[test]

@@ -12,8 +12,8 @@ use wasmtime_wasi_http::p2::{
     bindings::http::{
         outgoing_handler::Host as _,
         types::{
-            self, ErrorCode, HostFields as _, HostIncomingResponse as _, HostOutgoingBody as _, HostOutgoingRequest as _, Method,
-            Scheme,
+            self, ErrorCode, HostFields as _, HostIncomingResponse as _, HostOutgoingBody as _,
+            HostOutgoingRequest as _, Method, Scheme,
         },
     },
     types::{HostFutureIncomingResponse, HostIncomingResponse},
@@ -37,17 +37,22 @@ async fn start(
     pieces: &[&[u8]],
 ) -> wasmtime::Result<Resource<HostFutureIncomingResponse>> {
     let mut http = store.data_mut().http();
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+    let headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+        .collect();
     let headers = http.from_list(headers).expect("headers");
     let request = types::HostOutgoingRequest::new(&mut http, headers)?;
     let same = || Resource::new_borrow(request.rep());
     let method = if pieces.is_empty() { Method::Get } else { Method::Post };
     http.set_method(same(), method)?.expect("a method");
     http.set_scheme(same(), Some(Scheme::Http))?.expect("a scheme");
-    http.set_authority(same(), Some(format!("x.example.com:{}", server.address.port())))?.expect("an authority");
+    http.set_authority(same(), Some(format!("x.example.com:{}", server.address.port())))?
+        .expect("an authority");
     http.set_path_with_query(same(), Some(path.to_owned()))?.expect("a path");
     let body = types::HostOutgoingRequest::body(&mut http, same())?.expect("a body");
-    let stream: Resource<DynOutputStream> = http.write(Resource::new_borrow(body.rep()))?.expect("a stream");
+    let stream: Resource<DynOutputStream> =
+        http.write(Resource::new_borrow(body.rep()))?.expect("a stream");
     let response = http.handle(request, None)?;
     for piece in pieces {
         let stream = http.table.get_mut(&stream)?;
@@ -70,7 +75,8 @@ async fn head(
 ) -> wasmtime::Result<Result<Resource<HostIncomingResponse>, ErrorCode>> {
     let mut http = store.data_mut().http();
     http.table.get_mut(response)?.ready().await;
-    let answer = types::HostFutureIncomingResponse::get(&mut http, Resource::new_borrow(response.rep()))?;
+    let answer =
+        types::HostFutureIncomingResponse::get(&mut http, Resource::new_borrow(response.rep()))?;
     Ok(answer.expect("it is ready").expect("it is asked for once"))
 }
 
@@ -108,13 +114,26 @@ async fn exchange(
 async fn a_request_leaves_as_a_whole_and_its_response_arrives_as_a_whole() {
     let server = Server::start(|_| says("201 Created", "x-odd: 1\r\n", "made")).await;
     let answered = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
-        exchange(store, &server, "/a?b", &[("X-Mine", "1"), ("content-length", "6")], &[b"abc", b"def"]).await
+        exchange(
+            store,
+            &server,
+            "/a?b",
+            &[("X-Mine", "1"), ("content-length", "6")],
+            &[b"abc", b"def"],
+        )
+        .await
     });
     let (status, headers, body) = answered.await.expect("it returns").expect("a response");
     assert_eq!((status, body.as_slice()), (201, b"made".as_slice()));
-    assert_eq!((&headers["x-odd"], &headers["content-length"]), (&"1".parse().unwrap(), &"4".parse().unwrap()));
+    assert_eq!(
+        (&headers["x-odd"], &headers["content-length"]),
+        (&"1".parse().unwrap(), &"4".parse().unwrap())
+    );
     let sent = &server.requests()[0];
-    assert!(sent.starts_with("POST /a?b HTTP/1.1\r\nx-mine: 1\r\n") && sent.ends_with("\r\n\r\nabcdef"), "{sent}");
+    assert!(
+        sent.starts_with("POST /a?b HTTP/1.1\r\nx-mine: 1\r\n") && sent.ends_with("\r\n\r\nabcdef"),
+        "{sent}"
+    );
     assert_eq!(sent.matches("content-length: 6\r\n").count(), 1, "{sent}");
     assert_eq!(sent.matches("host: ").count(), 1, "{sent}");
 }
@@ -124,7 +143,9 @@ async fn the_same_rules_hold() {
     let server = Server::start(|_| ok("")).await;
     let elsewhere = Server::start(|_| ok("")).await;
     for lent in [Some(outlet(&server, Bounds::PLUGIN)), None] {
-        let refused = run(lent, Limits::PLUGIN, async |_, store| exchange(store, &elsewhere, "/", &[], &[]).await);
+        let refused = run(lent, Limits::PLUGIN, async |_, store| {
+            exchange(store, &elsewhere, "/", &[], &[]).await
+        });
         let error = refused.await.expect("it returns").expect_err("it is refused");
         assert!(matches!(error, ErrorCode::HttpRequestDenied), "{error:?}");
     }
@@ -145,7 +166,10 @@ async fn a_redirect_is_the_guests_to_follow() {
         exchange(store, &server, "/", &[], &[]).await
     });
     let (status, headers, _) = answered.await.expect("it returns").expect("a response");
-    assert_eq!((status, headers["location"].as_bytes()), (302, b"http://y.example.com/".as_slice()));
+    assert_eq!(
+        (status, headers["location"].as_bytes()),
+        (302, b"http://y.example.com/".as_slice())
+    );
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -164,7 +188,10 @@ async fn bodies_end_at_their_limits() {
     let [at, beyond, response_at, response_beyond] = answers.await.expect("it returns");
     assert!(at.is_ok() && response_at.is_ok(), "{at:?} {response_at:?}");
     assert!(matches!(beyond, Err(ErrorCode::HttpRequestBodySize(Some(6)))), "{beyond:?}");
-    assert!(matches!(response_beyond, Err(ErrorCode::HttpResponseBodySize(None))), "{response_beyond:?}");
+    assert!(
+        matches!(response_beyond, Err(ErrorCode::HttpResponseBodySize(None))),
+        "{response_beyond:?}"
+    );
     assert_eq!(server.requests().len(), 3);
 }
 
@@ -183,7 +210,8 @@ async fn what_is_the_hosts_to_set_is_refused_where_a_guest_sets_it() {
     assert_eq!(refused.await.expect("it returns"), [true; 7]);
     let long = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
         let value = vec![b'x'; MAX_FIELD_BYTES];
-        let field: Result<_, HeaderError> = store.data_mut().http().from_list(vec![("x-long".to_owned(), value)]);
+        let field: Result<_, HeaderError> =
+            store.data_mut().http().from_list(vec![("x-long".to_owned(), value)]);
         Ok(field.is_err())
     });
     assert!(long.await.expect("it returns"), "headers have an end");
@@ -220,7 +248,9 @@ async fn responses_that_nobody_reads_take_memory_of_the_process() {
         }
         let error = exchange(store, &server, "/", &[], &[]).await?.expect_err("there is none");
         assert!(matches!(error, ErrorCode::ConnectionLimitReached), "{error:?}");
-        let memory_is_short = |store: Guest<'_>| !store.data_mut().limiter.memory_growing(0, 600, None).expect("answers");
+        let memory_is_short = |store: Guest<'_>| {
+            !store.data_mut().limiter.memory_growing(0, 600, None).expect("answers")
+        };
         assert!(memory_is_short(store), "it is the memory that guests grow into");
         // Of one the first byte is read. The rest is still there, and still counts.
         let mut http = store.data_mut().http();

@@ -49,7 +49,9 @@ fn types_that_unfold_to_too_many_parts_cost_the_whole_component() {
     assert!(load(&doubled(11)).is_ok());
     assert_eq!(
         refused(&doubled(14)),
-        format!("the types of its functions have more than {MAX_PARTS} parts, or more than 1 MiB of names")
+        format!(
+            "the types of its functions have more than {MAX_PARTS} parts, or more than 1 MiB of names"
+        )
     );
 }
 
@@ -58,8 +60,12 @@ fn names_that_are_used_again_and_again_cost_the_whole_component() {
     let record = |fields: usize| {
         let long = "a".repeat(10_000);
         let record = named("r", &format!(r#"(record (field "{long}" u8))"#));
-        let fields: Vec<_> = (0..fields).map(|number| format!(r#"(field "f{number}" $r)"#)).collect();
-        echo(&format!("{record} {}", named("many", &format!("(record {})", fields.join(" ")))), "$many")
+        let fields: Vec<_> =
+            (0..fields).map(|number| format!(r#"(field "f{number}" $r)"#)).collect();
+        echo(
+            &format!("{record} {}", named("many", &format!("(record {})", fields.join(" ")))),
+            "$many",
+        )
     };
     // Once as parameter and once as result.
     assert!(load(&record(50)).is_ok());
@@ -73,21 +79,31 @@ fn an_enum_may_have_so_many_cases_and_no_more() {
         echo(&named("e", &format!("(enum {})", names.join(" "))), "$e")
     };
     assert!(load(&cases(MAX_CASES)).is_ok());
-    assert!(refused(&cases(MAX_CASES + 1)).contains("echo: it has a type of 1001 cases, the limit is 1000"));
+    assert!(
+        refused(&cases(MAX_CASES + 1))
+            .contains("echo: it has a type of 1001 cases, the limit is 1000")
+    );
 }
 
 #[test]
 fn a_component_may_export_so_much_and_no_more() {
     let exporting = |count: usize| {
-        let exports: Vec<_> = (0..count).map(|number| format!(r#"(export "f{number}" (func $f))"#)).collect();
-        format!(r"(component {} (func $f {}) {})", core(r#"(func (export "f"))"#), lift("f"), exports.concat())
+        let exports: Vec<_> =
+            (0..count).map(|number| format!(r#"(export "f{number}" (func $f))"#)).collect();
+        format!(
+            r"(component {} (func $f {}) {})",
+            core(r#"(func (export "f"))"#),
+            lift("f"),
+            exports.concat()
+        )
     };
     let plain = load(&exporting(1_000)).expect("at the limit");
     assert_eq!(plain.tools.len(), 1_000);
     assert_eq!(refused(&exporting(1_001)), "it exports more than 1000 functions");
 }
 
-/// A component whose function `f` returns a list of so many elements of a type, from memory of ones.
+/// A component whose function `f` returns a list of so many elements of a type, from memory of
+/// ones.
 fn hoard(definitions: &str, element: &str, element_bytes: usize) -> Plain {
     let functions = format!(
         r#"(func (export "f") (param $count i32) (result i32) (local $at i32) (local $pair i32)
@@ -100,8 +116,9 @@ fn hoard(definitions: &str, element: &str, element_bytes: usize) -> Plain {
             (local.get $pair))"#
     );
     let (core, lift) = (core(&functions), lift("f"));
-    let component =
-        format!(r#"(component {definitions} {core} (func (export "f") (param "count" u32) (result (list {element})) {lift}))"#);
+    let component = format!(
+        r#"(component {definitions} {core} (func (export "f") (param "count" u32) (result (list {element})) {lift}))"#
+    );
     load(&component).expect("a usable component")
 }
 
@@ -113,13 +130,19 @@ fn held(val: &Val) -> usize {
     let text = |text: &String| block(text.capacity());
     match val {
         Val::String(it) | Val::Enum(it) => text(it),
-        Val::List(vals) | Val::Tuple(vals) => block(vals.capacity() * size_of::<Val>()) + vals.iter().map(held).sum::<usize>(),
+        Val::List(vals) | Val::Tuple(vals) => {
+            block(vals.capacity() * size_of::<Val>()) + vals.iter().map(held).sum::<usize>()
+        }
         Val::Record(fields) => {
             let inner = fields.iter().map(|(name, val)| text(name) + held(val));
             block(fields.capacity() * size_of::<(String, Val)>()) + inner.sum::<usize>()
         }
-        Val::Flags(names) => block(names.capacity() * size_of::<String>()) + names.iter().map(text).sum::<usize>(),
-        Val::Variant(name, payload) => text(name) + payload.as_ref().map_or(0, |val| block(size_of::<Val>()) + held(val)),
+        Val::Flags(names) => {
+            block(names.capacity() * size_of::<String>()) + names.iter().map(text).sum::<usize>()
+        }
+        Val::Variant(name, payload) => {
+            text(name) + payload.as_ref().map_or(0, |val| block(size_of::<Val>()) + held(val))
+        }
         Val::Option(payload) | Val::Result(Ok(payload) | Err(payload)) => {
             payload.as_ref().map_or(0, |val| block(size_of::<Val>()) + held(val))
         }
@@ -127,7 +150,8 @@ fn held(val: &Val) -> usize {
     }
 }
 
-/// The most elements that come out of a guest with so many bytes to copy, and what they hold on the host.
+/// The most elements that come out of a guest with so many bytes to copy, and what they hold on the
+/// host.
 async fn most(plain: &Plain, copied_bytes: usize) -> (u32, usize) {
     let function = &plain.tools["f"].function;
     let limits = Limits { result_bytes: 1 << 30, ..Limits::PLUGIN };
@@ -152,8 +176,10 @@ async fn most(plain: &Plain, copied_bytes: usize) -> (u32, usize) {
 
 #[tokio::test]
 async fn values_out_of_a_guest_hold_no_more_of_the_host_than_is_said() {
-    let letters: Vec<String> =
-        ('a'..='z').map(|c| format!("\"{c}\" ")).chain(('a'..='f').map(|c| format!("\"{c}1\" "))).collect();
+    let letters: Vec<String> = ('a'..='z')
+        .map(|c| format!("\"{c}\" "))
+        .chain(('a'..='f').map(|c| format!("\"{c}1\" ")))
+        .collect();
     let flags = |count: usize| named("fl", &format!("(flags {})", letters[..count].concat()));
     let wrapped = named("in", r#"(record (field "a" bool))"#);
     let wrapped = (0..20).fold(wrapped, |definitions, level| {
@@ -176,7 +202,10 @@ async fn values_out_of_a_guest_hold_no_more_of_the_host_than_is_said() {
         let plain = hoard(&definitions, element, element_bytes);
         let (elements, held) = most(&plain, copied_bytes).await;
         assert!(elements > 0, "{what}");
-        assert!(held <= copied_bytes * HOST_BYTES_PER_COPIED, "{what}: {elements} elements hold {held} bytes");
+        assert!(
+            held <= copied_bytes * HOST_BYTES_PER_COPIED,
+            "{what}: {elements} elements hold {held} bytes"
+        );
     }
 }
 
@@ -184,32 +213,43 @@ async fn values_out_of_a_guest_hold_no_more_of_the_host_than_is_said() {
 async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
     let limits = |result_bytes: usize| Limits { result_bytes, ..Limits::PLUGIN };
     let bytes = hoard("", "u8", 1);
-    let called = async |count: u32, limits| call_within(limits, &bytes, "f", &json!({"count": count}).to_string()).await;
+    let called = async |count: u32, limits| {
+        call_within(limits, &bytes, "f", &json!({"count": count}).to_string()).await
+    };
     // Three bytes become four letters.
     let output = called(3_000, limits(5_000)).await.expect("an answer");
     let text = output.structured.expect("a value")["result"].as_str().map(str::len);
     assert_eq!(text, Some(4_000));
-    assert!(matches!(called(3_000, limits(3_999)).await, Err(CallError::ResultTooLarge { limit_bytes: 3_999, .. })));
+    assert!(matches!(
+        called(3_000, limits(3_999)).await,
+        Err(CallError::ResultTooLarge { limit_bytes: 3_999, .. })
+    ));
     // By default this is the limit that matters, and not what values take on the way.
     assert!(called(780_000, Limits::PLUGIN).await.is_ok());
     // What cannot even be taken out of the guest is refused before it is a value.
     let roomy = Limits { result_bytes: 1 << 30, ..Limits::PLUGIN };
     assert!(called(830_000, roomy).await.is_ok());
-    assert!(matches!(called(840_000, roomy).await, Err(CallError::ResultTooLarge { limit_bytes: 0x200_0000, .. })));
+    assert!(matches!(
+        called(840_000, roomy).await,
+        Err(CallError::ResultTooLarge { limit_bytes: 0x200_0000, .. })
+    ));
 }
 
 #[tokio::test]
 async fn a_long_list_is_refused_while_it_is_written() {
     let numbers = hoard("", "s8", 1);
     let limits = Limits { result_bytes: 10_000, ..Limits::PLUGIN };
-    let called = async |count: u32| call_within(limits, &numbers, "f", &json!({"count": count}).to_string()).await;
+    let called = async |count: u32| {
+        call_within(limits, &numbers, "f", &json!({"count": count}).to_string()).await
+    };
     assert!(called(4_000).await.is_ok());
     assert!(matches!(called(6_000).await, Err(CallError::ResultTooLarge { .. })));
 }
 
 #[test]
 fn a_few_bytes_of_arguments_do_not_become_gigabytes() {
-    let fields: Vec<_> = (0..1_000).map(|number| format!(r#"(field "f{number}" (option u8))"#)).collect();
+    let fields: Vec<_> =
+        (0..1_000).map(|number| format!(r#"(field "f{number}" (option u8))"#)).collect();
     let plain = load(&echo(&named("r", &format!("(record {})", fields.concat())), "(list $r)"));
     let plain = plain.expect("a usable component");
     let parameters = &plain.tools["echo"].function.parameters;
@@ -218,5 +258,8 @@ fn a_few_bytes_of_arguments_do_not_become_gigabytes() {
         crate::plain::arguments::read(parameters, &arguments.to_string()).map(|vals| vals.len())
     };
     assert_eq!(read(500), Ok(2));
-    assert_eq!(read(1_000).expect_err("refused").to_string(), "the arguments take more than 67108864 bytes, unpacked");
+    assert_eq!(
+        read(1_000).expect_err("refused").to_string(),
+        "the arguments take more than 67108864 bytes, unpacked"
+    );
 }

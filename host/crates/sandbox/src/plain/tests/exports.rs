@@ -2,20 +2,27 @@
 
 use super::*;
 
-/// A component with these functions, each without parameters and results: `name`, or `interface#name`.
+/// A component with these functions, each without parameters and results: `name`, or
+/// `interface#name`.
 fn exporting(functions: &[&str]) -> String {
     let core = core(r#"(func (export "f"))"#);
     let exported = |name: &str| [format!(r#"(export "{name}" (func $f))"#)];
-    let mut interfaces: std::collections::BTreeMap<&str, Vec<String>> = std::collections::BTreeMap::new();
+    let mut interfaces: std::collections::BTreeMap<&str, Vec<String>> =
+        std::collections::BTreeMap::new();
     let mut exports = String::new();
     for function in functions {
         match function.split_once('#') {
-            Some((interface, name)) => interfaces.entry(interface).or_default().extend(exported(name)),
+            Some((interface, name)) => {
+                interfaces.entry(interface).or_default().extend(exported(name))
+            }
             None => exports.extend(exported(function)),
         }
     }
     for (at, (interface, functions)) in interfaces.iter().enumerate() {
-        exports.extend([format!(r#"(instance $i{at} {}) (export "{interface}" (instance $i{at}))"#, functions.concat())]);
+        exports.extend([format!(
+            r#"(instance $i{at} {}) (export "{interface}" (instance $i{at}))"#,
+            functions.concat()
+        )]);
     }
     format!("(component {core} (func $f {}) {exports})", lift("f"))
 }
@@ -34,8 +41,12 @@ fn left_out(plain: &Plain) -> Vec<String> {
     plain.left_out.iter().map(ToString::to_string).collect()
 }
 
-const FUNCTIONS: [&str; 4] =
-    ["now", "weather:station/api@1.0.0#get-weather", "weather:station/api@1.0.0#reset-URL", "inline#list-all"];
+const FUNCTIONS: [&str; 4] = [
+    "now",
+    "weather:station/api@1.0.0#get-weather",
+    "weather:station/api@1.0.0#reset-URL",
+    "inline#list-all",
+];
 const DOCS: &str = r#"{
     "worlds": {"w": {"func_exports": {"now": {"docs": "Tells the time."}},
                      "interface_exports": {"inline": {"funcs": {"list-all": {"docs": "Lists everything."}}}}}},
@@ -54,7 +65,10 @@ fn tools_are_called_by_interface_and_function_and_described_by_their_documentati
         ("inline_list_all", "Lists everything."),
         ("now", "Tells the time."),
     ];
-    assert_eq!(described(&plain), expected.map(|(name, description)| (name.to_owned(), description.to_owned())));
+    assert_eq!(
+        described(&plain),
+        expected.map(|(name, description)| (name.to_owned(), description.to_owned()))
+    );
     assert!(plain.left_out.is_empty());
 }
 
@@ -62,21 +76,36 @@ fn tools_are_called_by_interface_and_function_and_described_by_their_documentati
 fn unreadable_documentation_is_none_and_says_why() {
     let plain = load_wasm(&wasm(&exporting(&["now"]), "{")).expect("a usable component");
     assert_eq!(described(&plain), [("now".to_owned(), String::new())]);
-    assert!(left_out(&plain)[0].starts_with("the section package-docs: it is not the JSON of"), "{:?}", plain.left_out);
+    assert!(
+        left_out(&plain)[0].starts_with("the section package-docs: it is not the JSON of"),
+        "{:?}",
+        plain.left_out
+    );
 }
 
 #[tokio::test]
 async fn the_tools_are_told_without_running_anything() {
-    let component =
-        format!(r"(component (core module $m (func $f unreachable) (start $f)) (core instance (instantiate $m)) {})", &{
+    let component = format!(
+        r"(component (core module $m (func $f unreachable) (start $f)) (core instance (instantiate $m)) {})",
+        &{
             let rest = exporting(&["now"]);
             rest["(component".len()..rest.len() - 1].to_owned()
-        });
+        }
+    );
     let plain = load(&component).expect("a usable component");
-    let told = run(Limits::PLUGIN, async |store| plain.describe(store).await).await.expect("it ends").expect("an answer");
+    let told = run(Limits::PLUGIN, async |store| plain.describe(store).await)
+        .await
+        .expect("it ends")
+        .expect("an answer");
     assert_eq!(told, plain.definitions());
-    assert!(matches!(call(&plain, "now", &json!({})).await, Err(CallError::Trap { .. })), "it does trap");
-    assert!(matches!(call(&plain, "then", &json!({})).await, Err(CallError::Tool(_))), "no such tool");
+    assert!(
+        matches!(call(&plain, "now", &json!({})).await, Err(CallError::Trap { .. })),
+        "it does trap"
+    );
+    assert!(
+        matches!(call(&plain, "then", &json!({})).await, Err(CallError::Tool(_))),
+        "no such tool"
+    );
 }
 
 #[test]
@@ -93,7 +122,9 @@ fn a_name_may_have_64_characters_and_no_more() {
     let fits = "a".repeat(64);
     assert!(load(&exporting(&[&fits])).is_ok());
     let long = "a".repeat(65);
-    assert!(refused(&exporting(&[&long])).starts_with(&format!("its export {long} would be the tool")));
+    assert!(
+        refused(&exporting(&[&long])).starts_with(&format!("its export {long} would be the tool"))
+    );
     let (interface, name) = ("i".repeat(32), "f".repeat(32));
     let export = format!("a:b/{interface}#{name}");
     assert!(refused(&exporting(&[&export])).starts_with(&format!("its export {export} would be")));
@@ -101,7 +132,9 @@ fn a_name_may_have_64_characters_and_no_more() {
 
 #[test]
 fn functions_that_json_cannot_call_are_left_out_with_the_reason() {
-    let core = core(r#"(func (export "f") (param i32)) (func (export "g") (result i32) (i32.const 0)) (func (export "ok"))"#);
+    let core = core(
+        r#"(func (export "f") (param i32)) (func (export "g") (result i32) (i32.const 0)) (func (export "ok"))"#,
+    );
     let (f, g, ok) = (lift("f"), lift("g"), lift("ok"));
     let component = format!(
         r#"(component {core}
@@ -134,9 +167,12 @@ fn functions_that_json_cannot_call_are_left_out_with_the_reason() {
 
 #[test]
 fn types_that_this_engine_does_not_know_do_not_compile() {
-    // So that nobody looks for the tests of the reasons for which their functions would be left out.
+    // So that nobody looks for the tests of the reasons for which their functions would be left
+    // out.
     for ty in ["(stream u8)", "(future u8)", "(map string u8)", "(list u8 4)", "error-context"] {
-        let component = format!(r#"(component (type $t (func (param "a" {ty}))) (import "f" (func (type $t))))"#);
+        let component = format!(
+            r#"(component (type $t (func (param "a" {ty}))) (import "f" (func (type $t))))"#
+        );
         let wasm = wat::parse_str(&component).unwrap_or_else(|error| panic!("{error}"));
         assert!(Component::new(&ENGINE, wasm).is_err(), "{ty}");
     }
@@ -150,7 +186,10 @@ fn a_program_is_refused_with_a_sentence_of_its_own() {
     assert_eq!(refused(&exporting(&exports)), message);
     let plain = load(&exporting(&["wasi:cli/run@0.2.0#run", "now"])).expect("a usable component");
     assert_eq!(plain.definitions().len(), 1);
-    assert!(left_out(&plain)[0].starts_with("wasi:cli/run@0.2.0#run: it is for a host that runs programs"));
+    assert!(
+        left_out(&plain)[0]
+            .starts_with("wasi:cli/run@0.2.0#run: it is for a host that runs programs")
+    );
 }
 
 #[test]
@@ -160,7 +199,8 @@ fn a_component_without_tools_is_refused_with_what_it_exports() {
     let contract = exporting(&["prepare", "airlock:plugin/executor@0.1.0#run"]);
     let reason = "it exports airlock:plugin/executor@0.1.0, which is no contract of plugins; plugins export airlock:plugin/tools";
     assert_eq!(refused(&contract), reason);
-    let modules: Vec<_> = (0..30).map(|number| format!(r#"(export "m{number}" (core module $m))"#)).collect();
+    let modules: Vec<_> =
+        (0..30).map(|number| format!(r#"(export "m{number}" (core module $m))"#)).collect();
     let error = refused(&format!("(component (core module $m) {})", modules.concat()));
     assert!(error.contains("m0: it is no function") && error.ends_with("; and 10 more"), "{error}");
 }

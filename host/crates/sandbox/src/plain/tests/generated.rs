@@ -15,15 +15,26 @@ fn name(at: usize, rest: &str) -> String {
 fn shapes() -> impl Strategy<Value = Shape> {
     let leaf = prop_oneof![
         Just(Shape::Bool),
-        prop::sample::select(vec![Int::S8, Int::U8, Int::S16, Int::U16, Int::S32, Int::U32, Int::S64, Int::U64])
-            .prop_map(Shape::Int),
+        prop::sample::select(vec![
+            Int::S8,
+            Int::U8,
+            Int::S16,
+            Int::U16,
+            Int::S32,
+            Int::U32,
+            Int::S64,
+            Int::U64
+        ])
+        .prop_map(Shape::Int),
         Just(Shape::F32),
         Just(Shape::F64),
         Just(Shape::Char),
         Just(Shape::String),
         Just(Shape::Bytes),
-        (1..6_usize).prop_map(|count| Shape::Enum((0..count).map(|at| (name(at, "-case"), ())).collect())),
-        (1..33_usize).prop_map(|count| Shape::Flags((0..count).map(|at| name(at, "-flag")).collect())),
+        (1..6_usize)
+            .prop_map(|count| Shape::Enum((0..count).map(|at| (name(at, "-case"), ())).collect())),
+        (1..33_usize)
+            .prop_map(|count| Shape::Flags((0..count).map(|at| name(at, "-flag")).collect())),
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         let boxed = inner.clone().prop_map(Box::new);
@@ -39,9 +50,16 @@ fn shapes() -> impl Strategy<Value = Shape> {
             prop::collection::vec(inner.clone(), 1..4).prop_map(Shape::Tuple),
             prop::collection::vec((inner.clone(), any::<bool>()), 1..4).prop_map(record),
             prop::collection::vec(prop::option::of(inner), 1..4).prop_map(|cases| {
-                Shape::Variant(cases.into_iter().enumerate().map(|(at, case)| (name(at, "-x"), case)).collect())
+                Shape::Variant(
+                    cases
+                        .into_iter()
+                        .enumerate()
+                        .map(|(at, case)| (name(at, "-x"), case))
+                        .collect(),
+                )
             }),
-            (prop::option::of(boxed.clone()), prop::option::of(boxed)).prop_map(|(ok, err)| Shape::Result { ok, err }),
+            (prop::option::of(boxed.clone()), prop::option::of(boxed))
+                .prop_map(|(ok, err)| Shape::Result { ok, err }),
         ]
     })
 }
@@ -77,11 +95,17 @@ fn wit(shape: &Shape, definitions: &mut Vec<String>) -> String {
         Shape::List(item) => format!("(list {})", wit(item, definitions)),
         Shape::Option(some) => format!("(option {})", wit(some, definitions)),
         Shape::Tuple(shapes) => {
-            format!("(tuple {})", shapes.iter().map(|shape| wit(shape, definitions)).collect::<Vec<_>>().join(" "))
+            format!(
+                "(tuple {})",
+                shapes.iter().map(|shape| wit(shape, definitions)).collect::<Vec<_>>().join(" ")
+            )
         }
         Shape::Result { ok, err } => {
             let ok = ok.as_ref().map(|ok| wit(ok, definitions)).unwrap_or_default();
-            let err = err.as_ref().map(|err| format!("(error {})", wit(err, definitions))).unwrap_or_default();
+            let err = err
+                .as_ref()
+                .map(|err| format!("(error {})", wit(err, definitions)))
+                .unwrap_or_default();
             format!("(result {ok} {err})")
         }
         Shape::Record(fields) => {
@@ -125,34 +149,55 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
             };
             prop_oneof![least..=most, Just(least), Just(most)].prop_map(number).boxed()
         }
-        Shape::F32 => any::<f32>().prop_map(|it| Value::from(it.to_string().parse::<f64>().expect("a number"))).boxed(),
+        Shape::F32 => any::<f32>()
+            .prop_map(|it| Value::from(it.to_string().parse::<f64>().expect("a number")))
+            .boxed(),
         Shape::F64 => any::<f64>().prop_map(Value::from).boxed(),
         Shape::Char => any::<char>().prop_map(|it| Value::from(it.to_string())).boxed(),
         Shape::String => ".{0,12}".prop_map(Value::from).boxed(),
-        Shape::Bytes => prop::collection::vec(any::<u8>(), 0..12).prop_map(|it| Value::from(base64(&it))).boxed(),
-        Shape::List(item) => prop::collection::vec(values(item), 0..4).prop_map(Value::from).boxed(),
+        Shape::Bytes => prop::collection::vec(any::<u8>(), 0..12)
+            .prop_map(|it| Value::from(base64(&it)))
+            .boxed(),
+        Shape::List(item) => {
+            prop::collection::vec(values(item), 0..4).prop_map(Value::from).boxed()
+        }
         Shape::Option(some) => prop_oneof![Just(Value::Null), values(some)].boxed(),
-        Shape::Tuple(shapes) => shapes.iter().map(values).collect::<Vec<_>>().prop_map(Value::from).boxed(),
+        Shape::Tuple(shapes) => {
+            shapes.iter().map(values).collect::<Vec<_>>().prop_map(Value::from).boxed()
+        }
         Shape::Record(fields) => {
             let field = |field: &Field| {
                 let key = field.key.clone();
                 let value = values(&field.shape).prop_map(Some);
-                let value = if field.is_optional { prop_oneof![Just(None), value].boxed() } else { value.boxed() };
+                let value = if field.is_optional {
+                    prop_oneof![Just(None), value].boxed()
+                } else {
+                    value.boxed()
+                };
                 value.prop_map(move |value| value.map(|value| (key.clone(), value)))
             };
             let members = fields.iter().map(field).collect::<Vec<_>>();
-            members.prop_map(|members| Value::Object(members.into_iter().flatten().collect())).boxed()
+            members
+                .prop_map(|members| Value::Object(members.into_iter().flatten().collect()))
+                .boxed()
         }
-        Shape::Variant(cases) => {
-            prop::strategy::Union::new(cases.iter().map(|(name, case)| one_case(name, case.as_ref()))).boxed()
-        }
-        Shape::Result { ok, err } => {
-            prop::strategy::Union::new([one_case("ok", ok.as_deref()), one_case("err", err.as_deref())]).boxed()
-        }
+        Shape::Variant(cases) => prop::strategy::Union::new(
+            cases.iter().map(|(name, case)| one_case(name, case.as_ref())),
+        )
+        .boxed(),
+        Shape::Result { ok, err } => prop::strategy::Union::new([
+            one_case("ok", ok.as_deref()),
+            one_case("err", err.as_deref()),
+        ])
+        .boxed(),
         Shape::Enum(cases) => {
-            prop::sample::select(cases.names().map(str::to_owned).collect::<Vec<_>>()).prop_map(Value::from).boxed()
+            prop::sample::select(cases.names().map(str::to_owned).collect::<Vec<_>>())
+                .prop_map(Value::from)
+                .boxed()
         }
-        Shape::Flags(names) => prop::sample::subsequence(names.clone(), 0..=names.len()).prop_map(Value::from).boxed(),
+        Shape::Flags(names) => {
+            prop::sample::subsequence(names.clone(), 0..=names.len()).prop_map(Value::from).boxed()
+        }
     }
 }
 
@@ -160,7 +205,9 @@ fn one_case(name: &str, shape: Option<&Shape>) -> BoxedStrategy<Value> {
     let name = name.to_owned();
     match shape {
         None => Just(Value::from(name)).boxed(),
-        Some(shape) => values(shape).prop_map(move |value| Value::Object([(name.clone(), value)].into_iter().collect())).boxed(),
+        Some(shape) => values(shape)
+            .prop_map(move |value| Value::Object([(name.clone(), value)].into_iter().collect()))
+            .boxed(),
     }
 }
 

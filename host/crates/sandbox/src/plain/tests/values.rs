@@ -13,7 +13,10 @@ fn schemas(plain: &Plain) -> (Value, Value) {
     let definition = plain.definitions().remove(0);
     let tree = |schema: airlock_core::json::JsonText| schema.to_value().expect("it is shallow");
     let output = tree(definition.output_schema.expect("it returns something"));
-    (tree(definition.input_schema)["properties"]["value"].clone(), output["properties"]["result"]["prefixItems"][0].clone())
+    (
+        tree(definition.input_schema)["properties"]["value"].clone(),
+        output["properties"]["result"]["prefixItems"][0].clone(),
+    )
 }
 
 /// Values that come back as they are.
@@ -52,10 +55,19 @@ async fn integers_keep_to_their_bounds() {
         assert_eq!(schemas(&plain), (schema.clone(), schema));
         kept(&plain, &[json!(least), json!(0), json!(most)]).await;
         changed(&plain, &[(json!(3.0), json!(3))]).await;
-        for bad in [json!(least - 1), json!(most + 1), json!(1.5), json!("1"), json!(null), json!(true), json!([]), json!(1e300)]
-        {
+        for bad in [
+            json!(least - 1),
+            json!(most + 1),
+            json!(1.5),
+            json!("1"),
+            json!(null),
+            json!(true),
+            json!([]),
+            json!(1e300),
+        ] {
             let shown = if bad == json!([]) { "a list".to_owned() } else { bad.to_string() };
-            let message = format!("value: found {shown}, expected an integer from {least} to {most}");
+            let message =
+                format!("value: found {shown}, expected an integer from {least} to {most}");
             refused(&plain, &[(bad, &message)]).await;
         }
     }
@@ -68,11 +80,28 @@ async fn integers_of_64_bits_are_text_where_numbers_would_be_rounded() {
     let number = json!({"type": "integer", "minimum": -safe, "maximum": safe});
     let schema = json!({"anyOf": [number, {"type": "string", "pattern": "^-?[0-9]{1,19}$"}]});
     assert_eq!(schemas(&signed), (schema.clone(), schema));
-    kept(&signed, &[json!(0), json!(safe), json!(-safe), json!((safe + 1).to_string()), json!(i64::MIN.to_string())]).await;
+    kept(
+        &signed,
+        &[
+            json!(0),
+            json!(safe),
+            json!(-safe),
+            json!((safe + 1).to_string()),
+            json!(i64::MIN.to_string()),
+        ],
+    )
+    .await;
     changed(&signed, &[(json!("-7"), json!(-7)), (json!("0007"), json!(7))]).await;
     let expected = "expected an integer from -9007199254740991 to 9007199254740991, or a larger one as text of digits";
-    for bad in [json!(safe + 1), json!(-safe - 1), json!("9223372036854775808"), json!(""), json!("-"), json!("+1"), json!("1.0")]
-    {
+    for bad in [
+        json!(safe + 1),
+        json!(-safe - 1),
+        json!("9223372036854775808"),
+        json!(""),
+        json!("-"),
+        json!("+1"),
+        json!("1.0"),
+    ] {
         refused(&signed, &[(bad.clone(), &format!("value: found {bad}, {expected}"))]).await;
     }
 
@@ -81,8 +110,15 @@ async fn integers_of_64_bits_are_text_where_numbers_would_be_rounded() {
     let schema = json!({"anyOf": [number, {"type": "string", "pattern": "^[0-9]{1,20}$"}]});
     assert_eq!(schemas(&unsigned), (schema.clone(), schema));
     kept(&unsigned, &[json!(0), json!(safe), json!(u64::MAX.to_string())]).await;
-    let expected = "expected an integer from 0 to 9007199254740991, or a larger one as text of digits";
-    for bad in [json!(u64::MAX), json!(-1), json!("-1"), json!("18446744073709551616"), json!("999999999999999999999")] {
+    let expected =
+        "expected an integer from 0 to 9007199254740991, or a larger one as text of digits";
+    for bad in [
+        json!(u64::MAX),
+        json!(-1),
+        json!("-1"),
+        json!("18446744073709551616"),
+        json!("999999999999999999999"),
+    ] {
         refused(&unsigned, &[(bad.clone(), &format!("value: found {bad}, {expected}"))]).await;
     }
 }
@@ -101,9 +137,12 @@ async fn floats_are_numbers_and_only_results_may_be_something_else() {
     changed(&single, &[(json!(0.100_000_000_01), json!(0.1))]).await;
     refused(&single, &[(json!(1e39), "value: found 1e+39, expected a number of 32 bits")]).await;
 
-    let core = core(r#"(func (export "f") (param f64) (result f64) (f64.div (local.get 0) (f64.const 0)))"#);
+    let core = core(
+        r#"(func (export "f") (param f64) (result f64) (f64.div (local.get 0) (f64.const 0)))"#,
+    );
     let lift = lift("f");
-    let divide = format!(r#"(component {core} (func (export "f") (param "by" f64) (result f64) {lift}))"#);
+    let divide =
+        format!(r#"(component {core} (func (export "f") (param "by" f64) (result f64) {lift}))"#);
     let divide = load(&divide).expect("a usable component");
     for (by, result) in [(0.0, "NaN"), (1.0, "Infinity"), (-1.0, "-Infinity")] {
         let output = call(&divide, "f", &json!({"by": by})).await.expect("an answer");
@@ -157,7 +196,10 @@ async fn bytes_are_base64() {
 #[tokio::test]
 async fn lists_and_tuples_are_arrays() {
     let lists = echoing("", "(list (list string))");
-    assert_eq!(schemas(&lists).0, json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}}));
+    assert_eq!(
+        schemas(&lists).0,
+        json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}})
+    );
     kept(&lists, &[json!([]), json!([[], ["a"], ["b", "c"]])]).await;
     refused(
         &lists,
@@ -189,7 +231,8 @@ async fn lists_and_tuples_are_arrays() {
 async fn records_are_objects_and_their_options_may_be_absent() {
     let definition = r#"(record (field "x" s32) (field "max-results" (option u8)) (field "twice" (option (option bool))))"#;
     let point = echoing(&named("point", definition), "$point");
-    let integer = |least: i64, most: i64| json!({"type": "integer", "minimum": least, "maximum": most});
+    let integer =
+        |least: i64, most: i64| json!({"type": "integer", "minimum": least, "maximum": most});
     let schema = json!({
         "type": "object",
         "properties": {
@@ -201,15 +244,35 @@ async fn records_are_objects_and_their_options_may_be_absent() {
         "additionalProperties": false,
     });
     assert_eq!(schemas(&point), (schema.clone(), schema));
-    kept(&point, &[json!({"x": -1}), json!({"x": 1, "max_results": 7, "twice": true}), json!({"x": 1, "twice": null})]).await;
+    kept(
+        &point,
+        &[
+            json!({"x": -1}),
+            json!({"x": 1, "max_results": 7, "twice": true}),
+            json!({"x": 1, "twice": null}),
+        ],
+    )
+    .await;
     refused(
         &point,
         &[
-            (json!({"x": "a"}), r#"value.x: found "a", expected an integer from -2147483648 to 2147483647"#),
+            (
+                json!({"x": "a"}),
+                r#"value.x: found "a", expected an integer from -2147483648 to 2147483647"#,
+            ),
             (json!({}), "value.x: missing, expected an integer from -2147483648 to 2147483647"),
-            (json!({"x": null}), "value.x: found null, expected an integer from -2147483648 to 2147483647"),
-            (json!({"x": 1, "max_results": null}), "value.max_results: found null, expected an integer from 0 to 255"),
-            (json!({"x": 1, "max-results": 7}), "value.max-results: unknown, expected x, max_results, twice"),
+            (
+                json!({"x": null}),
+                "value.x: found null, expected an integer from -2147483648 to 2147483647",
+            ),
+            (
+                json!({"x": 1, "max_results": null}),
+                "value.max_results: found null, expected an integer from 0 to 255",
+            ),
+            (
+                json!({"x": 1, "max-results": 7}),
+                "value.max-results: unknown, expected x, max_results, twice",
+            ),
             (json!("x"), r#"value: found "x", expected an object"#),
         ],
     )
@@ -219,10 +282,12 @@ async fn records_are_objects_and_their_options_may_be_absent() {
 #[tokio::test]
 async fn options_elsewhere_are_null() {
     let options = echoing("", "(list (option u8))");
-    let item = json!({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 255}, {"type": "null"}]});
+    let item =
+        json!({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 255}, {"type": "null"}]});
     assert_eq!(schemas(&options).0, json!({"type": "array", "items": item}));
     kept(&options, &[json!([null, 0, 255, null])]).await;
-    refused(&options, &[(json!([256]), "value[0]: found 256, expected an integer from 0 to 255")]).await;
+    refused(&options, &[(json!([256]), "value[0]: found 256, expected an integer from 0 to 255")])
+        .await;
 }
 
 #[tokio::test]
@@ -230,9 +295,14 @@ async fn enums_are_strings_and_variants_objects_of_one_key() {
     let level = echoing(&named("level", r#"(enum "low" "very-high")"#), "$level");
     assert_eq!(schemas(&level).0, json!({"type": "string", "enum": ["low", "very-high"]}));
     kept(&level, &[json!("low"), json!("very-high")]).await;
-    refused(&level, &[(json!("very_high"), r#"value: found "very_high", expected one of "low", "very-high""#)]).await;
+    refused(
+        &level,
+        &[(json!("very_high"), r#"value: found "very_high", expected one of "low", "very-high""#)],
+    )
+    .await;
 
-    let definition = r#"(variant (case "none") (case "circle" f64) (case "two-sided" (tuple f64 f64)))"#;
+    let definition =
+        r#"(variant (case "none") (case "circle" f64) (case "two-sided" (tuple f64 f64)))"#;
     let area = echoing(&named("area", definition), "$area");
     let (schema, _) = schemas(&area);
     assert_eq!(schema["oneOf"][0], json!({"const": "none"}));
@@ -265,7 +335,10 @@ async fn flags_are_strings_without_repetition() {
         &[
             (json!(["read", "read"]), r#"value[1]: "read" for the second time"#),
             (json!(["own"]), r#"value[0]: found "own", expected one of "read", "write", "run-it""#),
-            (json!("read"), r#"value: found "read", expected a list with some of "read", "write", "run-it""#),
+            (
+                json!("read"),
+                r#"value: found "read", expected a list with some of "read", "write", "run-it""#,
+            ),
         ],
     )
     .await;
@@ -275,16 +348,29 @@ async fn flags_are_strings_without_repetition() {
 async fn a_result_inside_a_value_is_like_a_variant() {
     let results = echoing("", "(list (result u8 (error string)))");
     kept(&results, &[json!([{"ok": 1}, {"err": "no"}])]).await;
-    refused(&results, &[(json!([{"ok": "no"}]), r#"value[0].ok: found "no", expected an integer from 0 to 255"#)]).await;
+    refused(
+        &results,
+        &[(json!([{"ok": "no"}]), r#"value[0].ok: found "no", expected an integer from 0 to 255"#)],
+    )
+    .await;
     let units = echoing("", "(list (result))");
-    assert_eq!(schemas(&units).0, json!({"type": "array", "items": {"oneOf": [{"const": "ok"}, {"const": "err"}]}}));
+    assert_eq!(
+        schemas(&units).0,
+        json!({"type": "array", "items": {"oneOf": [{"const": "ok"}, {"const": "err"}]}})
+    );
     kept(&units, &[json!(["ok", "err"])]).await;
-    refused(&units, &[(json!(["okay"]), r#"value[0]: found "okay", expected one case of "ok", "err""#)]).await;
+    refused(
+        &units,
+        &[(json!(["okay"]), r#"value[0]: found "okay", expected one case of "ok", "err""#)],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn arguments_are_the_parameters_by_name_and_nothing_else() {
-    let core = core(r#"(func (export "add") (param i32 i32 i32) (result i32) (i32.add (local.get 0) (local.get 2)))"#);
+    let core = core(
+        r#"(func (export "add") (param i32 i32 i32) (result i32) (i32.add (local.get 0) (local.get 2)))"#,
+    );
     let lift = lift("add");
     let add = format!(
         r#"(component {core} (func (export "add-up") (param "first-one" u8) (param "other" (option u8)) (result u8) {lift}))"#
@@ -300,7 +386,10 @@ async fn arguments_are_the_parameters_by_name_and_nothing_else() {
         (json!({"first_one": 1, "other": 2}), Ok(3)),
         (json!({"other": 2, "first_one": 1}), Ok(3)),
         (json!({"first_one": 1}), Ok(1)),
-        (json!({"first_one": 1, "other": null}), Err("other: found null, expected an integer from 0 to 255")),
+        (
+            json!({"first_one": 1, "other": null}),
+            Err("other: found null, expected an integer from 0 to 255"),
+        ),
         (json!({}), Err("first_one: missing, expected an integer from 0 to 255")),
         (json!({"first_one": 1, "third": 2}), Err("third: unknown, expected first_one, other")),
         (json!([1, 2]), Err("the arguments: found a list, expected an object")),
@@ -308,15 +397,22 @@ async fn arguments_are_the_parameters_by_name_and_nothing_else() {
         let called = call(&add, "add_up", &arguments).await;
         let called = called.map(|output| output.structured).map_err(|error| error.to_string());
         let wrong = |detail| format!("the arguments of tool 'plain' cannot be used: {detail}");
-        assert_eq!(called, result.map(|sum| Some(json!({"result": sum}))).map_err(wrong), "{arguments}");
+        assert_eq!(
+            called,
+            result.map(|sum| Some(json!({"result": sum}))).map_err(wrong),
+            "{arguments}"
+        );
     }
 }
 
 /// A component whose function `f` has this result, and leaves `memory` where it is looked for.
 fn answering(definitions: &str, result: &str, memory: &str) -> Plain {
-    let functions = format!(r#"(data (i32.const 0) "{memory}") (func (export "f") (result i32) (i32.const 0))"#);
+    let functions = format!(
+        r#"(data (i32.const 0) "{memory}") (func (export "f") (result i32) (i32.const 0))"#
+    );
     let (core, lift) = (core(&functions), lift("f"));
-    let component = format!(r#"(component {definitions} {core} (func (export "f") (result {result}) {lift}))"#);
+    let component =
+        format!(r#"(component {definitions} {core} (func (export "f") (result {result}) {lift}))"#);
     load(&component).expect("a usable component")
 }
 
@@ -324,20 +420,44 @@ fn answering(definitions: &str, result: &str, memory: &str) -> Plain {
 async fn a_result_at_the_top_is_an_answer_or_a_failure() {
     let text = r"\00\00\00\00\10\00\00\00\02\00\00\00\00\00\00\00hi";
     let failed = format!(r"\01{}", &text[3..]);
-    let kinds = named("trouble", r#"(variant (case "not-found") (case "slow" u8) (case "other" string))"#);
+    let kinds =
+        named("trouble", r#"(variant (case "not-found") (case "slow" u8) (case "other" string))"#);
     let codes = named("codes", r#"(enum "no-such-city" "too-far")"#);
     let records = named("report", r#"(record (field "line-number" u8))"#);
 
-    let output = call(&answering("", "(result string (error string))", text), "f", &json!({})).await.expect("an answer");
+    let output = call(&answering("", "(result string (error string))", text), "f", &json!({}))
+        .await
+        .expect("an answer");
     assert_eq!(output.structured, Some(json!({"result": "hi"})));
     assert_eq!(output.content, [Content::Text { text: "hi".into() }]);
     for (definitions, result, memory, code, message, details) in [
         ("", "(result string (error string))", failed.as_str(), None, "hi", None),
         ("", "(result string)", &failed, None, "the tool failed and gave no reason", None),
         ("", "(result string (error (list u8)))", &failed, None, "aGk=", None),
-        (&codes, "(result string (error $codes))", r"\01\00\00\00\01", Some("too-far"), "too-far", None),
-        (&kinds, "(result string (error $trouble))", r"\01\00\00\00\00", Some("not-found"), "not-found", None),
-        (&kinds, "(result string (error $trouble))", r"\01\00\00\00\01\00\00\00\07", Some("slow"), "slow: 7", Some(json!(7))),
+        (
+            &codes,
+            "(result string (error $codes))",
+            r"\01\00\00\00\01",
+            Some("too-far"),
+            "too-far",
+            None,
+        ),
+        (
+            &kinds,
+            "(result string (error $trouble))",
+            r"\01\00\00\00\00",
+            Some("not-found"),
+            "not-found",
+            None,
+        ),
+        (
+            &kinds,
+            "(result string (error $trouble))",
+            r"\01\00\00\00\01\00\00\00\07",
+            Some("slow"),
+            "slow: 7",
+            Some(json!(7)),
+        ),
         (
             &kinds,
             "(result string (error $trouble))",
@@ -372,11 +492,15 @@ async fn a_result_at_the_top_is_an_answer_or_a_failure() {
 async fn a_function_that_returns_nothing_answers_nothing() {
     let core = core(r#"(func (export "f")) (func (export "g") (result i32) (i32.const 0))"#);
     let (f, g) = (lift("f"), lift("g"));
-    let component =
-        format!(r#"(component {core} (func (export "f") {f}) (func (export "g") (result (result (error string))) {g}))"#);
+    let component = format!(
+        r#"(component {core} (func (export "f") {f}) (func (export "g") (result (result (error string))) {g}))"#
+    );
     let plain = load(&component).expect("a usable component");
     for definition in plain.definitions() {
         assert_eq!(definition.output_schema, None, "{}", definition.name);
-        assert_eq!(call(&plain, &definition.name, &json!({})).await.expect("an answer"), ToolOutput::default());
+        assert_eq!(
+            call(&plain, &definition.name, &json!({})).await.expect("an answer"),
+            ToolOutput::default()
+        );
     }
 }

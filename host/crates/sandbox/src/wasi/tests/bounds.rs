@@ -15,7 +15,10 @@ async fn so_many_files_may_be_open_and_no_more() {
     }
     assert_eq!(call.open("file", How::Read).await.err(), Some(ErrorCode::InsufficientMemory));
     let borrow = Resource::new_borrow(open[0].rep());
-    assert_eq!(code(call.view().append_via_stream(borrow)).err(), Some(ErrorCode::InsufficientMemory));
+    assert_eq!(
+        code(call.view().append_via_stream(borrow)).err(),
+        Some(ErrorCode::InsufficientMemory)
+    );
     // A stream keeps its file open, whatever becomes of the descriptor.
     call.close(open.pop().expect("many"));
     let borrow = Resource::new_borrow(open[0].rep());
@@ -41,7 +44,8 @@ async fn listings_take_so_much_memory_and_no_more() {
         listings.push(call.list().await.expect("within the bound"));
     }
     assert_eq!(call.list().await.err(), Some(ErrorCode::InsufficientMemory));
-    HostDirectoryEntryStream::drop(&mut call.view(), listings.pop().expect("many")).expect("it is open");
+    HostDirectoryEntryStream::drop(&mut call.view(), listings.pop().expect("many"))
+        .expect("it is open");
     assert_eq!(call.names().await.len(), 1_000);
 }
 
@@ -54,10 +58,15 @@ async fn listings_take_memory_of_the_process_until_they_are_closed() {
     // Half of it is one tenant's most: two listings of two entries, 65 bytes each.
     host.memory = Pool::new(2 * 2 * 130, 1);
     let mut call = host.call();
-    let listings = [call.list().await.expect("there is room"), call.list().await.expect("there is room")];
+    let listings =
+        [call.list().await.expect("there is room"), call.list().await.expect("there is room")];
     assert_eq!(call.list().await.err(), Some(ErrorCode::InsufficientMemory));
     let mut other = host.call();
-    assert_eq!(other.list().await.err(), Some(ErrorCode::InsufficientMemory), "another call of the same tenant");
+    assert_eq!(
+        other.list().await.err(),
+        Some(ErrorCode::InsufficientMemory),
+        "another call of the same tenant"
+    );
     for listing in listings {
         HostDirectoryEntryStream::drop(&mut call.view(), listing).expect("it is open");
     }
@@ -98,8 +107,12 @@ async fn what_is_nested_too_deeply_to_be_measured_counts_as_full() {
     let mut directory = call.docs();
     for _ in 0..20 {
         let (parent, child) = (directory.rep(), name.clone());
-        code(call.view().create_directory_at(Resource::new_borrow(parent), child).await).expect("there is room");
-        directory = call.open_in(Resource::new_borrow(parent), &name, How::Read).await.expect("it was made");
+        code(call.view().create_directory_at(Resource::new_borrow(parent), child).await)
+            .expect("there is room");
+        directory = call
+            .open_in(Resource::new_borrow(parent), &name, How::Read)
+            .await
+            .expect("it was made");
     }
     host.mount().measured_before(std::time::Duration::from_secs(61), std::time::Duration::ZERO);
     assert_eq!(call.open("file", How::Create).await.err(), Some(ErrorCode::Quota));

@@ -88,9 +88,13 @@ async fn guests_make_no_links() {
     call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
     for target in ["own", "../secret/file", "/etc/passwd"] {
         let directory = call.docs();
-        assert_eq!(code(call.view().symlink_at(directory, target.into(), "link".into()).await), Err(ErrorCode::NotPermitted));
+        assert_eq!(
+            code(call.view().symlink_at(directory, target.into(), "link".into()).await),
+            Err(ErrorCode::NotPermitted)
+        );
         let (from, to) = (call.docs(), call.docs());
-        let linked = call.view().link_at(from, PathFlags::empty(), target.into(), to, "link".into()).await;
+        let linked =
+            call.view().link_at(from, PathFlags::empty(), target.into(), to, "link".into()).await;
         assert_eq!(code(linked), Err(ErrorCode::NotPermitted));
     }
     assert_eq!(call.names().await, ["own"]);
@@ -108,9 +112,15 @@ async fn a_directory_for_reading_is_only_read() {
     }
     let file = call.open("file", How::Read).await.expect("it may be read");
     let borrow = || Resource::new_borrow(file.rep());
-    assert_eq!(code(call.view().write(borrow(), b"x".to_vec(), 0).await), Err(ErrorCode::NotPermitted));
+    assert_eq!(
+        code(call.view().write(borrow(), b"x".to_vec(), 0).await),
+        Err(ErrorCode::NotPermitted)
+    );
     assert_eq!(code(call.view().set_size(borrow(), 0).await), Err(ErrorCode::NotPermitted));
-    assert_eq!(code(call.view().write_via_stream(borrow(), 0)).err(), Some(ErrorCode::NotPermitted));
+    assert_eq!(
+        code(call.view().write_via_stream(borrow(), 0)).err(),
+        Some(ErrorCode::NotPermitted)
+    );
     assert_eq!(code(call.view().append_via_stream(borrow())).err(), Some(ErrorCode::NotPermitted));
     assert_eq!(call.unlink("file").await, Err(ErrorCode::NotPermitted));
     assert_eq!(call.create_directory("new").await, Err(ErrorCode::NotPermitted));
@@ -129,9 +139,14 @@ async fn what_is_no_file_is_not_opened_and_nobody_waits_for_it() {
         let mut call = host.call();
         for name in ["pipe", "socket", "link_to_pipe"] {
             for how in [How::Read, How::Write, How::Truncate] {
-                let opened = tokio::time::timeout(std::time::Duration::from_secs(20), call.open(name, how)).await;
+                let opened =
+                    tokio::time::timeout(std::time::Duration::from_secs(20), call.open(name, how))
+                        .await;
                 let error = opened.expect("nobody waits").err();
-                assert!(matches!(error, Some(ErrorCode::NoSuchDevice | ErrorCode::NotPermitted)), "{name}: {error:?}");
+                assert!(
+                    matches!(error, Some(ErrorCode::NoSuchDevice | ErrorCode::NotPermitted)),
+                    "{name}: {error:?}"
+                );
             }
         }
         assert_eq!(call.names().await, ["link_to_pipe", "pipe", "socket"]);
@@ -145,7 +160,8 @@ async fn a_directory_that_turns_into_a_link_during_a_call_leads_nowhere() {
     fs::write(host.path("docs/real/file"), "granted").expect("a file");
     symlink("../secret", host.path("docs/fake")).expect("a link");
     let going = Arc::new(AtomicBool::new(true));
-    let (door, real, fake) = (host.path("docs/door"), host.path("docs/real"), host.path("docs/fake"));
+    let (door, real, fake) =
+        (host.path("docs/door"), host.path("docs/real"), host.path("docs/fake"));
     let swap = {
         let going = going.clone();
         move || {

@@ -37,7 +37,10 @@ async fn every_way_of_making_a_file_longer_is_counted() {
     assert_eq!(code(call.view().write(borrow(), vec![1; 10], 91).await), Err(ErrorCode::Quota));
     assert_eq!(code(call.view().set_size(borrow(), 101).await), Err(ErrorCode::Quota));
     assert_eq!(code(call.view().set_size(borrow(), u64::MAX).await), Err(ErrorCode::Quota));
-    assert_eq!(code(call.view().write(borrow(), vec![1; 10], u64::MAX).await), Err(ErrorCode::Quota));
+    assert_eq!(
+        code(call.view().write(borrow(), vec![1; 10], u64::MAX).await),
+        Err(ErrorCode::Quota)
+    );
     code(call.view().set_size(borrow(), 100).await).expect("at the edge");
     assert_eq!(call.write_to(&file, b"x", None).await, Err(ErrorCode::Quota));
     code(call.view().set_size(borrow(), 7).await).expect("it gets shorter");
@@ -126,13 +129,18 @@ async fn a_file_without_a_name_takes_its_room_until_it_is_closed() {
     call.write_to(&file, b"0123456789", Some(0)).await.expect("there is room");
     // What is left is a stream that reads it.
     let reading = call.open("file", How::Read).await.expect("it is there");
-    let stream = code(call.view().read_via_stream(Resource::new_borrow(reading.rep()), 0)).expect("a stream");
+    let stream = code(call.view().read_via_stream(Resource::new_borrow(reading.rep()), 0))
+        .expect("a stream");
     call.close(reading);
     call.unlink("file").await.expect("it is there");
     assert_eq!(call.write("other", How::Create, b"x", Some(0)).await, Err(ErrorCode::Quota));
     call.close(file);
     host.mount().measured_before(LONG, Duration::ZERO);
-    assert_eq!(call.write("other", How::Create, b"x", Some(0)).await, Err(ErrorCode::Quota), "measuring does not see it");
+    assert_eq!(
+        call.write("other", How::Create, b"x", Some(0)).await,
+        Err(ErrorCode::Quota),
+        "measuring does not see it"
+    );
     drop(call.table.delete(stream).expect("it is open"));
     call.write("other", How::Create, b"0123456789", Some(0)).await.expect("it is gone");
     assert_eq!(host.counted(), Amount { bytes: 10, files: 1 });
@@ -146,7 +154,10 @@ async fn a_call_that_ends_closes_what_it_had_open() {
     call.write_to(&file, b"0123456789", Some(0)).await.expect("there is room");
     call.unlink("file").await.expect("it is there");
     drop(call);
-    host.call().write("other", How::Create, b"0123456789", Some(0)).await.expect("there is room again");
+    host.call()
+        .write("other", How::Create, b"0123456789", Some(0))
+        .await
+        .expect("there is room again");
     assert_eq!(host.counted(), Amount { bytes: 10, files: 1 });
 }
 
@@ -157,7 +168,11 @@ async fn deleting_outside_helps_as_soon_as_it_is_time_to_measure() {
     call.write("file", How::Create, b"0123456789", Some(0)).await.expect("there is room");
     fs::remove_file(host.path("docs/file")).expect("it is there");
     host.mount().measured_before(Duration::ZERO, LONG);
-    assert_eq!(call.write("other", How::Create, b"x", Some(0)).await, Err(ErrorCode::Quota), "too soon");
+    assert_eq!(
+        call.write("other", How::Create, b"x", Some(0)).await,
+        Err(ErrorCode::Quota),
+        "too soon"
+    );
     host.mount().measured_before(Duration::ZERO, Duration::ZERO);
     call.write("other", How::Create, b"0123456789", Some(0)).await.expect("it is seen now");
     assert_eq!(host.counted(), Amount { bytes: 10, files: 1 });
@@ -196,8 +211,14 @@ async fn a_directory_that_holds_more_than_its_quota_only_loses() {
 #[tokio::test]
 async fn two_mounts_have_a_quota_each_and_nothing_moves_between_them() {
     let ten = Quota { bytes: 10, files: 2 };
-    let host =
-        Host::with(&[("docs", Access::ReadWrite, ten), ("more", Access::ReadWrite, ten), ("read", Access::ReadOnly, ten)], None);
+    let host = Host::with(
+        &[
+            ("docs", Access::ReadWrite, ten),
+            ("more", Access::ReadWrite, ten),
+            ("read", Access::ReadOnly, ten),
+        ],
+        None,
+    );
     let mut call = host.call();
     call.write("file", How::Create, b"0123456789", Some(0)).await.expect("there is room");
     let more = call.directory("/more");
@@ -227,7 +248,8 @@ async fn calls_at_once_share_the_quota_exactly() {
                 // Shrinks under the hands of those that write.
                 if number % 5 == 0 {
                     let file = call.open(&name, How::Write).await.expect("it is there");
-                    code(call.view().set_size(Resource::new_borrow(file.rep()), 3).await).expect("it gets shorter or stays");
+                    code(call.view().set_size(Resource::new_borrow(file.rep()), 3).await)
+                        .expect("it gets shorter or stays");
                     call.close(file);
                 }
             }

@@ -9,7 +9,10 @@ fn host() -> Host {
 /// Where the scratch directories of a plugin are on the host.
 fn places(host: &Host) -> Vec<PathBuf> {
     let base = host.mounts.scratch.as_ref().expect("it is granted").path();
-    std::fs::read_dir(base).expect("it is there").map(|entry| entry.expect("an entry").path()).collect()
+    std::fs::read_dir(base)
+        .expect("it is there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect()
 }
 
 async fn all_gone(host: &Host) {
@@ -30,7 +33,10 @@ async fn every_call_has_a_new_directory_with_a_quota_and_it_goes_with_the_call()
         let tmp = call.directory("/tmp");
         code(call.view().create_directory_at(tmp, "a".into()).await).expect("at the edge");
         let tmp = call.directory("/tmp");
-        assert_eq!(code(call.view().create_directory_at(tmp, "b".into()).await), Err(ErrorCode::Quota));
+        assert_eq!(
+            code(call.view().create_directory_at(tmp, "b".into()).await),
+            Err(ErrorCode::Quota)
+        );
     }
     assert_eq!(places(&host).len(), 2);
     drop(one);
@@ -45,8 +51,8 @@ async fn every_call_has_a_new_directory_with_a_quota_and_it_goes_with_the_call()
 async fn it_is_made_once_and_only_for_a_guest_that_asks_for_its_directories() {
     let host = host();
     let client = ClientName::parse("test").expect("a name");
-    let wasi =
-        Wasi::granted(&client, &Tenant::ANONYMOUS, &host.grants, &host.mounts, &host.memory).expect("the directories are there");
+    let wasi = Wasi::granted(&client, &Tenant::ANONYMOUS, &host.grants, &host.mounts, &host.memory)
+        .expect("the directories are there");
     assert!(places(&host).is_empty());
     drop(wasi);
     let mut call = host.call();
@@ -80,5 +86,8 @@ async fn a_call_that_is_cancelled_or_panics_leaves_nothing_behind() {
 #[tokio::test]
 async fn without_the_grant_there_is_none() {
     let call = Host::new(ROOM).call();
-    assert_eq!(call.directories.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["/docs"]);
+    assert_eq!(
+        call.directories.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["/docs"]
+    );
 }
