@@ -1,5 +1,5 @@
-//! Puts the guests that are part of the binary where `include_bytes!` finds them,
-//! `OUT_DIR`/<name>.wasm, and beside them what `airlock plugin new` writes next to a template.
+//! Builds the guests that are part of the binary to `OUT_DIR`/<name>.wasm, where `include_bytes!`
+//! finds them. Also writes the files that `airlock plugin new` adds to a template.
 
 use std::{path::Path, process::ExitCode};
 

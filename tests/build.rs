@@ -10,7 +10,7 @@ use airlock_guest_build::Guests;
 
 /// First-party plugins, in `plugins`.
 const PLUGINS: [&str; 5] = ["text", "files", "fetch", "notes", "unruly"];
-/// Guests that misbehave, or that know nothing of the contract, in `tests/guests`.
+/// Guests that misbehave or do not implement the contract, in `tests/guests`.
 const GUESTS: [&str; 3] = ["escape", "hostile", "plain"];
 
 fn main() -> ExitCode {
@@ -42,7 +42,7 @@ fn build() -> Result<(), String> {
         .map_err(|error| format!("cannot write the list of guests: {error}"))
 }
 
-/// `pub const TEXT: &str = "…/text.wasm";`
+/// Returns a constant: `pub const TEXT: &str = "…/text.wasm";`
 fn constant(component: &Path) -> String {
     let stem = component.file_stem().unwrap_or_default().to_string_lossy();
     format!(

@@ -1,5 +1,5 @@
-//! From the JSON text of the arguments to their types, and from a misfit to a message that tells
-//! the model what to change.
+//! Parses the JSON text of the arguments, and turns an error into a message that tells the model
+//! what to change.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -13,18 +13,18 @@ use crate::{Error, schema};
 /// Longest piece of an argument that a message repeats, in characters.
 const EXCERPT_MAX: usize = 40;
 
-/// Reads arguments; what does not fit is `invalid-input`.
+/// Parses arguments. Fails with `invalid-input` if they do not match the schema.
 pub fn parse<A: DeserializeOwned + JsonSchema>(arguments: &str) -> Result<A, Error> {
     let mut json = serde_json::Deserializer::from_str(arguments);
     let parsed = serde_path_to_error::deserialize(&mut json);
-    // Only a misfit pays for the schema.
+    // The schema is built only for an error.
     parsed
         .map_err(|error| Error::invalid_input(explain(arguments, &error, &schema::of_input::<A>())))
 }
 
-/// Refuses a number that is out of range, naming the argument.
+/// Returns `value` if it is in `range`. Fails with an error that names the argument otherwise.
 ///
-/// `#[schemars(range(…))]` tells a model what the range is; only this keeps it.
+/// `#[schemars(range(…))]` only tells a model the range; this function enforces it.
 ///
 /// ```
 /// use airlock_guest::within;
@@ -86,7 +86,7 @@ fn missing_argument(name: &str, schema: &Schema) -> String {
     }
 }
 
-/// A value of the wrong type or out of range, somewhere in an argument.
+/// Explains a value of the wrong type or out of range, at any depth of an argument.
 fn misfit(
     arguments: &Value,
     error: &serde_path_to_error::Error<serde_json::Error>,
@@ -115,8 +115,8 @@ fn misfit(
     }
 }
 
-/// serde's message without "at line 1 column 20", which means nothing to who wrote the arguments as
-/// a value.
+/// Returns serde's message without "at line 1 column 20". The model passes the arguments as a value
+/// and cannot use a position.
 fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
@@ -145,18 +145,19 @@ fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     (score >= 0.5).then_some(nearest)
 }
 
-/// What a schema wants, in words; `None` where it takes more than a type to say so.
+/// Describes in words what a schema expects; `None` if a type is not enough to describe it.
 fn expected(schema: &Value) -> Option<String> {
     if let Some(values) = values(schema) {
         return Some(format!("one of {}", values.join(", ")));
     }
-    // That an optional argument may be null as well is of no help to who got it wrong.
+    // That an optional argument may also be null does not help to correct it.
     let types = types(schema).into_iter().filter(|kind| *kind != "null");
     let words: Vec<String> = types.map(|kind| phrase(kind, schema)).collect();
     (!words.is_empty()).then(|| words.join(" or "))
 }
 
-/// The other half of a schema that admits null beside it, as that of an `Option` may be written.
+/// Returns the other alternative of a schema that admits null, which is how an `Option` may be
+/// written.
 fn without_null(schema: &Value) -> &Value {
     let halves = schema.get("anyOf").and_then(Value::as_array);
     let other = halves.and_then(|halves| halves.iter().find(|half| types(half) != ["null"]));
@@ -181,7 +182,7 @@ fn phrase(kind: &str, schema: &Value) -> String {
     }
 }
 
-/// The values of an enumeration.
+/// Returns the values of an enumeration; `None` if the schema is none.
 fn values(schema: &Value) -> Option<Vec<String>> {
     let values = schema.get("enum")?.as_array()?;
     Some(values.iter().filter(|value| !value.is_null()).map(Value::to_string).collect())
@@ -195,11 +196,11 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether the value is of the right type, so that something finer is wrong with it and serde says
-/// it better.
+/// Returns whether the value has the right type. The error is then about a detail, which serde's
+/// message describes better.
 fn admits_type(schema: &Value, value: &Value) -> bool {
     if values(schema).is_some() || matches!(value, Value::Number(_)) {
-        return false; // all there is to know is in the schema
+        return false; // the schema describes these completely
     }
     types(schema).contains(&kind(value))
 }
@@ -281,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn arguments_that_are_no_object_are_refused() {
         insta::assert_snapshot!(refused("[1]"), @"the arguments must be a JSON object, not an array");
         insta::assert_snapshot!(refused(r#"{"text":"#), @"the arguments are not JSON: EOF while parsing a value at line 1 column 8");
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_the_nearest_or_all() {
+    fn an_unknown_name_is_refused_with_the_nearest_or_all_known_names() {
         insta::assert_snapshot!(refused(r#"{"text":"","minLength":1}"#), @"unknown argument `minLength`; did you mean `min_length`?");
         insta::assert_snapshot!(refused(r#"{"text":"","colour":1}"#), @"unknown argument `colour`; known are `text`, `min_length`, `level`, `mode`, `rows`");
     }

@@ -1,5 +1,5 @@
-//! What `wit-bindgen` makes of the contract. [`crate::wire`] is the only module that sees both
-//! these types and ours.
+//! Bindings that `wit-bindgen` generates from the contract. [`crate::wire`] is the only module that
+//! sees both these types and those of the SDK.
 
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::pedantic)]
 

@@ -1,6 +1,5 @@
-//! The plugin's configuration: what the operator wrote for it, checked by the host against the
-//! schema that the plugin's `plugin.toml` names. Empty where nothing was written, and natively
-//! always.
+//! The plugin's configuration, written by the operator. The host checks it against the schema that
+//! the plugin's `plugin.toml` names. It is empty if the operator wrote none, and in native builds.
 //!
 //! ```
 //! use airlock_guest::{Error, config, serde::Deserialize};
@@ -34,19 +33,20 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 use crate::bindings::airlock::host::config as host;
 
-/// Reads one member; none where it is absent.
+/// Reads one member; `None` if it is absent.
 pub fn get<T: DeserializeOwned>(key: &str) -> Result<Option<T>, Error> {
     let found = if cfg!(target_family = "wasm") { host::get(key) } else { None };
     found.map(|json| read(&json, &format!("its member {key:?}"))).transpose()
 }
 
-/// Reads everything: a JSON object, `{}` where nothing was written.
+/// Reads the whole configuration: a JSON object, `{}` if the operator wrote none.
 pub fn all<T: DeserializeOwned>() -> Result<T, Error> {
     let json = if cfg!(target_family = "wasm") { host::all() } else { "{}".to_owned() };
     read(&json, "it")
 }
 
-/// A value that does not fit is the plugin's own fault, whose schema let it pass.
+/// Parses a value. A mismatch is an internal error, because the plugin's own schema admitted the
+/// value.
 fn read<T: DeserializeOwned>(json: &str, what: &str) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| {
         Error::internal(format!(
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn natively_it_is_empty() {
+    fn in_native_builds_it_is_empty() {
         assert_eq!(get::<u8>("rows").unwrap(), None);
         assert_eq!(all::<serde_json::Value>().unwrap(), serde_json::json!({}));
     }

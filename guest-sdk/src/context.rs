@@ -1,4 +1,4 @@
-//! The call that is being answered. What a host does with it is the host's affair.
+//! The running call, as its tool sees it. The host decides what to do with progress and parts.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::Content;
 use crate::bindings::airlock::host::call::CallContext;
 use crate::wire;
 
-/// The running call. A tool gets it by taking a parameter `&Context`.
+/// The running call. A tool receives it by taking a parameter `&Context`.
 ///
 /// ```
 /// use airlock_guest::{Context, Error, ErrorKind, tool};
@@ -37,36 +37,36 @@ pub struct Context<'call> {
 }
 
 impl Context<'_> {
-    /// A context without a host, for tests: its [`id`](Self::id) is empty, its time unlimited, and
-    /// what it is told is lost.
+    /// Creates a context without a host, for tests. Its [`id`](Self::id) is empty, its time is
+    /// unlimited, and progress and parts are discarded.
     pub fn detached() -> Self {
         Self { handle: None }
     }
 
-    /// The host's identifier of this call, for correlation.
+    /// Returns the host's identifier of this call, for correlation.
     pub fn id(&self) -> String {
         self.handle.map(CallContext::id).unwrap_or_default()
     }
 
-    /// Wall-clock time left before the host ends the call; `None` where it is not limited.
+    /// Returns the wall-clock time left before the host ends the call; `None` if it is not limited.
     pub fn remaining(&self) -> Option<Duration> {
         self.handle?.remaining_ms().map(Duration::from_millis)
     }
 
-    /// Whether the caller has gone away. The host ends the plugin soon after; this is the chance to
-    /// stop by itself.
+    /// Returns whether the caller has disconnected. The host ends the plugin soon after; until then
+    /// it can stop by itself.
     pub fn is_cancelled(&self) -> bool {
         self.handle.is_some_and(CallContext::is_cancelled)
     }
 
-    /// Says how far the call is. `done` grows from call to call; `total` where it is known.
+    /// Reports progress. `done` grows from report to report; `total` is its final value, if known.
     pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(handle) = self.handle {
             handle.progress(done, total, message);
         }
     }
 
-    /// Sends one part of the answer ahead of the rest. It counts towards the host's bound on the
+    /// Sends one part of the result before the rest. It counts towards the host's limit on the
     /// result.
     pub fn emit(&self, part: Content) {
         if let Some(handle) = self.handle {

@@ -1,4 +1,4 @@
-//! A tool's failure. Knows nothing of where it is sent.
+//! The error of a tool. It does not depend on the protocol that carries it.
 
 use std::fmt;
 use std::io;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Why a tool failed, as the model is to read it.
+/// The error of a tool, as the model reads it.
 ///
-/// The message is shown to the model, so it says what was wrong and what to do about it; it carries
-/// no secrets, and the host scrubs and cuts it.
+/// The model reads the message, so it names the problem and the remedy. It must not contain
+/// secrets; the host redacts and cuts it.
 ///
 /// ```
 /// use airlock_guest::{Error, ErrorKind};
@@ -34,34 +34,34 @@ struct Parts {
     details: Option<Value>,
 }
 
-/// What kind of failure. Coarse on purpose; detail goes in [`Error::code`].
+/// Kind of an error. The kinds are coarse on purpose; [`Error::code`] has the detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The arguments cannot be used; the message says what to change.
     InvalidInput,
-    /// What the arguments name does not exist, or may not be seen.
+    /// The thing that the arguments name does not exist, or the caller may not see it.
     NotFound,
     /// The capability was not granted.
     Denied,
-    /// Someone has to sign in first.
+    /// A user has to sign in first.
     AuthRequired,
-    /// Too many requests; [`Error::retry_after`] says when to try again.
+    /// Too many requests; [`Error::retry_after`] is the time until the next attempt.
     RateLimited,
-    /// Something that the tool needs does not answer.
+    /// A service that the tool needs does not respond.
     Unavailable,
-    /// The time was up.
+    /// The time limit was reached.
     Timeout,
-    /// The caller went away.
+    /// The caller disconnected.
     Cancelled,
-    /// The arguments or the answer are over a bound.
+    /// The arguments or the result exceed a limit.
     TooLarge,
     /// The tool is at fault.
     Internal,
 }
 
 impl Error {
-    /// A failure of a kind. For the common kinds there are shorter ways, [`Error::invalid_input`]
-    /// for one.
+    /// Creates an error of a kind. The common kinds have shorter constructors, such as
+    /// [`Error::invalid_input`].
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Parts {
             kind,
@@ -77,7 +77,7 @@ impl Error {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// What the arguments name does not exist, or may not be seen.
+    /// The thing that the arguments name does not exist, or the caller may not see it.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
@@ -87,12 +87,12 @@ impl Error {
         Self::new(ErrorKind::Denied, message)
     }
 
-    /// Something that the tool needs does not answer.
+    /// A service that the tool needs does not respond.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
 
-    /// The arguments or the answer are over a bound.
+    /// The arguments or the result exceed a limit.
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::TooLarge, message)
     }
@@ -102,14 +102,14 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Adds a short stable identifier for programs, `channel_not_found` for one.
+    /// Adds a short, stable identifier for programs, such as `channel_not_found`.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.0.code = Some(code.into());
         self
     }
 
-    /// Says when trying again makes sense; sent in whole milliseconds.
+    /// Sets the time until another attempt makes sense; it is sent in whole milliseconds.
     #[must_use]
     pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.0.retry_after = Some(after);
@@ -123,27 +123,27 @@ impl Error {
         self
     }
 
-    /// What kind of failure.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The identifier for programs, if there is one.
+    /// Returns the identifier for programs, if there is one.
     pub fn code(&self) -> Option<&str> {
         self.0.code.as_deref()
     }
 
-    /// What the model reads.
+    /// Returns the message that the model reads.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// When trying again makes sense, if that is known.
+    /// Returns the time until another attempt makes sense, if it is known.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// More, as data.
+    /// Returns the additional data, if there is any.
     pub fn details(&self) -> Option<&Value> {
         self.0.details.as_ref()
     }
@@ -157,8 +157,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Gives the kind that the model can act on. The message is the system's, without a path: a tool
-/// that knows the path that its caller gave says so itself.
+/// Selects the kind that the model can act on. The message is that of the system, without a path: a
+/// tool that knows the path from its caller adds it itself.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::new(kind_of(error.kind()), error.to_string())

@@ -1,9 +1,9 @@
-//! HTTP requests, as far as the plugin asks for them in its `plugin.toml` and the operator grants
-//! them.
+//! HTTP requests, to the destinations that the plugin requests in its `plugin.toml` and the
+//! operator grants.
 //!
-//! The host resolves the name, checks where it leads, follows redirects by the same rules, and
-//! attaches a credential that the plugin names and never sees. Natively nothing is sent: every
-//! request fails as [`ErrorKind::Unavailable`].
+//! The host resolves the name, checks the address, follows redirects by the same rules, and
+//! attaches a credential that the plugin names but never sees. Native builds send nothing: every
+//! request fails with [`ErrorKind::Unavailable`].
 //!
 //! ```no_run
 //! use airlock_guest::{Error, http::Request, serde_json::Value};
@@ -26,26 +26,26 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::bindings::airlock::host::http as host;
 use crate::{Error, ErrorKind, wire};
 
-/// A request to be sent.
+/// A request that is not sent yet.
 #[derive(Debug, Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request(host::Request);
 
-/// What came back. A response with any status is one; see [`Response::ok`].
+/// A response of any status; see [`Response::ok`].
 #[derive(Debug, Clone)]
 pub struct Response {
     /// Status code.
     pub status: u16,
-    /// Headers as they came.
+    /// Headers as they were received.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body, whole.
+    /// The whole body.
     pub body: Vec<u8>,
-    /// Where it came from in the end, after redirects.
+    /// URL of the response, after redirects.
     pub final_url: String,
 }
 
 impl Request {
-    /// A request with a method in capitals and an absolute URL.
+    /// Creates a request with a method in capitals and an absolute URL.
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> Self {
         Self(host::Request {
             method: method.into(),
@@ -58,12 +58,12 @@ impl Request {
         })
     }
 
-    /// A request that only reads.
+    /// Creates a GET request.
     pub fn get(url: impl Into<String>) -> Self {
         Self::new("GET", url)
     }
 
-    /// A request with a body to come.
+    /// Creates a POST request, whose body is set afterwards.
     pub fn post(url: impl Into<String>) -> Self {
         Self::new("POST", url)
     }
@@ -74,7 +74,7 @@ impl Request {
         self
     }
 
-    /// Adds a parameter to the query, encoded.
+    /// Adds a parameter to the query, percent-encoded.
     pub fn with_query(mut self, name: &str, value: &str) -> Self {
         let (url, fragment) = match self.0.url.split_once('#') {
             Some((url, fragment)) => (url.to_owned(), Some(fragment.to_owned())),
@@ -102,25 +102,25 @@ impl Request {
         Ok(self.with_header("content-type", "application/json").with_body(body))
     }
 
-    /// Sets a shorter limit for the whole exchange, in whole milliseconds.
+    /// Sets a shorter limit for the whole exchange, sent in whole milliseconds.
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.0.timeout_ms = Some(wire::milliseconds(timeout));
         self
     }
 
-    /// Takes no larger body than this; by default what the operator granted.
+    /// Sets the largest body to accept; the default is the limit that the operator granted.
     pub fn with_max_response_bytes(mut self, bytes: u64) -> Self {
         self.0.max_response_bytes = Some(bytes);
         self
     }
 
-    /// Has the host attach a secret of this plugin's, by its name in `plugin.toml`.
+    /// Makes the host attach a secret of this plugin, by its name in `plugin.toml`.
     pub fn with_credential(mut self, name: impl Into<String>) -> Self {
         self.0.credential = Some(name.into());
         self
     }
 
-    /// Sends it and waits for the whole response.
+    /// Sends the request and waits for the whole response.
     pub fn send(self) -> Result<Response, Error> {
         if !cfg!(target_family = "wasm") {
             return Err(Error::unavailable("there is no network outside a gateway"));
@@ -140,14 +140,14 @@ impl Request {
 }
 
 impl Response {
-    /// The first header of a name, in any case, where it is text.
+    /// Returns the first header of a name, in any case; `None` if there is none or it is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))?;
         str::from_utf8(value).ok()
     }
 
-    /// The response itself if its status is one of success, 200 to 299, else an error that says the
-    /// status and the beginning of the body.
+    /// Returns the response if its status is 200 to 299. Fails otherwise, with an error that
+    /// contains the status and the start of the body.
     pub fn ok(self) -> Result<Self, Error> {
         const TOLD: usize = 200;
         if (200..300).contains(&self.status) {
@@ -173,12 +173,12 @@ impl Response {
         })
     }
 
-    /// The body as text; what is not UTF-8 is replaced.
+    /// Returns the body as text; bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body, read as JSON.
+    /// Parses the body as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| {
             Error::unavailable(format!(
@@ -205,7 +205,7 @@ fn error_from_host(error: host::HttpError) -> Error {
     Error::new(kind, error.message).with_code(code)
 }
 
-/// Percent-encodes what is not unreserved (RFC 3986, section 2.3).
+/// Percent-encodes every byte that is not unreserved (RFC 3986, section 2.3).
 fn encode(text: &str) -> String {
     use std::fmt::Write as _;
     text.bytes().fold(String::new(), |mut out, byte| {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_failure_becomes_an_error_that_says_what_to_do() {
+    fn an_error_status_becomes_an_error_with_kind_code_and_retry_time() {
         let response = |status, headers| Response {
             status,
             headers,

@@ -1,6 +1,5 @@
-//! What outlives a call: stores of keys and values, as far as the plugin asks for them in its
-//! `plugin.toml` and the operator grants them. They are the plugin's own; no other plugin sees
-//! them.
+//! Stores of keys and values that outlive a call. A plugin requests them in its `plugin.toml` and
+//! the operator grants them. They belong to the plugin; no other plugin can read them.
 //!
 //! ```toml
 //! [request.kv.visits]
@@ -8,8 +7,8 @@
 //! reason = "counts visits"
 //! ```
 //!
-//! Calls run side by side, so what is read may have changed before it is written. [`Store::update`]
-//! sees to that:
+//! Calls run concurrently, so a value may change between its read and its write. [`Store::update`]
+//! handles that:
 //!
 //! ```
 //! use airlock_guest::{Error, kv::{Store, Write}};
@@ -30,9 +29,9 @@
 //! ```
 //!
 //! A key has 1 to 512 bytes, a value at most 1 MiB. An entry counts towards the store's quota with
-//! both and 64 bytes more. Every function here is a host call, of which a tool call has 1,000
-//! unless it was granted more; [`Keys`] makes one for each thousand keys. Natively there are no
-//! stores: [`open`] fails as [`KvError::Unavailable`], and [`Store::detached`] is for tests.
+//! both and 64 bytes more. Every function here is a host call. A tool call has 1,000 of them unless
+//! it was granted more; [`Keys`] makes one for each thousand keys. Native builds have no stores:
+//! [`open`] fails with [`KvError::Unavailable`], and [`Store::detached`] is for tests.
 
 mod detached;
 
@@ -45,12 +44,12 @@ use self::detached::Detached;
 use crate::bindings::airlock::host::kv as host;
 use crate::{Error, ErrorKind, wire};
 
-/// Most keys that one page lists.
+/// Largest number of keys on one page.
 const MAX_PAGE_KEYS: u32 = 1_000;
-/// How often [`Store::update`] tries again before it gives up.
+/// Number of attempts that [`Store::update`] makes before it fails.
 const TRIES: u32 = 16;
 
-/// Opens a store that the plugin asks for by this name.
+/// Opens the store that the plugin requests by this name.
 pub fn open(name: &str) -> Result<Store, KvError> {
     if !cfg!(target_family = "wasm") {
         return Err(KvError::Unavailable("there are no stores outside a gateway".to_owned()));
@@ -68,32 +67,32 @@ enum Backend {
     Detached(Detached),
 }
 
-/// A value as it was found.
+/// A value and its version at the time of the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The value.
     pub value: Vec<u8>,
-    /// Grows with every change of the entry; never 0, and never the same again after a deletion.
+    /// Grows with every change of the entry. It is never 0, and never used again after a deletion.
     pub version: u64,
 }
 
-/// Some of a store's keys.
+/// One page of a store's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Sorted by their bytes. There may be fewer than asked for before the last page, where entries
-    /// have expired.
+    /// Sorted by their bytes. A page before the last may have fewer than asked for, if entries have
+    /// expired.
     pub keys: Vec<String>,
-    /// Pass it to get the next page; absent on the last.
+    /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
 }
 
 impl Store {
-    /// A store in memory, for tests: empty, without a quota, and time stands still in it.
+    /// Creates a store in memory, for tests. It is empty, has no quota, and its time stands still.
     pub fn detached() -> Self {
         Self(Backend::Detached(Detached::default()))
     }
 
-    /// Reads an entry; none where it is absent or has expired.
+    /// Reads an entry; `None` if it is absent or has expired.
     pub fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
         match &self.0 {
             Backend::Host(store) => {
@@ -104,12 +103,13 @@ impl Store {
         }
     }
 
-    /// Writes a value, whatever is there, and answers its version.
+    /// Writes a value unconditionally. Returns its version.
     pub fn set(&self, key: &str, value: impl Into<Vec<u8>>) -> Result<u64, KvError> {
         self.write(key, &Write::new(value))
     }
 
-    /// Writes a value as `write` says and answers its version; an error changes nothing.
+    /// Writes a value under the conditions of `write`. Returns its version; on an error nothing
+    /// changes.
     pub fn write(&self, key: &str, write: &Write) -> Result<u64, KvError> {
         match &self.0 {
             Backend::Host(store) => {
@@ -120,9 +120,9 @@ impl Store {
         }
     }
 
-    /// Writes what `change` makes of the entry that is there, if any, and answers the version. If
-    /// another call was quicker, `change` is asked again, with what that call wrote; after 16 times
-    /// it is [`KvError::Conflict`].
+    /// Replaces the current entry, if any, by the result of `change`. Returns the version. If
+    /// another call wrote in between, `change` runs again on the new entry; after 16 attempts the
+    /// update fails with [`KvError::Conflict`].
     pub fn update<E: From<KvError>>(
         &self,
         key: &str,
@@ -139,7 +139,7 @@ impl Store {
         Err(KvError::Conflict.into())
     }
 
-    /// Deletes an entry; answers whether there was one.
+    /// Deletes an entry. Returns whether there was one.
     pub fn delete(&self, key: &str) -> Result<bool, KvError> {
         match &self.0 {
             Backend::Host(store) => store.delete(key).map_err(error_from_host),
@@ -147,10 +147,10 @@ impl Store {
         }
     }
 
-    /// Deletes an entry if it is at this version; otherwise it is [`KvError::Conflict`].
+    /// Deletes an entry at this version. Fails with [`KvError::Conflict`] if it is at another.
     pub fn delete_if_version(&self, key: &str, version: u64) -> Result<(), KvError> {
-        // The contract has no such deletion. A value that expires at once is one, and is written or
-        // not as a whole.
+        // The contract has no conditional deletion. Writing a value that expires at once has the
+        // same effect, and is atomic.
         self.write(key, &Write::new("").if_version(version).expires_after(Duration::ZERO)).map(drop)
     }
 
@@ -171,8 +171,8 @@ impl Store {
     }
 
     /// Lists at most `limit` (1 to 1,000) of the keys that begin with `prefix`, from the start or
-    /// where a page before ended. Any key will do as a cursor, there or not: what comes after it is
-    /// listed.
+    /// from the cursor of an earlier page. Any key may be a cursor, even one that does not exist:
+    /// the keys after it are listed.
     pub fn page(&self, prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, KvError> {
         match &self.0 {
             Backend::Host(store) => {
@@ -185,7 +185,7 @@ impl Store {
 }
 
 impl Entry {
-    /// The value, read as JSON.
+    /// Parses the value as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.value).map_err(|error| {
             Error::internal(format!("a stored value is not the JSON that was expected: {error}"))
@@ -193,7 +193,7 @@ impl Entry {
     }
 }
 
-/// What to write, and when not to.
+/// A value to write, and the condition for the write.
 ///
 /// ```
 /// # use airlock_guest::kv::{KvError, Store, Write};
@@ -214,12 +214,12 @@ pub struct Write {
 }
 
 impl Write {
-    /// A value, to be written whatever is there. It stays until it is changed or deleted.
+    /// Creates an unconditional write of a value, which stays until it is changed or deleted.
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
         Self { value: value.into(), expected: None, expires_after: None }
     }
 
-    /// A value as JSON.
+    /// Creates a write of a value as JSON.
     pub fn json(value: &impl Serialize) -> Result<Self, Error> {
         let value = serde_json::to_vec(value);
         value
@@ -227,33 +227,34 @@ impl Write {
             .map_err(|error| Error::internal(format!("a value to be stored is not JSON: {error}")))
     }
 
-    /// Writes only where there is no entry; otherwise it is [`KvError::Conflict`].
+    /// Writes only if there is no entry. The write fails with [`KvError::Conflict`] otherwise.
     pub fn if_absent(self) -> Self {
         self.if_version(0)
     }
 
-    /// Writes only where the entry is at this version; otherwise it is [`KvError::Conflict`].
+    /// Writes only if the entry is at this version. The write fails with [`KvError::Conflict`]
+    /// otherwise.
     pub fn if_version(mut self, version: u64) -> Self {
         self.expected = Some(version);
         self
     }
 
-    /// Has the entry expire after so much time, in whole milliseconds.
+    /// Makes the entry expire after this time, sent in whole milliseconds.
     pub fn expires_after(mut self, time: Duration) -> Self {
         self.expires_after = Some(time);
         self
     }
 }
 
-/// Keys of a store, fetched a thousand at a time. It ends after the first error.
+/// Iterator over the keys of a store, fetched a thousand at a time. It ends after the first error.
 #[derive(Debug)]
 pub struct Keys<'s> {
     store: &'s Store,
     prefix: &'s str,
     page: std::vec::IntoIter<String>,
-    /// Where the next page begins; none before the first.
+    /// Cursor of the next page; `None` before the first.
     cursor: Option<String>,
-    /// Whether there are no more pages.
+    /// True if there are no more pages.
     is_at_end: bool,
 }
 
@@ -283,22 +284,22 @@ impl Iterator for Keys<'_> {
     }
 }
 
-/// Why a store did not do what it was asked for. With `?` it becomes an [`Error`] of a tool, with a
-/// code such as `kv_quota_exceeded`.
+/// Error of a store. With `?` it becomes an [`Error`] of a tool, with a code such as
+/// `kv_quota_exceeded`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KvError {
-    /// The plugin does not ask for a store of this name.
+    /// The plugin does not request a store of this name.
     NoSuchStore,
     /// The operator did not grant the store.
     Denied,
-    /// The store would grow beyond what was granted.
+    /// The store would exceed the granted quota.
     QuotaExceeded,
     /// A key has 1 to 512 bytes, a value at most 1 MiB.
     TooLarge,
     /// The entry is not at the expected version.
     Conflict,
-    /// The store cannot be reached right now; the text says what a person should know.
+    /// The store cannot be reached right now; the text explains it for people.
     Unavailable(String),
 }
 
@@ -347,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_update_is_made_again_when_another_call_was_quicker() {
+    fn an_update_is_repeated_if_another_call_wrote_in_between() {
         let store = Store::detached();
         let mut asked = 0;
         let update = store.update("k", |entry| -> Result<Write, KvError> {
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_gives_up_in_the_end_and_an_error_writes_nothing() {
+    fn an_update_fails_after_all_attempts_and_an_error_writes_nothing() {
         let store = Store::detached();
         let hopeless = store.update("k", |_| {
             store.set("k", "other")?;
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_deleted_at_the_expected_version_alone() {
+    fn an_entry_is_deleted_only_at_the_expected_version() {
         let store = Store::detached();
         let version = store.set("k", "mine").unwrap();
         store.set("k", "other").unwrap();
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_from_as_many_pages_as_it_takes() {
+    fn keys_are_read_from_as_many_pages_as_needed() {
         let store = Store::detached();
         for number in 0..2_500 {
             store.set(&format!("n/{number:04}"), "").unwrap();
@@ -409,14 +410,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_an_error_of_the_tool() {
+    fn a_value_that_is_no_json_is_an_error_of_the_tool() {
         let entry = Entry { value: b"{".to_vec(), version: 1 };
         insta::assert_snapshot!(entry.json::<u64>().unwrap_err(), @"a stored value is not the JSON that was expected: invalid type: map, expected u64 at line 1 column 0");
         assert_eq!(Write::json(&[1, 2]).unwrap(), Write::new("[1,2]"));
     }
 
     #[test]
-    fn natively_there_is_no_store_to_open() {
+    fn in_native_builds_no_store_can_be_opened() {
         let error = Error::from(open("notes").unwrap_err());
         assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some("kv_unavailable")));
     }

@@ -29,24 +29,24 @@
 //! ```
 //!
 //! A plugin is a `cdylib` built with `cargo build --target wasm32-wasip2 --release`. The attribute
-//! makes the descriptor (name, description from the doc comments, input and output schema,
-//! annotations), reads the arguments and writes the answer; arguments that do not fit are refused
-//! with a message that tells the model what to change.
+//! generates the descriptor (name, description from the doc comments, input and output schema,
+//! annotations), parses the arguments and writes the result. Invalid arguments are refused with a
+//! message that tells the model what to change.
 //!
-//! - [`macro@tool`] and [`plugin!`] are all that most plugins need; [`Tool`] is what they
+//! - Most plugins need only [`macro@tool`] and [`plugin!`]; [`Tool`] is the trait that they
 //!   implement.
-//! - [`IntoOutput`] says what a tool may return, [`Output`] and [`Structured`] give full control
-//!   over it.
-//! - [`Error`] is a failure as the model reads it; [`within`] makes one of a number that is out of
-//!   range.
-//! - [`Context`] is the running call: time left, progress, answers sent ahead.
+//! - [`IntoOutput`] lists the types that a tool may return; [`Output`] and [`Structured`] give full
+//!   control over the result.
+//! - [`Error`] is an error as the model reads it; [`within`] returns one for a number that is out
+//!   of range.
+//! - [`Context`] is the running call: time left, progress, parts of the result sent early.
 //! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway; [`http`]
 //!   sends requests.
-//! - [`kv`] keeps what outlives a call; [`config`] is what the operator wrote for the plugin;
-//!   [`secrets`] says which there are.
+//! - [`kv`] stores data that outlives a call; [`config`] is the configuration that the operator
+//!   wrote for the plugin; [`secrets`] lists the plugin's secrets.
 //!
-//! Everything compiles natively too, where nothing stands behind the imports: a tool is a function
-//! that a test can call, with [`Context::detached`] for a context.
+//! Everything compiles natively too, without a host behind the imports: a tool is a function that a
+//! test can call, with [`Context::detached`] as its context.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -76,7 +76,7 @@ pub use serde;
 pub use serde_json;
 pub use tool::{Annotations, Descriptor, Tool};
 
-/// For the code that the macros write; no part of the interface.
+/// For the code that the macros generate; not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::arguments::parse;
@@ -86,7 +86,7 @@ pub mod __private {
     pub use crate::tool::descriptor;
     pub use {schemars, serde};
 
-    /// Where the exports that `plugin!` writes find what they stand on.
+    /// Path under which the exports that `plugin!` writes find the bindings.
     pub mod bindings {
         pub use crate::bindings::*;
     }

@@ -1,4 +1,4 @@
-//! Diagnostics: one macro a level, each with a constant message and the values beside it.
+//! Diagnostics: one macro per level, each with a constant message and separate values.
 //!
 //! ```
 //! use airlock_guest::log;
@@ -7,9 +7,9 @@
 //! log::info!("table read", rows, file, bytes = 12 * rows);
 //! ```
 //!
-//! Values are shown by their `Display`. The host bounds number (1,000 a call) and length (4 KiB)
-//! and marks what it cut. Arguments and results of a tool are not for the log: it outlives them and
-//! has other readers. Natively lines go to stderr.
+//! Values are formatted by their `Display`. The host limits the number of lines (1,000 a call) and
+//! their length (4 KiB), and marks the lines that it cut. Do not log arguments and results of a
+//! tool: the log outlives them and has other readers. Native builds write to stderr.
 
 use std::fmt::Display;
 
@@ -20,22 +20,22 @@ pub use crate::{
     __debug as debug, __error as error, __info as info, __trace as trace, __warn as warn,
 };
 
-/// How much a line matters.
+/// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Every step.
     Trace,
-    /// For whoever looks for a fault.
+    /// Details for finding a fault.
     Debug,
-    /// Worth knowing.
+    /// Normal events of interest.
     Info,
-    /// Something odd that was dealt with.
+    /// Something unexpected that was handled.
     Warn,
     /// Something failed.
     Error,
 }
 
-/// Writes one line; what the macros call. Fire and forget.
+/// Writes one line; the macros call it. It reports no failure.
 pub fn write(level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
     let fields: Vec<(String, String)> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
@@ -65,21 +65,21 @@ macro_rules! __trace {
     ($($line:tt)+) => { $crate::__line!($crate::log::Level::Trace, $($line)+) };
 }
 
-/// Writes a line for whoever looks for a fault: `debug!("cache missed", key = name)`.
+/// Writes a line for finding a fault: `debug!("cache missed", key = name)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __debug {
     ($($line:tt)+) => { $crate::__line!($crate::log::Level::Debug, $($line)+) };
 }
 
-/// Writes a line worth knowing: `info!("table read", rows)`.
+/// Writes a line about a normal event: `info!("table read", rows)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __info {
     ($($line:tt)+) => { $crate::__line!($crate::log::Level::Info, $($line)+) };
 }
 
-/// Writes a line about something odd that was dealt with: `warn!("row skipped", row)`.
+/// Writes a line about something unexpected that was handled: `warn!("row skipped", row)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __warn {
@@ -93,7 +93,7 @@ macro_rules! __error {
     ($($line:tt)+) => { $crate::__line!($crate::log::Level::Error, $($line)+) };
 }
 
-/// `"message"`, then fields: `name` or `name = value`.
+/// Expands `"message"` and its fields, each `name` or `name = value`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __line {

@@ -1,4 +1,4 @@
-//! What a tool answers, and what may be returned to make such an answer.
+//! Results of tools, and the types that a tool may return.
 
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::{Error, schema};
 
-/// What a tool answers: parts to read, and the answer as data.
+/// The result of a tool: parts to read, and the same result as data.
 ///
-/// Most tools return a value that is turned into one, see [`IntoOutput`]; a tool that answers with
-/// more than one part puts it together here.
+/// Most tools return a value that is converted to one, see [`IntoOutput`]. A tool that returns more
+/// than one part builds it here.
 ///
 /// ```
 /// use airlock_guest::{Link, Output};
@@ -23,22 +23,22 @@ use crate::{Error, schema};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Output {
-    /// Parts in the order in which they are to be read.
+    /// Parts in reading order.
     pub content: Vec<Content>,
-    /// The answer as data; matches the output schema where one was declared.
+    /// The result as data; it matches the output schema if one was declared.
     pub structured: Option<Value>,
     /// Vendor keys, forwarded as MCP `_meta`.
     pub meta: Option<Value>,
 }
 
-/// One part of an answer.
+/// One part of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// Text for the model.
     Text {
         /// The text.
         text: String,
-        /// Its media type; `text/plain` where absent.
+        /// Its media type; `text/plain` if absent.
         mime_type: Option<String>,
     },
     /// An image.
@@ -57,42 +57,42 @@ pub enum Content {
     },
     /// A resource that the caller may fetch.
     Link(Link),
-    /// A resource that comes with the answer.
+    /// A resource that is part of the result.
     Embedded(Embedded),
 }
 
 /// A resource that the caller may fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Where it is.
+    /// Location of the resource.
     pub uri: String,
-    /// What to call it.
+    /// Name for people.
     pub name: Option<String>,
-    /// Media type of what is there.
+    /// Media type of the resource.
     pub mime_type: Option<String>,
 }
 
-/// A resource that comes with the answer.
+/// A resource that is part of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Embedded {
-    /// What the resource is called.
+    /// Identifier of the resource.
     pub uri: String,
     /// Media type of the data.
     pub mime_type: Option<String>,
     /// The resource itself.
     pub data: Vec<u8>,
-    /// Whether `data` is UTF-8 text.
+    /// True if `data` is UTF-8 text.
     pub is_text: bool,
 }
 
 impl Output {
-    /// An answer of one text.
+    /// Creates a result of one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::default().with_text(text)
     }
 
-    /// An answer of a value: as data where it is a JSON object, and as a text for readers that know
-    /// texts alone. A value that is a string is that text; any other is its JSON.
+    /// Creates a result from a value: as data if it is a JSON object, and as text for readers that
+    /// support only text. A string becomes that text, any other value its JSON.
     pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self, Error> {
         let value = to_value(value)?;
         let output = match &value {
@@ -126,7 +126,7 @@ impl Output {
         self.with(Content::Link(link))
     }
 
-    /// Adds a resource that comes with the answer.
+    /// Adds a resource that is part of the result.
     #[must_use]
     pub fn with_embedded(self, embedded: Embedded) -> Self {
         self.with(Content::Embedded(embedded))
@@ -146,8 +146,8 @@ impl Output {
         self
     }
 
-    /// Reads the answer of another tool: its data or, where it gave none, the JSON in its first
-    /// text.
+    /// Deserializes the result of another tool: its data or, if there is none, the JSON in its
+    /// first text.
     ///
     /// ```
     /// use airlock_guest::{Output, serde_json::{Value, json}};
@@ -168,7 +168,7 @@ impl Output {
         })
     }
 
-    /// The first text among the parts.
+    /// Returns the first text among the parts.
     pub fn first_text(&self) -> Option<&str> {
         self.content.iter().find_map(|part| match part {
             Content::Text { text, .. } => Some(text.as_str()),
@@ -178,26 +178,26 @@ impl Output {
 }
 
 impl Content {
-    /// A text part.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), mime_type: None }
     }
 }
 
 impl Link {
-    /// A link to a URI.
+    /// Creates a link to a URI.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into(), name: None, mime_type: None }
     }
 
-    /// Says what to call it.
+    /// Sets the name for people.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Gives the media type of what is there.
+    /// Sets the media type of the resource.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -206,17 +206,17 @@ impl Link {
 }
 
 impl Embedded {
-    /// A text resource.
+    /// Creates a text resource.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self { uri: uri.into(), mime_type: None, data: text.into().into_bytes(), is_text: true }
     }
 
-    /// A binary resource; `data` is not encoded.
+    /// Creates a binary resource; `data` is not encoded.
     pub fn bytes(uri: impl Into<String>, data: Vec<u8>) -> Self {
         Self { uri: uri.into(), mime_type: None, data, is_text: false }
     }
 
-    /// Gives the media type of the data.
+    /// Sets the media type of the data.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -224,20 +224,20 @@ impl Embedded {
     }
 }
 
-/// What a tool may return, by itself or as the value of a `Result`.
+/// A type that a tool may return, by itself or as the value of a `Result`.
 ///
-/// | Type | Answer |
+/// | Type | Result |
 /// |---|---|
-/// | a struct or map: what JSON shows as an object | data with an output schema, and the same JSON as text |
+/// | a struct or map (a JSON object) | data with an output schema, and the same JSON as text |
 /// | `String`, `&'static str` | that text, without a schema |
-/// | any other type that can be serialized, a list for one | its JSON as text, without a schema |
-/// | [`Structured<T>`] | data with the schema of `T`, and the parts that you chose |
-/// | [`Output`] | as it stands, without a schema |
+/// | any other serializable type, such as a list | its JSON as text, without a schema |
+/// | [`Structured<T>`] | data with the schema of `T`, and parts of your choice |
+/// | [`Output`] | unchanged, without a schema |
 ///
-/// The contract has an object at the root of every output schema, so a tool whose result is a list
-/// had better return a struct with the list in it.
+/// The contract requires an object at the root of every output schema. A tool whose result is a
+/// list should return a struct that contains the list.
 ///
-/// What cannot be shown as JSON is refused by the compiler, at the function's return type:
+/// A type that cannot be serialized is a compile error at the function's return type:
 ///
 /// ```compile_fail,E0277
 /// # use airlock_guest::tool;
@@ -254,11 +254,11 @@ impl Embedded {
     note = "derive `Serialize` and `JsonSchema` for it, or return `Output`"
 )]
 pub trait IntoOutput {
-    /// JSON Schema of [`Output::structured`]; its root type is "object". `None` where the answer
-    /// has no fixed shape.
+    /// Returns the JSON Schema of [`Output::structured`]; its root type is "object". `None` if the
+    /// result has no fixed shape.
     fn schema() -> Option<Schema>;
 
-    /// Makes the answer. Fails where the value cannot be shown as JSON.
+    /// Converts the value to a result. Fails if it cannot be serialized as JSON.
     fn into_output(self) -> Result<Output, Error>;
 }
 
@@ -284,8 +284,8 @@ impl IntoOutput for Output {
     }
 }
 
-/// Data with a schema, and parts that say the same in another way: a table as Markdown, a file's
-/// text as it is.
+/// Data with a schema, and parts that show the same data in another form: a table as Markdown, the
+/// plain text of a file.
 ///
 /// ```
 /// use airlock_guest::{Content, IntoOutput, Structured, schemars::JsonSchema, serde::Serialize};
@@ -304,14 +304,14 @@ impl IntoOutput for Output {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Structured<T> {
-    /// The answer as data.
+    /// The result as data.
     pub value: T,
-    /// Parts in the order in which they are to be read.
+    /// Parts in reading order.
     pub content: Vec<Content>,
 }
 
 impl<T> Structured<T> {
-    /// Data, without parts so far.
+    /// Creates a result with data and without parts.
     pub fn new(value: T) -> Self {
         Self { value, content: Vec::new() }
     }
@@ -340,16 +340,16 @@ fn to_value(value: &(impl Serialize + ?Sized)) -> Result<Value, Error> {
         .map_err(|error| Error::internal(format!("the answer is not JSON: {error}")))
 }
 
-/// A `Result` under whatever name, for the code that `#[tool]` writes.
+/// A `Result` under any name, for the code that `#[tool]` generates.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the answer of a tool",
     note = "the error needs `Into<airlock_guest::Error>`, the value needs `IntoOutput`"
 )]
 pub trait Fallible {
-    /// See [`IntoOutput::schema`].
+    /// Same as [`IntoOutput::schema`].
     fn schema() -> Option<Schema>;
 
-    /// See [`IntoOutput::into_output`].
+    /// Same as [`IntoOutput::into_output`].
     fn into_output(self) -> Result<Output, Error>;
 }
 
@@ -393,14 +393,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_json_is_the_tools_fault() {
+    fn a_result_that_is_not_json_is_an_internal_error() {
         let keys_are_lists = std::collections::BTreeMap::from([(vec![1], 2)]);
         let error = Output::json(&keys_are_lists).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Internal);
     }
 
     #[test]
-    fn an_answer_is_decoded_from_data_or_text() {
+    fn a_result_is_decoded_from_data_or_text() {
         let data = Output::json(&json!({ "n": 1 })).unwrap();
         assert_eq!(data.decode::<Value>().unwrap(), json!({ "n": 1 }));
         assert_eq!(Output::text("[1, 2]").decode::<Vec<u8>>().unwrap(), [1, 2]);

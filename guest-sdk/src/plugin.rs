@@ -1,4 +1,4 @@
-//! What `plugin!` makes: a table of tools, and the exports that look into it.
+//! Runtime of `plugin!`: the table of tools, and the exports that use it.
 
 use crate::bindings::airlock::host::call::CallContext;
 use crate::bindings::airlock::types::types::{ToolDescriptor, ToolError, ToolOutput};
@@ -20,13 +20,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry of a tool.
+    /// Creates the entry of a tool.
     pub const fn of<T: Tool>() -> Self {
         Self { name: T::NAME, descriptor: T::descriptor, invoke: T::invoke }
     }
 }
 
-/// Whether no entry before this one has its name. Asked at compile time.
+/// Returns whether no earlier entry has the same name. Evaluated at compile time.
 #[must_use]
 pub const fn is_first_of_its_name(tools: &[Entry], position: usize) -> bool {
     let mut before = 0;
@@ -39,7 +39,7 @@ pub const fn is_first_of_its_name(tools: &[Entry], position: usize) -> bool {
     true
 }
 
-/// `==`, which `const` code does not have for slices.
+/// Compares slices in `const` code, which has no `==` for them.
 const fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_of_a_name_is_told_from_the_first() {
+    fn the_second_entry_of_a_name_is_detected() {
         assert!(is_first_of_its_name(TOOLS, 0) && is_first_of_its_name(TOOLS, 1));
         assert!(!is_first_of_its_name(TOOLS, 2));
     }

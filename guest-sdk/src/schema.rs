@@ -1,22 +1,23 @@
-//! JSON Schemas as a model reads them: 2020-12 without a line saying so, nothing to look up
-//! elsewhere, descriptions as prose.
+//! JSON Schemas in the form that models read: draft 2020-12 without `$schema`, all types inlined,
+//! descriptions as prose.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-/// Schema of a tool's arguments.
+/// Returns the schema of a tool's arguments.
 pub(crate) fn of_input<T: JsonSchema>() -> Schema {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_deserialize());
     schema.remove("title");
-    // Providers refuse an object schema without properties, as a tool without arguments has it.
+    // Providers refuse an object schema without properties, which a tool without arguments would
+    // have.
     let properties = Value::Object(serde_json::Map::new());
     schema.ensure_object().entry("properties").or_insert(properties);
     schema
 }
 
-/// Schema of what a tool answers.
+/// Returns the schema of a tool's result.
 pub(crate) fn of_output<T: JsonSchema>() -> Schema {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_serialize());
     schema.remove("title");
@@ -25,15 +26,15 @@ pub(crate) fn of_output<T: JsonSchema>() -> Schema {
 
 fn generate<T: JsonSchema>(settings: SchemaSettings) -> Schema {
     let settings = settings.with(|settings| {
-        // 2020-12 is what the contract says, so that a schema need not repeat it.
+        // The contract fixes 2020-12, so that a schema need not name it.
         settings.meta_schema = None;
-        // Not every client follows `$ref`.
+        // Some clients do not follow `$ref`.
         settings.inline_subschemas = true;
     });
     settings.with_transform(Readable).into_generator().into_root_schema_for::<T>()
 }
 
-/// Makes prose of descriptions and drops number formats that are names of Rust types.
+/// Turns descriptions into prose and drops number formats that are names of Rust types.
 #[derive(Debug, Clone)]
 struct Readable;
 
@@ -50,8 +51,8 @@ impl Transform for Readable {
     }
 }
 
-/// Writes an enumeration whose values have doc comments as a plain `enum` and puts the comments in
-/// the description: several model providers know neither `const` nor `oneOf`.
+/// Converts an enumeration whose values have doc comments to a plain `enum`, and moves the comments
+/// to the description: several model providers support neither `const` nor `oneOf`.
 fn merge_cases(schema: &mut Schema) {
     let Some((values, cases)) = schema.get("oneOf").and_then(documented_values) else {
         return;
@@ -64,7 +65,7 @@ fn merge_cases(schema: &mut Schema) {
         .insert("description".to_owned(), (before.unwrap_or_default() + &cases.join("\n")).into());
 }
 
-/// The values and a line of a list for each, if all of them are strings.
+/// Returns the values, and a list line for each; `None` unless all values are strings.
 fn documented_values(cases: &Value) -> Option<(Vec<Value>, Vec<String>)> {
     let case = |case: &Value| {
         let value = case.get("const")?.as_str()?;
@@ -83,12 +84,12 @@ fn is_rust_number(format: &str) -> bool {
         || matches!(format, "float" | "double")
 }
 
-/// The prose of a doc comment up to its first heading. Lines of a paragraph are joined; lists,
-/// tables and code keep their lines.
+/// Returns the prose of a doc comment up to its first heading. The lines of a paragraph are joined;
+/// lists, tables and code keep their lines.
 pub(crate) fn prose(docs: &str) -> String {
     let mut prose = String::new();
     let mut code = false;
-    let mut joins = false; // whether the next line continues this one
+    let mut joins = false; // true if the next line continues this one
     for line in docs.lines() {
         let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
         let fence = line.trim_start().starts_with("```");
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn number_formats_of_rust_go_and_others_stay() {
+    fn number_formats_of_rust_types_are_dropped_and_others_stay() {
         assert!(["uint", "uint32", "int64", "double"].into_iter().all(is_rust_number));
         assert!(!["date-time", "interval", "uri", ""].into_iter().any(is_rust_number));
     }

@@ -1,7 +1,7 @@
-//! Secrets, as far as the plugin asks for them in its `plugin.toml` and the operator grants them.
+//! Secrets that the plugin requests in its `plugin.toml` and the operator grants.
 //!
-//! A plugin seldom sees one: the host attaches it to the requests that name it, see
-//! [`Request::with_credential`]. What a plugin needs to know is whether it is there.
+//! A plugin seldom reads a secret: the host attaches it to the requests that name it, see
+//! [`Request::with_credential`]. The plugin only needs to know whether it exists.
 //!
 //! ```
 //! use airlock_guest::{Error, http::Request, secrets};
@@ -14,7 +14,7 @@
 //! # let _ = repositories("x");
 //! ```
 //!
-//! Natively there are none.
+//! Native builds have no secrets.
 //!
 //! [`Request::with_credential`]: crate::http::Request::with_credential
 
@@ -23,17 +23,16 @@ use std::fmt;
 use crate::bindings::airlock::host::{secrets as host, secrets_reveal};
 use crate::{Error, ErrorKind};
 
-/// Whether the operator granted a secret of this name and it has a value.
+/// Returns whether the operator granted a secret of this name and it has a value.
 pub fn exists(name: &str) -> bool {
     cfg!(target_family = "wasm") && host::exists(name)
 }
 
-/// The value of a secret, for the rare plugin that computes something with it: a signature, say.
+/// Returns the value of a secret, for the rare plugin that computes with it, such as a signature.
 ///
-/// It needs `reveal = true` in the request and a grant of its own, which operators are right to
-/// give to few. Whoever calls this function has the import `airlock:host/secrets-reveal` in the
-/// component, for everyone to see. The host takes the value out of results, errors and logs all the
-/// same.
+/// It needs `reveal = true` in the request and a separate grant, which operators should give to few
+/// plugins. A plugin that calls this function has the visible import `airlock:host/secrets-reveal`
+/// in its component. The host still redacts the value from results, errors and logs.
 ///
 /// ```no_run
 /// # use airlock_guest::{Error, secrets};
@@ -71,7 +70,7 @@ fn unavailable(message: &str) -> Error {
 pub struct Revealed(Vec<u8>);
 
 impl Revealed {
-    /// The value itself.
+    /// Returns the value itself.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
@@ -88,13 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn natively_there_are_none() {
+    fn native_builds_have_no_secrets() {
         assert!(!exists("token"));
         assert_eq!(reveal("token").unwrap_err().code(), Some("secret_unavailable"));
     }
 
     #[test]
-    fn a_value_does_not_print() {
+    fn a_value_is_redacted_when_printed() {
         assert_eq!(format!("{:?}", Some(Revealed(b"hunter2".to_vec()))), "Some(***)");
     }
 }

@@ -1,13 +1,13 @@
-//! A tool as a type: what it announces and how it runs.
+//! A tool as a type: its descriptor and its function.
 
 use schemars::{JsonSchema, Schema};
 
 use crate::{Context, Error, Output, schema};
 
-/// A tool. [`macro@crate::tool`] implements it for a type named as the function; by hand only where
-/// the schema is not that of a Rust type.
+/// A tool. [`macro@crate::tool`] implements it for a type named like the function. Implement it by
+/// hand only if the schema is not that of a Rust type.
 ///
-/// Through it a test sees what a model sees:
+/// With it, a test can check what a model sees:
 ///
 /// ```
 /// use airlock_guest::{Context, Tool, tool};
@@ -29,7 +29,7 @@ pub trait Tool {
     /// `^[a-zA-Z0-9_-]{1,64}$`, unique in the plugin; the same as in the descriptor.
     const NAME: &'static str;
 
-    /// What the tool announces. Pure: it may be called with every capability denied.
+    /// Returns the descriptor. It must be pure: the host may call it with every capability denied.
     fn descriptor() -> Descriptor;
 
     /// Runs the tool on the JSON text of its arguments.
@@ -39,11 +39,11 @@ pub trait Tool {
 /// One tool as a plugin announces it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
-    /// `^[a-zA-Z0-9_-]{1,64}$`, unique in the plugin; the host puts the client's name before it.
+    /// `^[a-zA-Z0-9_-]{1,64}$`, unique in the plugin; the host prefixes the client's name.
     pub name: String,
     /// Name for people.
     pub title: Option<String>,
-    /// What the tool does, written for a model.
+    /// Description of the tool, written for a model.
     pub description: String,
     /// JSON Schema 2020-12 of the arguments; its root type is "object".
     pub input_schema: Schema,
@@ -53,7 +53,7 @@ pub struct Descriptor {
     pub annotations: Annotations,
 }
 
-/// How a tool behaves. Hints only: the host never relaxes a policy because of them.
+/// Behaviour of a tool. Hints only: the host never relaxes a policy because of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// The tool changes nothing outside itself.
@@ -62,11 +62,11 @@ pub struct Annotations {
     pub destructive: Option<bool>,
     /// Calling the tool twice with the same arguments has the effect of calling it once.
     pub idempotent: Option<bool>,
-    /// The tool reaches things that the host does not know, the internet for one.
+    /// The tool reaches things outside the host's knowledge, such as the internet.
     pub open_world: Option<bool>,
 }
 
-/// The descriptor of a tool that `#[tool]` made, `docs` being the lines of its doc comment.
+/// Builds the descriptor of a tool for `#[tool]`; `docs` are the lines of its doc comment.
 pub fn descriptor<A: JsonSchema>(
     name: &str,
     title: Option<&str>,

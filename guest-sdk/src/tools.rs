@@ -1,7 +1,7 @@
-//! Other tools behind the same gateway, plugins and MCP servers alike.
+//! Other tools of the same gateway, from plugins and MCP servers alike.
 //!
-//! A plugin sees the tools that its operator granted and that the caller who started the chain may
-//! use; every other name does not exist. Natively there are none: every function here fails as
+//! A plugin can use the tools that its operator granted and that the caller of the chain may use;
+//! every other name is not found. Native builds have no other tools: every function here fails with
 //! [`ErrorKind::Unavailable`].
 //!
 //! ```no_run
@@ -28,21 +28,21 @@ use crate::{Descriptor, Error, Output, wire};
 pub struct ToolRef {
     /// Full name, `<client>-<tool>`.
     pub name: String,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
 }
 
-/// Some of the tools that may be called.
+/// One page of the tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// Sorted by name.
     pub items: Vec<ToolRef>,
-    /// Pass it to get the next page; absent on the last.
+    /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
 }
 
-/// Lists at most `limit` (1 to 1,000) of the tools that may be called, from the start or where a
-/// page before ended.
+/// Lists at most `limit` (1 to 1,000) of the tools that may be called, from the start or from the
+/// cursor of an earlier page.
 pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
     require_host()?;
     let page = host::list_tools(cursor, limit).map_err(wire::error_from_host)?;
@@ -53,25 +53,25 @@ pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
     Ok(Page { items: items.collect(), next: page.next })
 }
 
-/// Describes one tool by its full name.
+/// Returns the descriptor of a tool by its full name.
 pub fn describe(name: &str) -> Result<Descriptor, Error> {
     require_host()?;
     host::describe(name).map_err(wire::error_from_host).and_then(wire::descriptor_from_host)
 }
 
-/// Calls one tool by its full name and waits for its answer.
+/// Calls a tool by its full name and waits for its result.
 pub fn call(name: &str, arguments: &impl Serialize) -> Result<Output, Error> {
     send(&Call::new(name, arguments)?)
 }
 
-/// Makes one call and waits for its answer.
+/// Makes one call and waits for its result.
 pub fn send(call: &Call) -> Result<Output, Error> {
     require_host()?;
     host::call(&call.0).map_err(wire::error_from_host).and_then(wire::output_from_host)
 }
 
-/// Makes several calls concurrently, up to the chain's cap; the answers are in the order of the
-/// calls.
+/// Makes several calls concurrently, up to the limit of the chain. The results are in the order of
+/// the calls.
 ///
 /// ```no_run
 /// use airlock_guest::{Error, serde_json::json, tools::{self, Call}};
@@ -99,13 +99,13 @@ pub fn call_batch(
         .collect())
 }
 
-/// One call to make.
+/// A call that is not made yet.
 #[derive(Debug, Clone)]
 pub struct Call(host::CallRequest);
 
 impl Call {
-    /// A call of a tool by its full name, `<client>-<tool>`. The arguments are whatever JSON shows
-    /// as an object.
+    /// Creates a call of a tool by its full name, `<client>-<tool>`. The arguments must serialize
+    /// to a JSON object.
     pub fn new(name: impl Into<String>, arguments: &impl Serialize) -> Result<Self, Error> {
         let arguments = serde_json::to_string(arguments).map_err(|error| {
             Error::internal(format!("the arguments of a nested call are not JSON: {error}"))
@@ -113,7 +113,8 @@ impl Call {
         Ok(Self(host::CallRequest { name: name.into(), arguments, timeout_ms: None }))
     }
 
-    /// Sets a shorter limit for this call, in whole milliseconds. The chain's own deadline stays.
+    /// Sets a shorter time limit for this call, in whole milliseconds. The deadline of the chain
+    /// still applies.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.0.timeout_ms = Some(wire::milliseconds(timeout));
@@ -121,7 +122,7 @@ impl Call {
     }
 }
 
-/// The imports panic natively; a test that reaches them had better get an error.
+/// Fails in native builds, where the imports would panic.
 fn require_host() -> Result<(), Error> {
     if cfg!(target_family = "wasm") {
         Ok(())

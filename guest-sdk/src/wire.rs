@@ -1,4 +1,4 @@
-//! Between the types of this crate and those of the contract.
+//! Conversions between the types of this crate and those of the contract.
 
 use std::time::Duration;
 
@@ -101,8 +101,8 @@ pub(crate) fn error_to_host(error: &Error) -> wit::ToolError {
     }
 }
 
-/// Whatever fails in a nested call, its error arrives: details that are no JSON are left out rather
-/// than reported instead.
+/// Converts the error of a nested call. Details that are not JSON are dropped, so that the error
+/// itself is always reported.
 pub(crate) fn error_from_host(error: wit::ToolError) -> Error {
     let mut ours = Error::new(kind_from_host(error.kind), error.message);
     if let Some(code) = error.code {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_survives_the_way_there_and_back() {
+    fn an_output_is_unchanged_after_a_round_trip() {
         let output = Output::json(&json!({ "a": [1, null] }))
             .unwrap()
             .with_image(vec![1], "image/png")
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_survives_the_way_there_and_back() {
+    fn an_error_is_unchanged_after_a_round_trip() {
         let error = Error::new(ErrorKind::RateLimited, "slowly")
             .with_code("quota")
             .with_retry_after(Duration::from_millis(1500))

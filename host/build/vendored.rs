@@ -1,6 +1,6 @@
-//! What `airlock plugin new` puts beside a template, because it is on no registry: the SDK for Rust
-//! with the contract, and the contract alone for other languages. Written as `OUT_DIR`/vendored.rs:
-//! constants `SDK` and `WIT` of file names and texts.
+//! Files that `airlock plugin new` adds to a template, because they are in no registry: the Rust
+//! SDK with the contract, or the contract alone for other languages. They are written to
+//! `OUT_DIR`/vendored.rs as the constants `SDK` and `WIT`, pairs of file name and text.
 
 use std::{
     collections::BTreeSet,
@@ -53,7 +53,8 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot write {}/vendored.rs: {error}", out.display()))
 }
 
-/// Sources and pages below a directory, sorted, by their paths in the repository.
+/// Lists the sources and Markdown pages below a directory, sorted, by their paths in the
+/// repository.
 fn files(root: &Path, directory: &str) -> Result<Vec<String>, String> {
     let failed = |error| format!("cannot list {directory}: {error}");
     let mut found = Vec::new();
@@ -70,7 +71,8 @@ fn files(root: &Path, directory: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The manifest of the SDK's workspace: what its members refer to in ours.
+/// Returns the manifest of the SDK's workspace: the parts of this repository's manifest that the
+/// members refer to.
 fn workspace(root: &Path, manifests: &[String]) -> Result<String, String> {
     let mut wanted = BTreeSet::new();
     for file in manifests {

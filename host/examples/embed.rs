@@ -1,6 +1,6 @@
 //! A whole gateway inside another program, with a tool of its own.
 //!
-//! `cargo run -p airlock --example embed` prints the answer of one request and stops.
+//! `cargo run -p airlock --example embed` prints the response to one request and stops.
 
 use airlock::{
     Gateway,

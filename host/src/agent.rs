@@ -1,18 +1,20 @@
-//! The loop: ask the model, run what it may run, answer.
+//! The agent loop: asks the model, runs the tool calls that policy permits, and returns the last
+//! response.
 //!
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
-//! admits are run, and their results sent back, round after round, until the model has said what it
-//! wanted. A call that nobody allowed in advance, or that names a tool of the caller's own, ends
-//! the loop and is handed to the caller. Every answer in which tools were called says what was
-//! done, in an object named `airlock`.
+//! admits are run and their results sent back, round after round, until the model calls no more
+//! tools. A call that needs approval, or that names a tool of the caller's own, ends the loop and
+//! is handed to the caller. Every response with tool calls describes them in an object named
+//! `airlock`.
 //!
-//! The loop decides nothing: [`Caller`] does. It holds no task of its own, so dropping [`run`]
+//! The loop makes no policy decisions: [`Caller`] does. It spawns no tasks, so dropping [`run`]
 //! stops every tool.
 //!
-//! Model and tools are untrusted, so a request is bounded in rounds, in calls of one answer, in
-//! bytes that calls and results add to the conversation, and in time: see [`Settings`]. What they
-//! add is taken of the request's [`Room`] as well. What a model can act on it is told as the result
-//! of a call; anything else ends the request with a [`Failure`] and the account of what was done.
+//! Model and tools are untrusted, so a request is bounded in rounds, in calls per response, in
+//! bytes that calls and results add to the conversation, and in time: see [`Settings`]. The added
+//! bytes are also taken from the request's [`Room`]. An error that a model can act on becomes the
+//! result of a call; any other error ends the request with a [`Failure`] and a description of the
+//! calls that were made.
 
 mod allowance;
 mod answer;
@@ -44,51 +46,53 @@ use crate::{
     model::{Models, Object, Room},
 };
 
-/// The member of an answer that says what was done.
+/// Member of a response that describes its tool calls.
 pub(crate) const EXTENSION: &str = "airlock";
-/// Calls of one answer that are read at all; more end the request. Those beyond
-/// [`Settings::calls_per_answer`] are refused one by one, each with a message to the model.
+/// Maximum number of calls that are read from one response; a response with more ends the request.
+/// Calls beyond [`Settings::calls_per_answer`] are refused one by one, each with a message to the
+/// model.
 pub const MAX_CALLS_READ: u32 = 1_024;
 
-/// How the loop behaves.
+/// Settings of the agent loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Rounds of tool calls before the model's last answer is returned as it is.
+    /// Rounds of tool calls before the model's last response is returned unchanged.
     pub max_depth: u32,
     /// Tool calls of one round that run at the same time.
     pub parallel_calls: usize,
-    /// Tool calls of one answer that are run. The model is told to ask again for the others.
+    /// Maximum number of tool calls of one response that are run. For the others the model is told
+    /// to ask again.
     pub calls_per_answer: usize,
-    /// Bytes that tool calls and their results may add to the conversation, all rounds of one
-    /// request together. A result that does not fit is left out, and the model told so.
+    /// Bytes that tool calls and their results may add to the conversation, in all rounds of one
+    /// request together. A result that does not fit is left out, and the model is told so.
     pub max_tool_bytes: usize,
-    /// Wall-clock time of one request: the model and the tools, all rounds together. Then running
-    /// tools are cancelled.
+    /// Wall-clock time of one request: model and tools, all rounds together. At the deadline
+    /// running tools are cancelled.
     pub timeout: Duration,
-    /// Whether tools are offered to the model only where a request names them in an include header.
+    /// True if tools are offered to the model only if the request names them in an include header.
     pub disable_auto_tool_inject: bool,
 }
 
-/// A chat completion as it was asked for.
+/// A chat completion request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The body. Members that the loop does not know reach the provider as they are.
+    /// Request body. Members that the loop does not use reach the provider unchanged.
     pub body: Object,
-    /// Whether the request names tools in an include header.
+    /// True if the request names tools in an include header.
     pub names_tools: bool,
-    /// Memory for what the model and tools add, beside the body. All of it is given back when
-    /// [`run`] returns or is dropped.
+    /// Memory for the bytes that the model and tools add to the body. Released when [`run`] returns
+    /// or is dropped.
     pub room: Room,
 }
 
-/// Outcome of the loop: the model's last answer, and its calls that were not run.
+/// Outcome of the loop: the model's last response, and its calls that were not run.
 struct Ending {
     answer: Object,
     pending: Vec<Pending>,
 }
 
-/// Answers a chat completion: an OpenAI `chat.completion` object, with an `airlock` member if tools
-/// were called. Dropping the future hangs up on the model and cancels every running tool.
+/// Runs a chat completion. Returns an OpenAI `chat.completion` object, with an `airlock` member if
+/// tools were called. Dropping the future cancels the request to the model and every running tool.
 pub async fn run(
     models: &Models,
     caller: &Caller,
@@ -102,7 +106,7 @@ pub async fn run(
     }
 }
 
-/// Asks the model and runs its calls until there is something to return.
+/// Asks the model and runs its calls until the loop ends.
 async fn converse(
     models: &Models,
     caller: &Caller,
@@ -124,8 +128,8 @@ async fn converse(
         check_count(calls::count(&answer))?;
         let calls = calls::read(&mut answer, &mut ids);
         let is_last = trace.rounds == settings.max_depth;
-        // Before the calls are parsed, and before anything is run that the model could not be told
-        // of. An answer that ends the loop anyway adds nothing to the conversation.
+        // Charged before the calls are parsed, and before a tool is run whose result the model
+        // could not receive. A response that ends the loop adds nothing to the conversation.
         if !is_last && round::any_offered(&calls, conversation.offered()) {
             allowance.take(conversation::message_bytes(&answer))?;
         }
@@ -151,7 +155,8 @@ async fn converse(
     }
 }
 
-/// Refuses an answer that no model gives by mistake, before its calls are copied.
+/// Fails, before the calls are copied, if a response has more calls than any model sends by
+/// mistake.
 fn check_count(found: usize) -> Result<(), Failure> {
     let limit = MAX_CALLS_READ as usize;
     if found > limit { Err(Failure::TooManyCalls { found, limit }) } else { Ok(()) }

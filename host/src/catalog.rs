@@ -1,8 +1,8 @@
-//! The registry: every tool under one name, wherever it comes from.
+//! Registry of tools: every tool under one name, from every source.
 //!
-//! Sources publish their lists here; readers take a [`Snapshot`], which never changes, or the
-//! [`View`] of one request. The catalog knows no kind of source and decides nothing about who may
-//! call what: that is the [`door`](crate::door).
+//! Sources publish their lists here. Readers take a [`Snapshot`], which never changes, or the
+//! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy
+//! decisions: the [`door`](crate::door) does.
 
 use std::{
     collections::BTreeMap,
@@ -19,42 +19,43 @@ use crate::{
     tool::{ClientName, Policy, Tool, ToolDefinition, ToolName},
 };
 
-/// The most tools that one client may publish; the rest is dropped and the operator told.
+/// Maximum number of tools that one client may publish. Further tools are dropped, and the operator
+/// is told.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
 
-/// A source of tools as it is right now.
+/// A source of tools in its current state.
 #[derive(Clone)]
 pub struct Client {
-    /// Its name, the prefix of its tools.
+    /// Name, and prefix of its tools.
     pub name: ClientName,
-    /// What kind of source, as the configuration calls it: `stdio`, `http`, `wasm`, `internal`.
+    /// Kind of source, as in the configuration: `stdio`, `http`, `wasm`, `internal`.
     pub connection_type: &'static str,
-    /// What the operator lets its tools do.
+    /// The operator's policy for its tools.
     pub policy: Policy,
-    /// Whether it can be called.
+    /// State of the connection.
     pub state: State,
-    /// Its tools, sorted by name. They stay while a source is away, so that a short break does not
-    /// change what models see.
+    /// Its tools, sorted by name. They stay while a source is disconnected, so that a short
+    /// interruption does not change the tools that models see.
     pub tools: Arc<[Arc<Tool>]>,
     provider: Option<Arc<dyn Provider>>,
 }
 
-/// How a source is doing.
+/// State of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum State {
-    /// Not there yet.
+    /// Not connected yet.
     Connecting,
-    /// Ready to be called.
+    /// Ready for calls.
     Connected,
-    /// Gone; someone is trying to get it back.
+    /// Disconnected; a reconnect is in progress.
     Disconnected {
-        /// What happened, without secrets.
+        /// Reason, without secrets.
         reason: String,
     },
-    /// Not to be had as it is configured; it is looked at again from time to time.
+    /// Unusable in its current configuration; retried from time to time.
     Failed {
-        /// What happened, without secrets.
+        /// Reason, without secrets.
         reason: String,
     },
 }
@@ -70,7 +71,8 @@ impl State {
         }
     }
 
-    /// Why it is not connected, if it is not.
+    /// Returns the reason that the source is not connected; `None` if it is connected or
+    /// connecting.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Disconnected { reason } | Self::Failed { reason } => Some(reason),
@@ -80,7 +82,7 @@ impl State {
 }
 
 impl Client {
-    /// Who runs its tools; none before the first connection.
+    /// Returns the provider that runs its tools; `None` before the first connection.
     pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
         self.provider.as_ref()
     }
@@ -95,7 +97,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Everything there is at one moment.
+/// All clients and tools at one moment.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
@@ -103,13 +105,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// All clients, sorted by name.
+    /// Returns all clients, sorted by name.
     pub fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.clients.values()
     }
 
-    /// The tools that one request may see: those of sources that were connected at least once,
-    /// which the operator's lists, the request's headers and its virtual key all permit.
+    /// Returns the tools that one request may see: tools of sources that were connected at least
+    /// once, as far as the operator's lists, the request's headers and its virtual key all permit
+    /// them.
     pub fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
         let sources = self.clients().filter_map(|client| {
             let provider = client.provider.as_ref()?;
@@ -123,33 +126,33 @@ impl Snapshot {
         View::new(sources, self.meta_tools.as_ref(), filter, key)
     }
 
-    /// The meta-tools of code mode, if there is an executor.
+    /// Returns the meta-tools of code mode; `None` if there is no executor.
     pub fn meta_tools(&self) -> Option<&OwnTools> {
         self.meta_tools.as_ref()
     }
 }
 
-/// The live list of clients and tools.
+/// Live registry of clients and tools.
 #[derive(Default)]
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
-    /// Writers take turns; readers never wait.
+    /// Serializes writers. Readers never wait.
     writing: Mutex<()>,
     changed: watch::Sender<()>,
 }
 
 impl Catalog {
-    /// An empty catalog.
+    /// Creates an empty catalog.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// What there is right now.
+    /// Returns the current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
 
-    /// Wakes whenever something has changed.
+    /// Returns a receiver that is notified of every change.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -174,11 +177,12 @@ impl Catalog {
         self.update(|next| next.meta_tools = Some(meta_tools));
     }
 
-    /// Replaces a client's tools and provider, and marks it connected. Definitions that cannot be
-    /// used are left out, each with its reason; of two with one name the first wins.
+    /// Replaces a client's tools and provider, and marks it connected. Invalid definitions are left
+    /// out; returns the reason for each. Of two definitions with the same name the first one is
+    /// kept.
     ///
-    /// The definitions are checked on a thread that may block, which takes some 0.1 s for the
-    /// largest lists. Dropping the future before it is ready publishes nothing.
+    /// The definitions are checked on a blocking thread, which takes about 0.1 s for the largest
+    /// lists. If the future is dropped before it completes, nothing is published.
     ///
     /// # Panics
     ///
@@ -193,14 +197,15 @@ impl Catalog {
         let adopted = tokio::task::spawn_blocking(move || adopt_all(&name, definitions)).await;
         let (tools, dropped) = adopted.unwrap_or_else(|lost| match lost.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is being shut down, and nobody reads the catalog any more.
+            // The runtime is shutting down, so the catalog has no readers any more.
             Err(_) => (Vec::new(), Vec::new()),
         });
         self.install(client, tools, provider);
         dropped
     }
 
-    /// [`Catalog::publish`] on the calling thread, which it blocks: for few tools of known size.
+    /// Does the same as [`Catalog::publish`] on the calling thread, which it blocks. For few tools
+    /// of known size.
     pub fn blocking_publish(
         &self,
         client: &ClientName,
@@ -220,7 +225,7 @@ impl Catalog {
         });
     }
 
-    /// Says how a client is doing. Its tools stay.
+    /// Sets the state of a client. Its tools stay.
     pub fn set_state(&self, client: &ClientName, state: State) {
         self.change(client, |entry| entry.state = state);
     }
@@ -236,7 +241,7 @@ impl Catalog {
     }
 
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
-        // A writer that panicked left the old snapshot in place, which is still whole.
+        // A writer that panicked left the old snapshot in place, which is still consistent.
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = (*self.current.load_full()).clone();
         change(&mut next);
@@ -292,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_or_repeated_tool_does_not_cost_the_others() {
+    fn invalid_and_duplicate_tools_are_dropped_and_the_others_published() {
         let catalog = Catalog::new();
         let fs = ClientName::parse("fs").expect("a good name");
         catalog.add_client(&fs, "stdio", Policy::default());
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_never_changes_and_a_lost_client_keeps_its_tools() {
+    fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
         let catalog = Catalog::new();
         let fs = ClientName::parse("fs").expect("a good name");
         catalog.add_client(&fs, "stdio", Policy::default());

@@ -1,7 +1,7 @@
 //! The command line: flags → configuration → telemetry → gateway. One file a command.
 //!
-//! Standard output is for what was asked for, standard error for everything else. With `--json` a
-//! command prints one document, whether it succeeds or not.
+//! Results go to standard output, everything else to standard error. With `--json` a command prints
+//! one JSON document, whether it succeeds or not.
 
 mod call;
 mod check;
@@ -68,7 +68,7 @@ enum Command {
     Schema(schema::Args),
 }
 
-/// Whether a command did what it was asked for. If not, it has said why.
+/// Outcome of a command. A command that ends with `No` has already printed the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
     Yes,
@@ -81,13 +81,13 @@ impl From<bool> for Done {
     }
 }
 
-/// Does what the arguments say. The exit code is 0 only for success, 2 for arguments that make no
-/// sense, else 1.
+/// Runs the command that the arguments name. The exit code is 0 on success, 2 for invalid
+/// arguments, else 1.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(usage) => {
-            // If not even this can be printed there is nobody to tell.
+            // A failure to print is ignored: no other stream is left to report it on.
             let _ = usage.print();
             return u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
@@ -104,7 +104,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Done> {
-    // Before there are threads: it limits what the process may use.
+    // Before any thread is started: the command limits the resources of the whole process.
     if let Command::CompileComponent(args) = &cli.command {
         return Ok(compile::run(args));
     }
@@ -118,9 +118,9 @@ fn run(cli: Cli) -> anyhow::Result<Done> {
     runtime.block_on(cli.command.run())
 }
 
-/// Connections, child processes and the files of guests take a descriptor each, and what most
-/// systems allow at first is from the days of `select`. Where it cannot be raised it stays as it
-/// is.
+/// Raises the soft limit of open descriptors to the hard limit. Connections, child processes and
+/// the files of guests take a descriptor each, and the default soft limit of most systems dates
+/// from the days of `select`. If the limit cannot be raised it stays as it is.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -142,7 +142,7 @@ impl Command {
         }
     }
 
-    /// What is logged where the operator says nothing.
+    /// Log filter that applies unless the operator sets one.
     fn log_filter(&self) -> &'static str {
         match self {
             Self::Serve(_) => telemetry::SERVICE_FILTER,

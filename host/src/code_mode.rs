@@ -1,8 +1,8 @@
-//! Code mode: a model reads what tools there are as Python stubs, and calls them from a script.
+//! Code mode: a model reads the available tools as Python stubs, and calls them from a script.
 //!
-//! Four meta-tools stand in for the tools of all clients in code mode. What a script may call is
-//! the [`View`] that the door decides with, and each of its calls is decided there again. This
-//! module knows names, stubs and texts; what runs a script is the [`sandbox`]'s business.
+//! Four meta-tools replace the tools of all clients in code mode. A script may call the tools of
+//! the [`View`] that the door decides with, and the door decides each of its calls again. This
+//! module handles names, stubs and texts; the [`sandbox`] runs scripts.
 //!
 //! [`View`]: crate::door::View
 //! [`sandbox`]: crate::sandbox
@@ -33,12 +33,12 @@ use crate::{
     tool::{CallError, Tool, ToolOutput},
 };
 
-/// How the virtual files of code mode are laid out.
+/// Layout of the virtual files of code mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindingLevel {
-    /// One file a client.
+    /// One file per client.
     Server,
-    /// One file a tool.
+    /// One file per tool.
     Tool,
 }
 
@@ -49,7 +49,7 @@ pub struct CodeMode {
     stubs: StubCache,
 }
 
-/// Who runs scripts: the sandbox, or a stand-in in tests.
+/// Runs scripts. Implemented by the sandbox executor and by a fake in tests.
 trait Runner: Send + Sync {
     fn run_script<'a>(&'a self, script: Script, chain: &'a Chain) -> BoxFuture<'a, ScriptResult>;
 }
@@ -61,7 +61,7 @@ impl Runner for Executor {
 }
 
 impl CodeMode {
-    /// Code mode with an executor to run scripts.
+    /// Creates code mode with the executor that runs scripts.
     pub fn new(executor: Arc<Executor>, binding_level: BindingLevel) -> Arc<Self> {
         Self::with_runner(executor, binding_level)
     }
@@ -70,19 +70,20 @@ impl CodeMode {
         Arc::new(Self { runner, binding_level, stubs: StubCache::new() })
     }
 
-    /// The meta-tools, with descriptions that fit the layout of the files.
+    /// Returns the meta-tools, with descriptions for the layout of the files.
     pub fn tools(&self) -> Vec<Arc<Tool>> {
         meta::tools(self.binding_level)
     }
 
-    /// The meta-tools with who runs them, for
+    /// Returns the meta-tools and their provider, for
     /// [`Catalog::set_meta_tools`](crate::catalog::Catalog::set_meta_tools).
     pub fn own_tools(self: &Arc<Self>) -> OwnTools {
         OwnTools { tools: self.tools(), provider: self.clone() }
     }
 
-    /// Renders the stubs of what is published for scripts, as it is published. Runs until it is
-    /// dropped. A tool that a request names before its stub is there is rendered for that request.
+    /// Renders the stubs of published code mode tools whenever the catalog changes. Runs until the
+    /// catalog or the future is dropped. If a request names a tool whose stub is not rendered yet,
+    /// that request renders it.
     pub async fn follow(&self, catalog: &Catalog) {
         let mut changes = catalog.changes();
         loop {

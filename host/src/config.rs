@@ -1,6 +1,6 @@
-//! The file as written → each module's settings.
+//! Turns the configuration file into the settings of each module.
 //!
-//! Only this module sees the file's own shape, or the environment. It starts nothing.
+//! Only this module knows the file's format and reads the environment. It starts nothing.
 
 mod error;
 mod file;
@@ -33,7 +33,7 @@ use crate::{
     upstream,
 };
 
-/// The configuration, checked, with every module's settings.
+/// The checked configuration, with the settings of every module.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `server`.
@@ -42,21 +42,21 @@ pub struct Config {
     pub providers: Vec<model::Settings>,
     /// `mcp.client_configs`.
     pub clients: Vec<Client>,
-    /// `mcp.tool_manager_config`, the loop's part.
+    /// `mcp.tool_manager_config`: settings of the agent loop.
     pub agent: agent::Settings,
-    /// `mcp.tool_manager_config`, what one call may spend.
+    /// `mcp.tool_manager_config`: budget of one call.
     pub budget: Budget,
     /// `mcp.tool_manager_config.code_mode_binding_level`.
     pub binding_level: BindingLevel,
     /// `governance.virtual_keys`.
     pub keys: Keys,
-    /// The database of what outlives a restart.
+    /// `store`: database of state that survives a restart.
     pub store: PathBuf,
-    /// What was accepted of plugins: `airlock.lock` beside the file. Nothing for a configuration
-    /// that is in no file.
+    /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.
+    /// `None` for a configuration that was not loaded from a file.
     pub lock: Option<PathBuf>,
-    /// The sandbox. Nothing of it is in the file but the depth of calls; the environment says where
-    /// compiled code is kept.
+    /// Settings of the sandbox. The file sets only the depth of calls; the environment sets the
+    /// directory for compiled code.
     pub sandbox: sandbox::Settings,
 }
 
@@ -65,13 +65,13 @@ pub struct Config {
 pub struct Client {
     /// Its name.
     pub name: ClientName,
-    /// What its tools may do.
+    /// Policy of its tools.
     pub policy: Policy,
-    /// Where they come from.
+    /// Source of its tools.
     pub source: Source,
 }
 
-/// Where a client's tools come from.
+/// Source of a client's tools.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// An MCP server.
@@ -80,22 +80,23 @@ pub enum Source {
     Wasm(Box<Wasm>),
 }
 
-/// A plugin as configured.
+/// A configured plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wasm {
-    /// The component.
+    /// Path of the component.
     pub component: PathBuf,
-    /// What its operator lets it have.
+    /// The operator's grant.
     pub answer: Answer,
 }
 
 impl Config {
-    /// Reads a file; `env.NAME` is looked up in the process's environment.
+    /// Loads a configuration file; `env.NAME` refers to the process's environment.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
         let unreadable = |source| ConfigError::Unreadable { file: file.clone(), source };
         let mut bytes = Vec::new();
-        // One byte more than is allowed, so that an endless file is told from a large one.
+        // Reads one byte more than the limit, so that a file above the limit is detected without
+        // reading all of it.
         let limit = json::MAX_FILE_BYTES as u64 + 1;
         std::fs::File::open(path)
             .and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
@@ -114,7 +115,8 @@ impl Config {
         }
     }
 
-    /// The files, of `path` and what it names, that no plugin is lent.
+    /// Returns the files that no plugin may write or read: the configuration file at `path`, and
+    /// files that it names.
     fn own_files(&self, path: &Path) -> OffLimits {
         let plugins = || {
             self.clients.iter().filter_map(|client| match &client.source {
@@ -140,8 +142,8 @@ impl Config {
         }
     }
 
-    /// Reads a file's text. `origin` names the file in errors, and paths are relative to its
-    /// directory.
+    /// Parses the text of a configuration file. `origin` names the file in errors; paths are
+    /// relative to its directory.
     pub fn parse(
         text: &str,
         origin: &str,
@@ -163,7 +165,8 @@ impl Config {
     }
 }
 
-/// A variable of the process's environment, if it is set to text. The one place that asks for one.
+/// Returns a variable of the process's environment; `None` if it is not set or not UTF-8. No other
+/// function reads the environment.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

@@ -1,9 +1,8 @@
-//! `airlock demo`: the gateway at work in four scenes, with nothing to install, no key and no other
+//! `airlock demo`: the gateway at work in four scenes. Needs no installation, no key and no other
 //! server.
 //!
-//! Everything is real but the model, which reads from a script: the gateway listens on a port, its
-//! plugins are WebAssembly components, its MCP server is a process, and the scenes are played over
-//! HTTP.
+//! Everything is real except the model, which follows a script. The gateway listens on a port, its
+//! plugins are WebAssembly components, its MCP server is a process, and the scenes run over HTTP.
 
 pub mod mcp_server;
 mod scenes;
@@ -16,8 +15,7 @@ use serde_json::{Value, json};
 
 use self::{scenes::Scene, stage::Stage};
 
-/// Plays the demonstration on stdout, as text or as one JSON document. Answers whether every scene
-/// was ok.
+/// Plays the demo on stdout, as text or as one JSON document. Returns whether every scene was ok.
 pub async fn run(as_json: bool) -> anyhow::Result<bool> {
     let stage = Stage::set().await?;
     if !as_json {
@@ -66,6 +64,6 @@ fn print_scene(number: usize, scene: &Scene) {
 }
 
 fn print_line(line: &str) {
-    // Whoever closed the pipe has seen enough.
+    // A closed pipe is not an error: the reader has ended.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

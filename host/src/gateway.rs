@@ -1,4 +1,4 @@
-//! Wires the parts and runs until told to stop. What an embedder builds.
+//! Wires the parts and runs until shutdown. The entry point for embedders.
 
 mod plugins;
 mod progress;
@@ -28,11 +28,11 @@ use crate::{
     upstream,
 };
 
-/// Time for upstream servers to stop. Each step of stopping one has a limit, and together they take
-/// less.
+/// Time for upstream servers to stop. Each step of stopping one has its own limit, and all steps
+/// together take less.
 const UPSTREAMS_STOP: Duration = Duration::from_secs(15);
 
-/// A gateway whose plugins are loaded and whose upstream servers are being connected to.
+/// A gateway whose plugins are loaded and whose upstream servers are connecting.
 pub struct Gateway {
     config: Config,
     catalog: Arc<Catalog>,
@@ -44,17 +44,17 @@ pub struct Gateway {
     plugins: Plugins,
 }
 
-/// The tasks that keep upstream servers connected, and what follows their lists.
+/// Tasks that keep upstream servers connected, and other background tasks of the gateway.
 struct Upstreams {
     tasks: TaskTracker,
     stop: CancellationToken,
-    /// Runtime that the servers are talked to on, if there are any. Dropped last: it kills what did
-    /// not stop.
+    /// Runtime for the connections to upstream servers; `None` if there are no servers. Dropped
+    /// last: this kills servers that did not stop.
     runtime: Option<upstream::Runtime>,
 }
 
 impl Upstreams {
-    /// Starts what the servers of a configuration need.
+    /// Creates the runtime if the configuration has upstream servers.
     fn new(config: &Config) -> io::Result<Self> {
         let has_servers =
             config.clients.iter().any(|client| matches!(client.source, Source::Upstream(_)));
@@ -62,8 +62,8 @@ impl Upstreams {
         Ok(Self { tasks: TaskTracker::new(), stop: CancellationToken::new(), runtime })
     }
 
-    /// Tells every server to stop and waits until it has; what takes longer than [`UPSTREAMS_STOP`]
-    /// is killed with the runtime.
+    /// Stops every server and waits until all have stopped. Servers that take longer than
+    /// [`UPSTREAMS_STOP`] are killed with the runtime.
     async fn stop(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -77,13 +77,13 @@ impl Upstreams {
 }
 
 impl Drop for Upstreams {
-    /// A gateway that is dropped without being stopped leaves nothing running.
+    /// Stops all background tasks of a gateway that is dropped without [`Gateway::stop`].
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-/// Collects what a [`Gateway`] is made of.
+/// Collects the parts of a [`Gateway`].
 pub struct Builder {
     config: Config,
     listener: Option<TcpListener>,
@@ -93,7 +93,7 @@ pub struct Builder {
 }
 
 impl Gateway {
-    /// Begins a gateway with a configuration.
+    /// Returns a builder for a gateway with this configuration.
     pub fn builder(config: Config) -> Builder {
         let native_policy = Policy { execute: crate::tool::Whitelist::All, ..Policy::default() };
         Builder {
@@ -105,27 +105,28 @@ impl Gateway {
         }
     }
 
-    /// Every tool there is.
+    /// Returns the catalog of all tools.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// What of the sandbox's pool is in use.
+    /// Returns the sandbox, for example to read the usage of its pool.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
-    /// The plugins, to load them again.
+    /// Returns the plugins, for example to reload them.
     pub fn plugins(&self) -> &Plugins {
         &self.plugins
     }
 
-    /// A caller with the operator's own view: no headers, no key.
+    /// Returns a caller with the operator's own view: no filter headers, no key.
     pub fn caller(&self, origin: Origin) -> Caller {
         Caller::new(self.catalog.snapshot().view(&Filter::none(), None), origin, self.config.budget)
     }
 
-    /// Waits until every source that matters has connected or failed once, at most for `limit`.
+    /// Waits until every source for which `matters` returns true has connected or failed once, for
+    /// at most `limit`.
     pub async fn settled(&self, limit: Duration, matters: impl Fn(&Client) -> bool) {
         let mut changes = self.catalog.changes();
         let all_settled = async {
@@ -136,16 +137,16 @@ impl Gateway {
                 }
             }
         };
-        // Sources that take longer are told by their state.
+        // The state of slower sources stays `Connecting`.
         let _ = tokio::time::timeout(limit, all_settled).await;
     }
 
-    /// The address that [`Gateway::run`] will serve on, for a gateway with a listener.
+    /// Returns the address that [`Gateway::run`] will serve on; `None` without a listener.
     pub fn local_addr(&self) -> Option<io::Result<SocketAddr>> {
         self.listener.as_ref().map(TcpListener::local_addr)
     }
 
-    /// Serves until told to stop, lets requests in flight end, then stops every upstream server.
+    /// Serves until shutdown, lets requests in flight end, then stops every upstream server.
     pub async fn run(self) -> anyhow::Result<()> {
         let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, plugins } =
             self;
@@ -175,13 +176,13 @@ impl Gateway {
         served.context("cannot serve")
     }
 
-    /// Stops every upstream server and waits until they are gone.
+    /// Stops every upstream server and waits until they have ended.
     pub async fn stop(self) {
         self.upstreams.stop().await;
     }
 }
 
-/// Opens the configured address.
+/// Binds the configured address.
 pub async fn bind(settings: &server::Settings) -> anyhow::Result<TcpListener> {
     TcpListener::bind(settings.listen)
         .await
@@ -189,23 +190,24 @@ pub async fn bind(settings: &server::Settings) -> anyhow::Result<TcpListener> {
 }
 
 impl Builder {
-    /// Serves on this listener, and not on the configured address.
+    /// Serves on this listener instead of the configured address.
     #[must_use]
     pub fn listener(mut self, listener: TcpListener) -> Self {
         self.listener = Some(listener);
         self
     }
 
-    /// Stops when this completes. Without it, the gateway runs until its future is dropped.
+    /// Shuts down when `signal` completes. Without it, the gateway runs until its future is
+    /// dropped.
     #[must_use]
     pub fn shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.shutdown = Some(Box::pin(signal));
         self
     }
 
-    /// Adds a tool of the embedding program, `internal-<name>`. It goes through the same door as
-    /// any other: models may call it after an approval, or at once if [`Builder::native_policy`]
-    /// says so.
+    /// Adds a tool of the embedding program, named `internal-<name>`. It is subject to the same
+    /// policy decisions as any other tool: models may call it after an approval, or without one if
+    /// [`Builder::native_policy`] permits it.
     #[must_use]
     pub fn register_tool<F, R>(
         mut self,
@@ -222,16 +224,16 @@ impl Builder {
         self
     }
 
-    /// Says what the embedding program's tools may do; without it, all may be executed and none
-    /// automatically.
+    /// Sets the policy for the embedding program's tools. The default permits execution of all of
+    /// them, and automatic execution of none.
     #[must_use]
     pub fn native_policy(mut self, policy: Policy) -> Self {
         self.native_policy = policy;
         self
     }
 
-    /// Loads every plugin and starts to connect to every server. A source that cannot be had is
-    /// marked so in the catalog and harms no other.
+    /// Loads every plugin and starts to connect to every server. A source that fails is marked as
+    /// failed in the catalog and does not affect the others.
     pub async fn start(self) -> anyhow::Result<Gateway> {
         let config = self.config;
         config.server.check().context("the server's settings are not safe")?;

@@ -1,5 +1,5 @@
-//! The guests that are part of the binary, so that it works alone. `build.rs` has them compiled
-//! from source.
+//! Guests that are embedded in the binary, so that it needs no other files. `build.rs` compiles
+//! them from source.
 
 macro_rules! guest {
     ($name:literal) => {
@@ -7,11 +7,11 @@ macro_rules! guest {
     };
 }
 
-/// The script executor behind code mode.
+/// Script executor of code mode.
 pub(crate) const STARLARK: &[u8] = guest!("starlark");
 /// Plugin for the demo: counts and searches text.
 pub(crate) const TEXT: &[u8] = guest!("text");
 /// Plugin for the demo: reads and writes granted directories.
 pub(crate) const FILES: &[u8] = guest!("files");
-/// Plugin for the demo: misbehaves.
+/// Plugin for the demo: misbehaves on purpose.
 pub(crate) const UNRULY: &[u8] = guest!("unruly");

@@ -1,35 +1,35 @@
 //! Airlock: a hardened gateway between language models and tools.
 //!
-//! Every tool call, wherever it comes from, crosses one policy decision, and all code that the
-//! operator did not write runs in a WebAssembly sandbox with hard limits. The map, in the direction
-//! in which data flows:
+//! Every tool call, wherever it comes from, crosses one policy decision. All code that the operator
+//! did not write runs in a WebAssembly sandbox with hard limits. The modules, in the direction of
+//! data flow:
 //!
-//! | module | what it is for |
+//! | module | purpose |
 //! |---|---|
 //! | [`cli`] | the command line: flags → configuration → telemetry → gateway |
-//! | [`config`] | the file as written → each module's settings |
-//! | [`gateway`] | wires the parts and runs until told to stop; what an embedder builds |
-//! | [`server`] | hyper: sockets, limits, drain, routes; one file an API |
-//! | [`agent`] | the loop: ask the model, run what it may run, answer |
-//! | [`model`] | providers of models |
+//! | [`config`] | the configuration file → the settings of each module |
+//! | [`gateway`] | wires the parts and runs until shutdown; the type that an embedder builds |
+//! | [`server`] | hyper: sockets, limits, drain, routes; one file per API |
+//! | [`agent`] | the loop: ask the model, run the tool calls that policy permits, respond |
+//! | [`model`] | model providers |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
-//! | [`door`] | who may call what: `View`, `Origin`, `Admitted`, and the `Provider` trait of those who run calls |
+//! | [`door`] | the policy decision: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`upstream`] | MCP servers as sources of tools |
-//! | [`code_mode`] | a script in, a result out |
-//! | [`plugin`] | what a plugin asks for, what it is granted, what was accepted of it |
+//! | [`code_mode`] | runs a script against the tools and returns its result |
+//! | [`plugin`] | requested rights, granted rights, and the accepted state of a plugin |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
-//! | [`egress`] | the one way out to the network |
+//! | [`egress`] | the only path to the network |
 //! | [`tls`] | the cryptography of outbound connections |
-//! | [`store`] | what outlives a restart |
-//! | [`schema`] | checks values against JSON Schemas that may have been written to do harm |
-//! | [`json`] | JSON from outside, bounded in memory before it is parsed |
+//! | [`store`] | state that survives a restart |
+//! | [`schema`] | checks values against JSON Schemas that may be malicious |
+//! | [`json`] | untrusted JSON, bounded in memory before it is parsed |
 //! | [`text`] | text for people and models: cut, on one line, made visible |
-//! | [`secret`] | credentials: where they come from, and where they must not appear |
-//! | [`tenant`] | who calls are accounted to, and how resources are divided between them |
-//! | [`demo`] | all of it at work in four scenes |
+//! | [`secret`] | credentials: their sources, and their redaction |
+//! | [`tenant`] | the accounts that calls are charged to, and their shares of resources |
+//! | [`demo`] | the whole gateway at work in four scenes |
 //!
-//! A gateway in another program: [`Gateway::builder`], and `examples/embed.rs`.
+//! To embed a gateway in another program, see [`Gateway::builder`] and `examples/embed.rs`.
 
 pub mod agent;
 pub mod catalog;

@@ -1,9 +1,9 @@
-//! Model providers: who answers a chat completion.
+//! Sends chat completions to model providers.
 //!
-//! A request names its provider in `model`, as `NAME/model`. Requests and answers are the JSON
-//! objects of OpenAI's chat completions and stay as they are, with all that this module does not
-//! know. It writes down the tools that it is given, and does not know who may call them: that is
-//! the [`agent`](crate::agent)'s part.
+//! A request names its provider in `model`, as `NAME/model`. Requests and responses are the JSON
+//! objects of OpenAI's chat completions. They stay as they are, with all members that this module
+//! does not know. The module adds the tools that it is given and does not know who may call them:
+//! that is the part of the [`agent`](crate::agent).
 
 mod error;
 mod openai;
@@ -33,18 +33,18 @@ pub type Object = Map<String, Value>;
 /// One configured provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Its name: what stands before the `/` in `model`.
+    /// Its name: the part before the `/` in `model`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a provider is.
+/// Kind of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// Any service with OpenAI's chat completions.
     OpenAi {
-        /// Up to and including `/v1`.
+        /// URL up to and including `/v1`.
         base_url: String,
         /// Bearer token.
         api_key: Option<Secret>,
@@ -62,7 +62,7 @@ pub struct Models {
     providers: Vec<Provider>,
 }
 
-/// One provider, ready to be asked.
+/// One provider, ready for requests.
 #[derive(Debug)]
 pub(crate) struct Provider {
     name: String,
@@ -76,7 +76,8 @@ enum Backend {
 }
 
 impl Models {
-    /// Makes the providers ready: reads scripts, connects to nobody.
+    /// Creates the providers. Scripts are read, but no connection is made. Fails if two providers
+    /// have the same name or one cannot be set up.
     pub fn new(settings: &[Settings]) -> Result<Self, BadProvider> {
         let mut names = BTreeSet::new();
         if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
@@ -85,8 +86,9 @@ impl Models {
         Ok(Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? })
     }
 
-    /// Finds who answers `request`, and takes the provider's name off its `model`. A `model` that
-    /// does not start with the name of a provider goes to the first one as it is, slashes and all.
+    /// Returns the provider for `request`, and removes the provider's name from `model`. A `model`
+    /// that does not start with the name of a provider goes unchanged to the first provider,
+    /// slashes included. Fails if there is no `model` or no provider.
     pub(crate) fn route(&self, request: &mut Object) -> Result<&Provider, ModelError> {
         let Some(Value::String(model)) = request.get_mut("model") else {
             return Err(ModelError::NoModel);
@@ -104,8 +106,8 @@ impl Models {
             .ok_or_else(|| ModelError::UnknownModel { model: crate::text::cut(model.clone(), 128) })
     }
 
-    /// Every model as OpenAI's list has it, with ids that [`Models`] understands. A provider that
-    /// does not answer is left out.
+    /// Returns every model in the form of OpenAI's list, with ids that [`Models`] can route. A
+    /// provider that does not respond is left out.
     pub async fn list(&self) -> Vec<Object> {
         let lists = join_all(self.providers.iter().map(Provider::list)).await;
         lists.into_iter().flatten().collect()
@@ -124,7 +126,8 @@ impl Provider {
         Ok(Self { name, backend })
     }
 
-    /// Answers a chat completion. `held` grows by the answer's tree. Dropping the future hangs up.
+    /// Returns the completion of a prompt. `held` grows by the tree of the response. Dropping the
+    /// future closes the connection.
     pub(crate) async fn complete(
         &self,
         prompt: &Prompt,
@@ -150,7 +153,7 @@ impl Provider {
     }
 }
 
-/// The object that `json!({...})` makes.
+/// Returns the object that `json!({...})` builds. Panics if the value is not an object.
 pub(crate) fn object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,

@@ -1,4 +1,4 @@
-//! Tools that the embedding program brings along, as one client named `internal`.
+//! Tools of the embedding program, as one client named `internal`.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
@@ -22,7 +22,8 @@ pub(crate) struct NativeTools {
 }
 
 impl NativeTools {
-    /// Adds a tool; of two with one name the later one is dropped when the catalog takes them.
+    /// Adds a tool. If two tools have the same name, the later one is dropped when the catalog
+    /// takes the definitions.
     pub(crate) fn register<F, R>(
         &mut self,
         name: &str,
@@ -50,7 +51,7 @@ impl NativeTools {
         self.definitions.is_empty()
     }
 
-    /// Splits into what the catalog lists and what runs it.
+    /// Splits into the definitions for the catalog and the provider that runs the calls.
     pub(crate) fn into_parts(self) -> (Vec<ToolDefinition>, Arc<dyn Provider>) {
         (self.definitions, Arc::new(Bodies(self.bodies)))
     }

@@ -1,10 +1,10 @@
-//! What a plugin asks for, what its operator answers, and what it is therefore lent.
+//! Rights of a plugin: the author's request, the operator's grant, and the result of both.
 //!
-//! Three documents with three owners: the [`Manifest`] is the author's and comes embedded in the
-//! component; the [`Answer`] is the operator's and stands in the gateway's configuration; the
-//! [`Profile`] is the ceiling that the operator chose by name. What is lent is request ∩ grant ∩
-//! ceiling ([`settle`]). The [`Lock`] remembers what was accepted. None of it can be changed by a
-//! model, a guest or a client: nothing here is reachable but through files of the operator's.
+//! Three documents have three owners. The [`Manifest`] is the author's and is embedded in the
+//! component. The [`Answer`] is the operator's grant and is part of the gateway's configuration.
+//! The [`Profile`] is the ceiling that the operator chose by name. A plugin is granted request ∩
+//! grant ∩ ceiling ([`settle`]). The [`Lock`] records the accepted state. No model, guest or client
+//! can change any of these documents: they are read only from files of the operator's.
 
 mod answer;
 mod drift;

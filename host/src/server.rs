@@ -1,9 +1,9 @@
-//! hyper: sockets, limits, drain, routes. One file an API.
+//! hyper: sockets, limits, drain, routes. One file per API.
 //!
-//! A request is let in (`Host` and `Origin`, virtual key), charged for its memory, given a
-//! [`View`], and handed to its API. Nothing is decided here about tools, and nothing is remembered
-//! between requests. What went wrong is told in the shape of OpenAI's errors, without paths and
-//! host internals.
+//! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
+//! [`View`], and handed to its API. The server makes no decisions about tools and keeps no state
+//! between requests. Errors have the shape of OpenAI's errors and contain no paths or host
+//! internals.
 
 mod activity;
 mod admin;
@@ -50,84 +50,84 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The smallest head that hyper can be limited to.
+/// Smallest head limit that hyper accepts.
 const MIN_HEADER_BYTES: usize = 8 * 1024;
 
-/// How the gateway listens.
+/// Settings of the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Address and port; port 0 takes a free one.
+    /// Address and port; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Whether every request needs a virtual key. Without it, only loopback addresses can be
-    /// listened on.
+    /// True if every request needs a virtual key. If false, `listen` must be a loopback address.
     pub require_virtual_key: bool,
-    /// Host names, besides loopback ones and `listen` itself, that requests may carry in `Host`, on
-    /// any port. Checked on loopback addresses, and on others if there are any.
+    /// Host names that requests may carry in `Host`, on any port, in addition to loopback names and
+    /// the address of `listen`. `Host` is checked if `listen` is a loopback address or if this list
+    /// is not empty.
     pub allowed_hosts: Vec<String>,
-    /// Origins, besides `Host` with its port, that requests may carry in `Origin`, as browsers
-    /// write them: `https://tools.example.com`, with a port unless it is the scheme's own. No CORS
-    /// headers are sent.
+    /// Origins that requests may carry in `Origin`, in addition to `Host` with its port. Written as
+    /// browsers write them: `https://tools.example.com`, with a port unless it is the default port
+    /// of the scheme. The gateway sends no CORS headers.
     pub allowed_origins: Vec<String>,
     /// Largest request body.
     pub max_body_bytes: usize,
-    /// Memory of all requests in flight: their bodies, as text and parsed, what models and tools
-    /// add to them, and their answers until they are sent. One virtual key, or one peer without a
-    /// key, gets half of it at most.
+    /// Memory of all requests in flight: their bodies, as text and parsed, the bytes that models
+    /// and tools add to them, and their responses until they are sent. One virtual key, or all
+    /// requests without a key together, get at most half of it.
     pub max_request_memory_bytes: usize,
     /// Largest request head.
     pub max_header_bytes: usize,
-    /// Time for a request's head and then for its body to arrive.
+    /// Time for the head of a request to arrive, and again for its body.
     pub read_timeout: Duration,
-    /// Time for an answer to be taken by its client.
+    /// Time for a client to read a response.
     pub write_timeout: Duration,
     /// Time that a connection may stay open without a request.
     pub idle_timeout: Duration,
-    /// Time for requests in flight to end after the gateway was told to stop.
+    /// Time for requests in flight to end after shutdown starts.
     pub drain_timeout: Duration,
-    /// Connections at the same time. Beyond it those that are idle for longest are closed, and once
-    /// none is idle, those whose answers are unread for longest.
+    /// Maximum number of open connections. Beyond it, the connections that are idle for longest are
+    /// evicted; if none is idle, those whose responses are unread for longest.
     pub max_connections: usize,
-    /// Connections of one peer at the same time: of one address, or one /64 network of IPv6. A
-    /// quarter more may be closing.
+    /// Maximum number of open connections of one peer: one address, or one /64 network of IPv6. A
+    /// quarter more may be evicted but not closed yet.
     pub max_connections_per_peer: usize,
 }
 
-/// Why the gateway will not listen like that.
+/// Reason that settings are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSettings {
-    /// Open to the network.
+    /// The gateway would be open to the network without virtual keys.
     #[error(
         "listening on {listen} would let anyone on the network use every tool; set require_virtual_key, or listen on 127.0.0.1"
     )]
     Open {
-        /// The address.
+        /// The configured address.
         listen: SocketAddr,
     },
-    /// No head fits.
+    /// The head limit is below the minimum of hyper.
     #[error("max_header_bytes must be at least {MIN_HEADER_BYTES}, found {found}")]
     HeaderBytes {
-        /// The value that is set.
+        /// The configured value.
         found: usize,
     },
-    /// No connection fits.
+    /// A connection limit is zero.
     #[error("max_connections and max_connections_per_peer must be at least 1")]
     Connections,
-    /// The largest body does not fit.
+    /// The memory budget cannot hold a body of the largest size.
     #[error(
         "max_request_memory_bytes must be at least {least} for bodies of {max_body_bytes} bytes, found {found}"
     )]
     RequestMemory {
-        /// The value that is set.
+        /// The configured value.
         found: usize,
-        /// The largest body.
+        /// Largest body size, in bytes.
         max_body_bytes: usize,
-        /// The smallest value that works.
+        /// Smallest valid value.
         least: usize,
     },
 }
 
 impl Settings {
-    /// Refuses what would be unsafe or could not work.
+    /// Fails if the settings are unsafe or cannot work.
     pub fn check(&self) -> Result<(), BadSettings> {
         if !self.listen.ip().is_loopback() && !self.require_virtual_key {
             return Err(BadSettings::Open { listen: self.listen });
@@ -149,14 +149,14 @@ impl Settings {
         Ok(())
     }
 
-    /// The smallest `max_request_memory_bytes` in which one caller's body of the largest size finds
-    /// room.
+    /// Returns the smallest `max_request_memory_bytes` in which one caller's body of the largest
+    /// size fits.
     pub fn least_request_memory(&self) -> usize {
         body::least_memory(self.max_body_bytes, self.max_header_bytes)
     }
 }
 
-/// Everything that requests are answered with.
+/// Shared state of all request handlers.
 pub struct App {
     settings: Settings,
     catalog: Arc<Catalog>,
@@ -169,29 +169,29 @@ pub struct App {
     intake: Intake,
 }
 
-/// What the server asks of parts that it does not know.
+/// Hooks into parts that the server does not depend on.
 #[derive(Default)]
 pub struct Hooks {
-    /// What `GET /health` shows besides.
+    /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
-    /// Who loads plugins again; without it there are none.
+    /// Reloads plugins; `None` if there are no plugins.
     pub plugins: Option<Box<dyn Reload>>,
 }
 
-/// Something that `GET /health` shows beside its own fields: a name, and what to ask for the value.
+/// Additional field of `GET /health`: its name, and a function that returns its value.
 pub type Gauge = (&'static str, Box<dyn Fn() -> serde_json::Value + Send + Sync>);
 
-/// Reply to a request, with the memory that it was charged until the reply is sent.
+/// Response to a request, and the memory charge that is held until the response is sent.
 type Answer = (Reply, Option<Charge>);
 
-/// A request whose sender is known.
+/// An authenticated sender, with the tool filter of the request.
 struct Sender {
     key: Option<Arc<VirtualKey>>,
     filter: Filter,
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Creates the shared state.
     pub fn new(
         settings: Settings,
         catalog: Arc<Catalog>,
@@ -215,13 +215,13 @@ impl App {
         })
     }
 
-    /// Answers one request from `peer`, whatever happens.
+    /// Handles one request from `peer`. A panic becomes an internal error.
     async fn handle(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
         let started = Instant::now();
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
-        // Nothing that a request leaves behind is used after a panic: the snapshot and its view are
-        // its own.
+        // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
+        // of it is used after a panic.
         let answer =
             AssertUnwindSafe(self.route(request, peer)).catch_unwind().await.unwrap_or_else(|_| {
                 error!(%method, path, "a request made the gateway panic");
@@ -239,7 +239,7 @@ impl App {
             return Err(ApiError::wrong_method(route.methods()));
         }
         if let Route::Health = route {
-            // Small, and most needed where there is no memory left.
+            // Not charged: it is small, and it is needed most when memory is exhausted.
             return Ok((health::show(self), None));
         }
         if let Route::Reload = route {
@@ -266,7 +266,7 @@ impl App {
             Route::Chat => chat::complete(self, sender, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
             Route::Models => {
-                // A body that is not read is not kept while the providers are asked.
+                // Drops the unread body, so that it is not held while the providers are queried.
                 drop(request);
                 Ok(models::list(self, sender).await)
             }
@@ -286,7 +286,7 @@ impl App {
         Ok(Sender { key, filter: Filter::parse(clients.as_deref(), tools.as_deref()) })
     }
 
-    /// The caller that a request's calls are decided for.
+    /// Returns the caller, with its view and budget, that the calls of a request are decided for.
     fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
         let view = self.catalog.snapshot().view(&sender.filter, sender.key.as_deref());
         Caller::new(view, origin, self.budget)
@@ -294,13 +294,14 @@ impl App {
 }
 
 impl Sender {
-    /// The party that the request's memory is accounted to, as its calls are.
+    /// Returns the tenant that the memory of the request is charged to. Its tool calls are charged
+    /// to the same tenant.
     fn tenant(&self) -> Tenant {
         self.key.as_deref().map_or(Tenant::ANONYMOUS, |key| key.tenant().clone())
     }
 }
 
-/// What can be asked for.
+/// Routes of the server.
 #[derive(Debug, Clone, Copy)]
 enum Route {
     Chat,

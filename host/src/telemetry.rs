@@ -1,21 +1,20 @@
-//! Where log lines go: standard error, as text or JSON. Arguments, results and credentials are in
-//! none of them.
+//! Logging to standard error, as text or JSON. Log lines never contain arguments, results or
+//! credentials.
 
 use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// The variable that says what is logged, in the syntax of `tracing`: `airlock=debug,rmcp=info`.
+/// Environment variable with the log filter, in the syntax of `tracing`: `airlock=debug,rmcp=info`.
 pub const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
 
-/// What a gateway says that runs by itself: its life cycle, and what went wrong. `rmcp` is silent
-/// because its warnings hold whole messages; the same events are told by the upstream module,
-/// without contents.
+/// Default filter of a gateway that runs unattended: life cycle and failures. `rmcp` is off because
+/// its warnings contain whole messages; the upstream module logs the same events without contents.
 pub const SERVICE_FILTER: &str = "airlock=info,warn,rmcp=off";
-/// What a command says that someone is waiting for: what went wrong.
+/// Default filter of interactive commands: failures only.
 pub const COMMAND_FILTER: &str = "warn,rmcp=off";
-/// What the demo says, where things go wrong on purpose.
+/// Default filter of the demo, where failures are part of the scenes.
 pub const DEMO_FILTER: &str = "error,rmcp=off";
 
 /// How log lines are written.
@@ -28,8 +27,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging for the whole process, once, with the operator's filter or else the command's
-/// own.
+/// Starts logging for the whole process, with `filter`, or with `otherwise` if `filter` is absent
+/// or empty. Fails if the filter is invalid or logging is already started.
 pub fn init(format: LogFormat, filter: Option<&str>, otherwise: &str) -> anyhow::Result<()> {
     let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or(otherwise);
     let filter = EnvFilter::try_new(filter)

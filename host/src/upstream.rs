@@ -1,10 +1,11 @@
-//! MCP servers as sources of tools: connects to them, keeps them connected, and runs their tools.
+//! Takes tools from MCP servers: connects to the servers, keeps them connected, and runs their
+//! tools.
 //!
-//! A server is untrusted. Whatever it sends is bounded before it is kept, and one that hangs,
-//! floods, crashes or lies costs its own calls and no others. The bounds are in `limits`, with
-//! their units; every message passes the `inbox` and every text the `mask` before anything else
-//! sees it; and all of it happens on a [`Runtime`] of its own. Nothing here decides who may call
-//! what, and `rmcp` is spoken nowhere else on this side.
+//! A server is untrusted. Everything it sends is bounded before it is kept. A server that hangs,
+//! floods, crashes or lies affects only its own calls. The bounds are in `limits`, with their
+//! units. Every message passes the `inbox` and every text the `mask` before other code sees it. All
+//! of this runs on a separate [`Runtime`]. This module does not decide who may call a tool, and it
+//! is the only user of `rmcp` on this side.
 
 mod answer;
 mod backoff;
@@ -34,29 +35,29 @@ use std::{collections::BTreeMap, time::Duration};
 pub use self::{runtime::Runtime, supervise::supervise};
 use crate::{secret::Secret, tool::ClientName};
 
-/// How to reach one MCP server.
+/// Settings for one MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The client's name.
     pub name: ClientName,
-    /// Where the server is.
+    /// Transport to the server.
     pub transport: Transport,
-    /// Time for starting, shaking hands and listing tools.
+    /// Time limit for starting the server, the handshake and listing its tools.
     pub connect_timeout: Duration,
 }
 
-/// Where a server is.
+/// Transport to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// A child process that speaks on stdin and stdout.
+    /// A child process that communicates over stdin and stdout.
     Stdio {
-        /// What to run. Without a `/` it is looked up in the `PATH` of `env`, or, if there is none,
-        /// in the gateway's own.
+        /// Program to run. Without a `/` it is looked up in the `PATH` of `env`, or in the
+        /// gateway's own `PATH` if `env` has none.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Its whole environment: nothing of the gateway's own is inherited, `PATH` and `HOME`
-        /// included. A script that starts with `#!/usr/bin/env node` therefore needs a `PATH` here.
+        /// Its whole environment. Nothing is inherited from the gateway, not even `PATH` and
+        /// `HOME`. A script that starts with `#!/usr/bin/env node` therefore needs a `PATH` here.
         env: BTreeMap<String, Secret>,
     },
     /// Streamable HTTP.
@@ -69,7 +70,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// What the configuration calls it.
+    /// Returns the name of the transport in the configuration.
     pub fn connection_type(&self) -> &'static str {
         match self {
             Self::Stdio { .. } => "stdio",

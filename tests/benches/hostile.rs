@@ -1,17 +1,17 @@
-//! Runs every hostile guest beside a good neighbour in one gateway, and prints how each was stopped
-//! and what the neighbour felt.
+//! Runs every hostile guest in one gateway with a well-behaved neighbour. Prints how each guest was
+//! stopped, and the neighbour's latencies and failures.
 //!
-//! `make hostile` runs it; `--json` prints one document instead of tables. It ends with 1 if a
-//! guest was not stopped as it must be, a neighbour's call failed, a component was loaded that must
-//! not be, or anything of a guest stayed behind, so that it can be a check. Times are of this
-//! machine and this minute, which is why the neighbour is measured alone first, in the same
+//! `make hostile` runs it; `--json` prints one document instead of tables. It can serve as a check:
+//! the exit code is 1 if a guest was not stopped as it must be, a call of the neighbour failed, a
+//! component was loaded that must be refused, or a resource of a guest stayed in use. Times depend
+//! on the machine and its load, which is why the neighbour is first measured alone, in the same
 //! process.
 //!
-//! The last two rows are crowds: of all guests, and of slow scripts, both of one tenant. Beside the
-//! scripts, the neighbour is another tenant that runs scripts as well.
+//! The last two rows are crowds: one of all guests, and one of slow scripts, each of one tenant.
+//! During the scripts, the neighbour is another tenant that runs scripts as well.
 //!
-//! A guest is called again until enough was seen of the neighbour. One that crashes, or has to be
-//! stopped, is called five times: then its circuit opens.
+//! A guest is called again until enough calls of the neighbour were measured. A guest that crashes,
+//! or has to be stopped, is called five times: then its circuit opens.
 
 use std::{
     env, fs,
@@ -36,7 +36,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, task::JoinHandle};
 
-/// Hostile calls at once in the row that has all of them.
+/// Hostile calls at once in the row of all guests.
 const CROWD: usize = 200;
 /// Slow scripts at once, all of one tenant.
 const SCRIPTS: usize = 64;
@@ -44,14 +44,14 @@ const SCRIPTS: usize = 64;
 const SLOW_SCRIPT: &str =
     r#"{"code":"def f():\n    for i in range(1000000000):\n        pass\nf()"}"#;
 const QUICK_SCRIPT: &str = r#"{"code":"result = 6 * 7"}"#;
-/// What a call ends with whose plugin has failed too often.
+/// Error code of a call whose plugin has failed too often.
 const CIRCUIT_OPEN: &str = "circuit_open";
 const FAILURES_TO_OPEN: usize = 5;
-/// Characters of a reason in the table.
+/// Longest reason in the table, in characters.
 const MAX_REASON: usize = 110;
 
 fn main() -> ExitCode {
-    // `cargo test` runs benchmarks too, to see that they do not break; it passes no `--bench`.
+    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
     let is_bench = env::args().any(|argument| argument == "--bench");
     let as_json = env::args().any(|argument| argument == "--json");
     let runtime =
@@ -65,16 +65,16 @@ fn main() -> ExitCode {
     if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How long to look.
+/// Extent of the measurements.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// The neighbour's calls without anyone beside it.
+    /// Calls of the neighbour without other load.
     alone: usize,
-    /// Its calls beside each guest; the guest is started again until there are so many.
+    /// Calls of the neighbour per guest; the guest is started again until there are as many.
     beside: usize,
-    /// But no longer than this.
+    /// Time limit for these calls.
     at_most: Duration,
-    /// Hostile calls at once in the row that has all of them.
+    /// Hostile calls at once in the row of all guests.
     crowd: usize,
     /// Slow scripts at once.
     scripts: usize,
@@ -97,18 +97,18 @@ struct Row {
     guest: String,
     does: String,
     limit: String,
-    /// The codes that it ended with.
+    /// The codes of its results.
     ended: Vec<String>,
     as_it_must: bool,
     runs: usize,
-    /// From the start of a call to its end, at worst.
+    /// Longest time from the start of a call to its end.
     stopped_in: Duration,
     neighbour: Fared,
     rss_before: u64,
     rss_after: u64,
 }
 
-/// How the neighbour fared.
+/// Latencies and failures of the neighbour.
 #[derive(Clone, Copy, Default)]
 struct Fared {
     answered: usize,
@@ -144,7 +144,7 @@ async fn report(effort: Effort) -> Report {
         rows.push(beside(&gateway, &neighbour, &misdeed, effort).await);
     }
     let mut is_empty = end(gateway, neighbour).await;
-    // Another one, whose circuits are all closed.
+    // A second gateway, in which all circuits are closed.
     let (gateway, neighbour) = start().await;
     neighbour.answers(effort.beside, Duration::from_mins(1)).await;
     neighbour.take();
@@ -164,7 +164,7 @@ async fn report(effort: Effort) -> Report {
     }
 }
 
-/// A gateway with all guests, and the neighbour at work in it.
+/// Starts a gateway with all guests, and the neighbour in it.
 async fn start() -> (Embedded, Neighbour) {
     let setup = Setup::new()
         .client(Client::wasm("good", guests::TEXT))
@@ -174,7 +174,7 @@ async fn start() -> (Embedded, Neighbour) {
     (gateway, neighbour)
 }
 
-/// Ends them; whether nothing stayed behind.
+/// Stops both. Returns whether the pool is empty.
 async fn end(gateway: Embedded, neighbour: Neighbour) -> bool {
     neighbour.stop().await;
     gateway.emptied().await;
@@ -183,7 +183,7 @@ async fn end(gateway: Embedded, neighbour: Neighbour) -> bool {
     is_empty
 }
 
-/// Runs one guest again and again until enough was seen of the neighbour.
+/// Runs one guest again and again until enough calls of the neighbour were measured.
 async fn beside(
     gateway: &Embedded,
     neighbour: &Neighbour,
@@ -217,16 +217,16 @@ async fn beside(
     row
 }
 
-/// Runs every guest a few times, all of them at once. There are more of them than the pool has room
-/// for.
+/// Runs every guest a few times, all of them at once. There are more of them than slots in
+/// the pool.
 async fn crowd(gateway: &Embedded, neighbour: &Neighbour, size: usize) -> Row {
     let rss_before = rss();
     let misdeeds: Vec<_> = misdeeds::all().cycle().take(size).collect();
     let calls = misdeeds.into_iter().map(async |misdeed| {
         let call = gateway.caller().admit(&misdeed.tool(), &misdeed.arguments());
         let (code, took) = tokio::spawn(ended(call)).await.expect("no panic in it");
-        // What shares two cores with so many may run out of time before it runs out of anything
-        // else.
+        // With so many guests on two cores, a guest may run out of time before it exceeds its own
+        // limit.
         let is_late = ["busy", "cpu_time", "deadline"].contains(&code.as_str());
         (misdeed.is_stopped_by(&code) || is_late, code, took)
     });
@@ -249,7 +249,8 @@ async fn crowd(gateway: &Embedded, neighbour: &Neighbour, size: usize) -> Row {
     row
 }
 
-/// Runs slow scripts of one tenant, all at once, and scripts of another until they have ended.
+/// Runs slow scripts of one tenant, all at once, and scripts of another tenant until the slow ones
+/// have ended.
 async fn scripts(gateway: &Embedded, size: usize) -> Row {
     let rss_before = rss();
     let deadline = Duration::from_secs(4);
@@ -285,8 +286,8 @@ async fn scripts(gateway: &Embedded, size: usize) -> Row {
     row
 }
 
-/// Offers each component that must not be loaded to a sandbox, which compiles in processes of its
-/// own as the program does.
+/// Offers each component that must be refused to a sandbox, which compiles in separate processes as
+/// the program does.
 async fn refusals() -> Vec<Refusal> {
     let compiling =
         Compiling { program: Some(binary("airlock-under-test")), ..Compiling::in_process() };
@@ -298,7 +299,7 @@ async fn refusals() -> Vec<Refusal> {
     for Unloadable { name, does, component, says } in unloadable() {
         refusals.push(refusal(&as_shipped, name, does, component, says).await);
     }
-    // The limit is ten minutes, and nobody wants to watch that.
+    // The limit is ten minutes, which is too long to wait for.
     let hurried = sandbox(Compiling { wall: Duration::from_millis(50), ..compiling });
     refusals.push(
         refusal(
@@ -355,8 +356,8 @@ impl Row {
     }
 }
 
-/// Runs a call on a task of its own, as requests are; the code of its error, or `ok`, and how long
-/// that took.
+/// Runs a call in its own task, as requests are. Returns the code of its error, or `ok`, and the
+/// time that it took.
 async fn ended(call: Result<Admitted, CallError>) -> (String, Duration) {
     let began = Instant::now();
     let answer = match call {
@@ -366,7 +367,7 @@ async fn ended(call: Result<Admitted, CallError>) -> (String, Duration) {
     (answer.map_or_else(|error| error.code().to_owned(), |_| "ok".to_owned()), began.elapsed())
 }
 
-/// Somebody who only wants words counted, again and again, on the same runtime.
+/// A caller that counts words again and again, on the same runtime.
 struct Neighbour {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
@@ -376,7 +377,7 @@ struct Neighbour {
 struct Shared {
     over: AtomicBool,
     seen: AtomicUsize,
-    /// How many answers somebody waits for, who is told when there are as many, and not before.
+    /// Number of calls that `answers` waits for; it is notified exactly when they are reached.
     awaited: AtomicUsize,
     reached: Notify,
     failed: AtomicUsize,
@@ -416,7 +417,7 @@ impl Neighbour {
         self.shared.seen.load(Ordering::Relaxed)
     }
 
-    /// Waits until it was answered so often, at most so long.
+    /// Waits until `count` calls have ended, for `at_most` this long.
     async fn answers(&self, count: usize, at_most: Duration) {
         self.shared.awaited.store(count, Ordering::Relaxed);
         let answered = async {
@@ -424,11 +425,11 @@ impl Neighbour {
                 self.shared.reached.notified().await;
             }
         };
-        // However few there were by then.
+        // The number of calls that ended in time does not matter.
         let _ = tokio::time::timeout(at_most, answered).await;
     }
 
-    /// How it fared since this was asked last.
+    /// Returns and resets the measurements.
     fn take(&self) -> Fared {
         self.shared.seen.store(0, Ordering::Relaxed);
         let failed = self.shared.failed.swap(0, Ordering::Relaxed);
@@ -444,7 +445,7 @@ impl Neighbour {
     }
 }
 
-/// Memory of this process that is resident, in KiB.
+/// Returns the resident memory of this process, in KiB.
 fn rss() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

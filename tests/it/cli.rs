@@ -1,10 +1,10 @@
-//! The command line: exit codes, and one JSON document on stdout where one was asked for.
+//! The command line: exit codes, and one JSON document on stdout with `--json`.
 
 use airlock_tests::{Airlock, Client, Setup, guests, misbehaving};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn help_and_version_are_there_and_nonsense_is_exit_code_2() {
+async fn help_and_version_work_and_an_unknown_command_exits_with_2() {
     let help = Airlock::new().arg("--help").run().await.ok();
     for command in ["serve", "demo", "tools", "call", "run", "check", "plugin", "schema"] {
         assert!(help.stdout.contains(command), "{help}");
@@ -15,7 +15,7 @@ async fn help_and_version_are_there_and_nonsense_is_exit_code_2() {
 }
 
 #[tokio::test]
-async fn a_call_prints_one_document_whether_it_works_or_not() {
+async fn a_call_prints_one_document_on_success_and_on_failure() {
     let setup =
         Setup::new().client(Client::wasm("text", guests::TEXT)).client(misbehaving("server", []));
     let good = setup
@@ -59,7 +59,7 @@ async fn a_call_prints_one_document_whether_it_works_or_not() {
 }
 
 #[tokio::test]
-async fn without_json_the_answer_alone_is_on_stdout() {
+async fn without_json_stdout_has_the_result_alone() {
     let setup = Setup::new().client(misbehaving("server", []));
     let good =
         setup.airlock("call").arg("server-echo").arg(r#"{"text": "just this"}"#).run().await.ok();
@@ -70,14 +70,14 @@ async fn without_json_the_answer_alone_is_on_stdout() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_not_there_is_named_where_a_tool_is_missing() {
+async fn a_call_of_a_failed_source_names_the_source() {
     let setup = Setup::new().client(misbehaving("dead", ["die"]));
     let run = setup.airlock("call").arg("dead-echo").run().await.failed();
     assert!(run.stderr.contains("dead (stdio) is not there"), "{run}");
 }
 
 #[tokio::test]
-async fn a_run_exits_with_0_only_if_the_script_ended_well() {
+async fn a_run_exits_with_0_only_if_the_script_succeeds() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["echo"]));
     let run = async |source: &str| {
         let file = setup.file("script.star", source);
@@ -122,7 +122,7 @@ async fn check_names_every_problem_with_its_key_and_what_would_be_valid() {
 }
 
 #[tokio::test]
-async fn check_knows_the_key_that_was_meant() {
+async fn check_suggests_the_key_that_was_meant() {
     let run = Setup::new().set("/servers", json!({})).airlock("check").run().await.failed();
     assert!(run.stderr.contains("servers") && run.stderr.contains("server"), "{run}");
     let run =
@@ -131,7 +131,7 @@ async fn check_knows_the_key_that_was_meant() {
 }
 
 #[tokio::test]
-async fn check_finds_files_and_variables_that_are_not_there() {
+async fn check_reports_missing_files_and_variables() {
     let missing = Setup::new()
         .client(Client::wasm("text", "/no/such/plugin.wasm"))
         .airlock("check")
@@ -171,7 +171,7 @@ async fn a_secret_is_never_printed() {
 }
 
 #[tokio::test]
-async fn a_component_that_is_none_is_told_apart() {
+async fn a_file_that_is_no_component_puts_its_source_in_error() {
     let setup = Setup::new();
     let text = setup.file("text.wasm", "this is a text");
     let module = setup.file("module.wasm", "\0asm\u{1}\0\0\0");
@@ -184,7 +184,7 @@ async fn a_component_that_is_none_is_told_apart() {
 }
 
 #[tokio::test]
-async fn the_published_schema_is_the_one_that_the_program_prints() {
+async fn the_published_schema_matches_the_printed_one() {
     let printed = Airlock::new().arg("schema").run().await.ok().json();
     let file = airlock_tests::root().join("host/config.schema.json");
     let published: Value =

@@ -1,12 +1,12 @@
-//! Scripts: what they can call is what the door lets them, however they spell it.
+//! Scripts: they can call the tools that the door permits, however they name them.
 
 use std::fs;
 
 use airlock_tests::{Client, Setup, guests, misbehaving, peers, wait};
 use serde_json::{Value, json};
 
-/// A server whose tool `note` leaves a mark that the gateway cannot take back, and where that mark
-/// would be.
+/// Returns a server whose tool `note` appends to a file, which the gateway cannot undo, and the
+/// path of that file.
 fn noting(setup: &Setup) -> (Client, std::path::PathBuf) {
     let notes = setup.directory().join("notes");
     let mode = format!("notes={}", notes.display());
@@ -22,7 +22,7 @@ fn names(run: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Ways to call `server.note` that a reader of the script's text would not see through.
+/// Ways to call `server.note`, most of which a search of the script's text would miss.
 const SPELLINGS: [(&str, &str); 8] = [
     ("plain", "server.note(text = \"x\")"),
     ("an alias", "f = server.note\nf(text = \"x\")"),
@@ -68,7 +68,7 @@ result = {"words": counted["words"], "sums": [everything.get_sum(a = n, b = n) f
 }
 
 #[tokio::test]
-async fn a_tool_that_asks_ends_the_run_however_it_is_called() {
+async fn a_tool_that_needs_approval_ends_the_run_however_it_is_called() {
     let setup = Setup::new();
     let (server, notes) = noting(&setup);
     let setup = setup.client(server.auto(&["echo"]));
@@ -112,7 +112,7 @@ async fn a_tool_outside_the_view_does_not_exist_however_it_is_called() {
 }
 
 #[tokio::test]
-async fn an_approved_run_does_what_it_says() {
+async fn an_approved_run_makes_every_call() {
     let setup = Setup::new();
     let (server, notes) = noting(&setup);
     let setup = setup.client(server);
@@ -124,7 +124,7 @@ async fn an_approved_run_does_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_script_without_a_client_in_code_mode_has_nowhere_to_run() {
+async fn without_a_code_mode_client_a_script_ends_with_not_found() {
     let setup = Setup::new().client(misbehaving("server", []));
     let run = setup.script("result = 1").await;
     assert_eq!(
@@ -135,7 +135,7 @@ async fn a_script_without_a_client_in_code_mode_has_nowhere_to_run() {
 }
 
 #[tokio::test]
-async fn a_vast_schema_neither_stops_the_gateway_nor_costs_the_file_of_its_server() {
+async fn a_vast_schema_does_not_block_the_gateway_and_its_file_is_readable() {
     let gateway = Setup::new()
         .client(misbehaving("server", ["vast"]).code_mode().auto(&["*"]))
         .serve_connected()
@@ -143,8 +143,8 @@ async fn a_vast_schema_neither_stops_the_gateway_nor_costs_the_file_of_its_serve
     let arguments = json!({"fileName": "servers/server.pyi"});
     let read = async || gateway.execute("readToolFile", &arguments).await.content();
     let health = async || gateway.get("/health").await.ok();
-    // Each reading took minutes on one of the threads that answer requests, as many as there are
-    // processors.
+    // Each read used to take minutes on one of the threads that handle requests; there are as many
+    // of these as processors.
     let all = async { tokio::join!(read(), read(), read(), read(), health(), read(), health()) };
     let (file, .., another, _) =
         tokio::time::timeout(wait::SOON, all).await.expect("the gateway answers");
@@ -176,14 +176,14 @@ async fn a_script_that_never_ends_is_stopped_by_a_limit() {
 }
 
 #[tokio::test]
-async fn what_was_printed_before_a_limit_is_not_lost() {
+async fn output_before_a_limit_is_reported() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode());
     let run = setup.script("print(\"here\")\nfor _ in range(1000000000): pass").await;
     assert_eq!((&run["status"], &run["output"]), (&json!("limit"), &json!("here")), "{run:#}");
 }
 
 #[tokio::test]
-async fn a_failure_names_the_line_and_what_ran_before_it() {
+async fn a_failure_names_the_line_and_the_calls_before_it() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
     let run = setup.script("server.echo(text = \"a\")\nx = {}\nx[\"missing\"]").await;
     assert_eq!(
@@ -196,7 +196,7 @@ async fn a_failure_names_the_line_and_what_ran_before_it() {
 }
 
 #[tokio::test]
-async fn a_script_handles_the_failure_of_a_tool_if_it_wants_to() {
+async fn a_script_can_handle_the_failure_of_a_tool() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
     let handled = setup
         .script("tried = attempt(server.fail, {})\nresult = [tried.ok, str(tried.error)]")
@@ -231,7 +231,7 @@ async fn calls_of_a_script_end_at_its_budget() {
 }
 
 #[tokio::test]
-async fn the_same_run_burns_the_same_fuel() {
+async fn the_same_run_consumes_the_same_fuel() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
     let source = "result = sum([server.echo(text = str(n)) for n in range(20)])";
     let (first, second) = (setup.script(source).await, setup.script(source).await);

@@ -1,4 +1,4 @@
-//! The contract's files: explained to authors, recorded, and not changed in passing.
+//! The files of the contract: explained to authors, recorded, and not changed by accident.
 
 use std::{collections::BTreeMap, env, fmt::Write as _, fs};
 
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 const FILES: [&str; 3] = ["plugin.wit", "deps/host/host.wit", "deps/types/types.wit"];
 
-/// `wit/contract.lock`: a status, then a digest and a file a line.
+/// Contents of `wit/contract.lock`: the status, then a line with digest and name for each file.
 struct Record {
     status: String,
     digests: BTreeMap<String, String>,
@@ -32,8 +32,8 @@ fn digest(file: &str) -> String {
     })
 }
 
-/// Names that WIT files define: of interfaces, worlds, types, functions, and of what types are made
-/// of.
+/// Returns the names that a WIT file defines: interfaces, worlds, types, functions, and the members
+/// of types.
 fn items(file: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join("wit").join(file)).expect("a file of the contract");
     let lines =
@@ -68,7 +68,7 @@ fn every_item_of_the_contract_is_explained_to_authors() {
 }
 
 #[test]
-fn the_contract_is_as_recorded_and_what_is_frozen_does_not_change() {
+fn the_contract_matches_its_record_and_frozen_files_do_not_change() {
     let record = record();
     assert!(["candidate", "frozen"].contains(&&*record.status), "{}", record.status);
     let changed: Vec<_> =
@@ -94,7 +94,7 @@ fn the_contract_is_as_recorded_and_what_is_frozen_does_not_change() {
 }
 
 #[test]
-fn all_packages_have_one_version_and_the_host_speaks_it() {
+fn all_packages_have_one_version_and_the_host_implements_it() {
     let versions: Vec<_> = FILES
         .iter()
         .map(|file| {

@@ -1,5 +1,5 @@
-//! Who may call what, over HTTP: whitelists, include headers and virtual keys, which listing and
-//! calling obey alike.
+//! Permissions over HTTP: whitelists, include headers and virtual keys, which apply to listing and
+//! to calling alike.
 
 use airlock_tests::{Gateway, Reply, Service, Setup, misbehaving, service};
 use reqwest::Method;
@@ -31,8 +31,8 @@ impl Door {
         Self { gateway, model }
     }
 
-    /// What a model is offered under these headers, which is then what can be called: both are
-    /// tried.
+    /// Returns the tools that a model is offered under these headers. Also calls every tool, and
+    /// checks that exactly the offered ones can be called.
     async fn visible(&self, headers: &[(&str, &str)]) -> Vec<String> {
         let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "hi"}]});
         let request = self.gateway.request(Method::POST, "/v1/chat/completions").json(&body);
@@ -56,7 +56,7 @@ impl Door {
 }
 
 #[tokio::test]
-async fn what_a_caller_may_not_see_looks_like_what_does_not_exist() {
+async fn hidden_tools_return_not_found_exactly_like_unknown_ones() {
     let door = Door::new().await;
     let none = json!({});
     for name in ["alpha-note", "alpha-nothing", "nobody-echo", "alpha", "-", "alpha-", "ALPHA-echo"]
@@ -67,11 +67,11 @@ async fn what_a_caller_may_not_see_looks_like_what_does_not_exist() {
     }
 }
 
-/// Headers of a request, and what it may then see.
+/// Headers of a request, and the tools that it may then see.
 type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 
 #[tokio::test]
-async fn include_headers_narrow_what_is_offered_and_what_can_be_called() {
+async fn include_headers_narrow_the_offered_and_the_callable_tools() {
     let door = Door::new().await;
     let clients = "x-bf-mcp-include-clients";
     let tools = "x-bf-mcp-include-tools";
@@ -93,7 +93,7 @@ async fn include_headers_narrow_what_is_offered_and_what_can_be_called() {
 }
 
 #[tokio::test]
-async fn a_virtual_key_opens_its_rows_and_headers_cannot_widen_it() {
+async fn a_virtual_key_permits_its_rows_and_headers_cannot_widen_it() {
     let door = Door::new().await;
     let bearer = format!("Bearer {ANN}");
     let of_ann = ["alpha-echo", "beta-echo", "open-echo"];
@@ -110,7 +110,7 @@ async fn a_virtual_key_opens_its_rows_and_headers_cannot_widen_it() {
 }
 
 #[tokio::test]
-async fn a_key_that_does_not_exist_is_refused_and_not_ignored() {
+async fn an_unknown_key_is_refused_and_not_ignored() {
     let door = Door::new().await;
     for header in [("x-bf-vk", "sk-bf-nobody"), ("x-bf-vk", ""), ("x-api-key", "sk-bf-nobody")] {
         let reply = door.gateway.execute_with(&[header], "beta-echo", &json!({})).await;
@@ -124,7 +124,7 @@ async fn a_key_that_does_not_exist_is_refused_and_not_ignored() {
 }
 
 #[tokio::test]
-async fn where_there_are_keys_nothing_is_shown_without() {
+async fn if_keys_are_configured_a_request_without_one_is_refused() {
     let gateway = Setup::new()
         .client(misbehaving("alpha", []))
         .key("ann", ANN, &[("alpha", &["*"])])
@@ -144,7 +144,7 @@ async fn where_there_are_keys_nothing_is_shown_without() {
 }
 
 #[tokio::test]
-async fn a_model_runs_what_it_may_and_the_rest_waits_for_the_caller() {
+async fn auto_execute_tools_run_and_other_calls_of_a_model_wait_for_the_caller() {
     let calls = [
         ("beta-echo", json!({"text": "ran"})),
         ("alpha-pid", json!({})),
@@ -181,7 +181,7 @@ async fn a_model_runs_what_it_may_and_the_rest_waits_for_the_caller() {
 }
 
 #[tokio::test]
-async fn a_plugin_calls_what_its_grant_and_its_caller_both_allow() {
+async fn a_plugin_calls_only_tools_that_its_grant_and_its_caller_both_permit() {
     let gateway = Setup::new()
         .client(
             airlock_tests::Client::wasm("hostile", airlock_tests::guests::HOSTILE)
@@ -201,7 +201,7 @@ async fn a_plugin_calls_what_its_grant_and_its_caller_both_allow() {
             "{answer:#}"
         );
     }
-    // What the caller's header hides is hidden from the plugin that it calls.
+    // Tools that the caller's header hides are hidden from the plugin that it calls.
     let narrow = [("x-bf-mcp-include-clients", "hostile")];
     let answer = gateway.execute_with(&narrow, "hostile-relay", &relay("alpha-echo")).await.ok();
     assert_eq!(

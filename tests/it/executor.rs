@@ -1,4 +1,4 @@
-//! The script executor as the binary carries it: what it imports, and how hostile sources end.
+//! The script executor that the binary carries: its imports, and the errors of hostile scripts.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ result = {'many': many, 'big': json.decode('123456789012345678901234567890') + 1
 }
 
 #[tokio::test]
-async fn endless_recursion_is_a_failure_with_a_line_whatever_stands_between_the_frames() {
+async fn endless_recursion_fails_with_a_line_through_any_kind_of_frame() {
     for source in [
         "def f(n):\n  return f(n + 1)\nf(0)",
         "def f(n):\n  return [f(x) for x in [n + 1]]\nf(0)",
@@ -73,7 +73,7 @@ result = 'done'
 }
 
 #[tokio::test]
-async fn hostile_sources_are_stopped_each_by_its_limit() {
+async fn hostile_sources_are_stopped_by_the_limit_that_they_exceed() {
     let nested =
         |open: &str, close: &str| format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
     for (source, codes) in [

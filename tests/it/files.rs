@@ -1,5 +1,5 @@
-//! What a plugin may do with files: what its operator granted, and nothing else, however it spells
-//! the path.
+//! File access of plugins: they reach the directories that the operator granted and nothing else,
+//! however they spell a path.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -7,7 +7,7 @@ use airlock_tests::{Client, Embedded, Gateway, Setup, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A directory with a file, and a neighbour that was not granted.
+/// A directory with a file, next to one that is not granted.
 struct Place {
     all: TempDir,
 }
@@ -34,8 +34,8 @@ impl Place {
         self.all.path().join("secret")
     }
 
-    /// The guest that tries everything, with `docs` to write to within a quota, and a scratch
-    /// directory.
+    /// Starts a gateway with the guest that attempts every operation. The guest may write to `docs`
+    /// within a quota, and has a scratch directory.
     async fn gateway_with_quotas(&self, bytes: u64, files: u64) -> Gateway {
         let docs = json!({"name": "docs", "path": self.docs(), "access": "read_write", "max_bytes": format!("{bytes}B"), "max_files": files});
         let client = Client::wasm("escape", guests::ESCAPE)
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// The message of a tool that says that it failed.
+/// Returns the message of a tool that reports its own failure.
 async fn refused(gateway: &Gateway, tool: &str, arguments: Value) -> String {
     let answer = gateway.execute(tool, &arguments).await.ok();
     assert_eq!(answer["is_error"], true, "{tool} {arguments}: {answer:#}");
@@ -87,7 +87,7 @@ async fn a_granted_file_is_read_and_written() {
 }
 
 #[tokio::test]
-async fn without_a_grant_the_refusal_says_who_can_give_one() {
+async fn without_a_grant_the_refusal_names_the_operator() {
     let gateway = Setup::new().client(Client::wasm("files", guests::FILES)).serve_connected().await;
     let message = refused(&gateway, "files-read_file", json!({"path": "docs/a.txt"})).await;
     assert_eq!(
@@ -97,7 +97,7 @@ async fn without_a_grant_the_refusal_says_who_can_give_one() {
 }
 
 #[tokio::test]
-async fn a_grant_for_reading_alone_cannot_be_written_to() {
+async fn a_read_only_grant_refuses_writes() {
     let place = Place::new();
     let gateway = place.gateway("read_only").await;
     for mode in ["create", "overwrite", "append"] {
@@ -159,7 +159,7 @@ async fn no_spelling_of_a_path_leads_out_of_a_grant() {
 }
 
 #[tokio::test]
-async fn a_grant_is_not_named_by_its_place_on_the_host() {
+async fn no_reply_reveals_the_path_of_a_grant_on_the_host() {
     let place = Place::new();
     let gateway = place.gateway("read_only").await;
     let listed = gateway.execute("files-list_directory", &json!({"path": "docs"})).await;
@@ -171,7 +171,7 @@ async fn a_grant_is_not_named_by_its_place_on_the_host() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_not_there_costs_only_its_plugin() {
+async fn a_missing_directory_fails_only_its_plugin() {
     let missing = tempfile::tempdir().expect("a temporary directory").path().join("gone");
     let gateway = Setup::new()
         .client(Client::wasm("broken", guests::FILES).directory("docs", &missing, "read_only"))
@@ -187,7 +187,7 @@ async fn escape(gateway: &Gateway, tool: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
-async fn whatever_is_tried_with_a_path_that_leads_out_does_not_work() {
+async fn every_operation_on_a_path_that_leads_out_of_a_grant_fails() {
     let place = Place::new();
     symlink(place.secret().join("b.txt"), place.docs().join("link_by_full_name")).expect("a link");
     let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
@@ -212,8 +212,8 @@ async fn whatever_is_tried_with_a_path_that_leads_out_does_not_work() {
         assert_eq!(escape(&gateway, "attempt", json!({"path": path})).await, "", "{path}");
         place.secret_is_untouched();
     }
-    // A link itself belongs to the directory, and may be moved, replaced and removed; what it leads
-    // to may not.
+    // A link itself belongs to the directory: it may be moved, replaced and removed. Its target may
+    // not.
     for path in ["/docs/link", "/docs/link/", "/docs/link_by_full_name", "/docs/link_to_directory/"]
     {
         let worked = escape(&gateway, "attempt", json!({"path": path})).await;
@@ -228,7 +228,7 @@ async fn whatever_is_tried_with_a_path_that_leads_out_does_not_work() {
 }
 
 #[tokio::test]
-async fn a_plugin_makes_no_links() {
+async fn a_plugin_cannot_create_links() {
     let place = Place::new();
     let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
     let worked = escape(&gateway, "attempt", json!({"path": "/docs/a.txt"})).await;
@@ -237,7 +237,7 @@ async fn a_plugin_makes_no_links() {
 }
 
 #[tokio::test]
-async fn a_pipe_keeps_nobody_waiting() {
+async fn opening_a_pipe_does_not_block() {
     let place = Place::new();
     let made = std::process::Command::new("mkfifo")
         .arg(place.docs().join("pipe"))
@@ -253,7 +253,7 @@ async fn a_pipe_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn names_that_no_guest_can_say_are_left_out_of_listings() {
+async fn names_that_are_not_utf8_are_left_out_of_listings() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
     let place = Place::new();
     fs::write(place.docs().join(OsStr::from_bytes(b"\xff")), "").expect("a file");
@@ -267,7 +267,7 @@ async fn names_that_no_guest_can_say_are_left_out_of_listings() {
 }
 
 #[tokio::test]
-async fn a_directory_that_turns_into_a_link_while_a_plugin_looks_leads_nowhere() {
+async fn a_directory_swapped_for_a_link_does_not_lead_out_of_its_grant() {
     let place = Place::new();
     fs::create_dir(place.docs().join("real")).expect("a directory");
     fs::write(place.docs().join("real/b.txt"), "granted").expect("a file");
@@ -296,19 +296,19 @@ async fn a_directory_that_turns_into_a_link_while_a_plugin_looks_leads_nowhere()
 }
 
 #[tokio::test]
-async fn a_directory_holds_its_quota_and_no_more() {
+async fn a_directory_can_be_filled_to_its_quota_and_no_further() {
     let place = Place::new();
     // `a.txt` has 7 bytes, and the links count as files.
     let gateway = place.gateway_with_quotas(2_007, 5).await;
     let fill = |path: &str, bytes: u64| json!({"path": path, "bytes": bytes});
     assert_eq!(escape(&gateway, "fill", fill("/docs/new", 2_000)).await, "2000");
-    // Behind a stream, the guest's own libraries have no word for it.
+    // Behind a stream, the guest's own libraries have no error value for an exceeded quota.
     assert!(escape(&gateway, "fill", fill("/docs/new", 1)).await.starts_with("2000, "));
     assert_eq!(escape(&gateway, "fill", fill("/docs/other", 0)).await, "0");
     assert_eq!(escape(&gateway, "fill", fill("/docs/third", 0)).await, "0, QuotaExceeded");
     assert!(!place.docs().join("third").exists());
     fs::remove_file(place.docs().join("new")).expect("it is there");
-    // Looked at again, once a second.
+    // The usage is measured again once a second.
     let again = async || escape(&gateway, "fill", fill("/docs/third", 2_000)).await;
     while again().await != "2000" {
         fs::remove_file(place.docs().join("third")).unwrap_or_default();
@@ -317,7 +317,7 @@ async fn a_directory_holds_its_quota_and_no_more() {
 }
 
 #[tokio::test]
-async fn no_file_without_a_name_goes_beyond_the_quota() {
+async fn removed_files_that_stay_open_count_towards_the_quota() {
     let place = Place::new();
     let gateway = place.gateway_with_quotas(10_007, 10).await;
     let hold = json!({"path": "/docs/new", "bytes": 1_000, "files": 50});
@@ -327,7 +327,7 @@ async fn no_file_without_a_name_goes_beyond_the_quota() {
 }
 
 #[tokio::test]
-async fn a_scratch_directory_is_new_in_every_call_and_has_a_quota() {
+async fn a_scratch_directory_is_empty_in_every_call_and_has_a_quota() {
     let place = Place::new();
     let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
     for _ in 0..2 {
@@ -342,7 +342,7 @@ async fn a_scratch_directory_is_new_in_every_call_and_has_a_quota() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_stream_is_charged() {
+async fn writes_to_a_stream_are_charged_as_fuel() {
     let grants = json!({"scratch": {"max_bytes": "1MiB", "max_files": 10}});
     let guest = Client::wasm("guest", guests::HOSTILE).set("/wasm_config/grants", grants);
     let gateway = Embedded::start(Setup::new().client(guest)).await;
@@ -352,7 +352,7 @@ async fn what_is_written_to_a_stream_is_charged() {
         ended.fuel.expect("it ran")
     };
     let (none, hundred) = (fuel(0).await, fuel(100).await);
-    // Far more than the exits to the host cost alone.
+    // Far more than the exits to the host alone cost.
     assert!(hundred - none > 100 * 10_000, "{none} and {hundred}");
     gateway.stop().await;
 }

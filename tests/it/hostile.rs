@@ -1,5 +1,5 @@
-//! Guests that misbehave: each is stopped with its own error, leaves nothing behind, and the next
-//! call works.
+//! Guests that misbehave: each is stopped with its own error and leaves nothing behind, and the
+//! next call works.
 
 mod cancel;
 mod fairness;
@@ -14,13 +14,12 @@ use airlock_tests::{Client, Gateway, Setup, guests, wait};
 use serde_json::{Value, json};
 
 fn hostile() -> Client {
-    // Some limits here are above what an untrusted plugin may have, so that another one ends the
-    // guest.
+    // Some limits here exceed those of an untrusted plugin, so that another limit ends the guest.
     Client::wasm("hostile", guests::HOSTILE).trusted()
 }
 
-/// Calls a tool that must be stopped; answers the code, after seeing that the gateway is as good as
-/// new.
+/// Calls a tool that must be stopped. Returns the error code, after checking that the gateway still
+/// works.
 async fn stopped(gateway: &Gateway, tool: &str, arguments: Value) -> String {
     let reply = gateway.execute(tool, &arguments).await;
     let code = reply.code().to_owned();
@@ -61,7 +60,7 @@ async fn a_guest_that_spins_is_stopped_at_its_deadline() {
     let gateway = Setup::new().client(client).serve_connected().await;
     let began = Instant::now();
     assert_eq!(stopped(&gateway, "hostile-spin", json!({})).await, "deadline");
-    // Generous, for a machine with other things to do; the benchmark has the real figure.
+    // Generous, because the machine may be busy; the benchmark has the real figure.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
@@ -80,7 +79,7 @@ async fn a_guest_gets_its_memory_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_guest_that_traps_says_nothing_of_its_insides() {
+async fn the_reply_to_a_trap_reveals_nothing_of_the_guest() {
     let gateway = Setup::new().client(hostile()).serve_connected().await;
     let reply = gateway.execute("hostile-trap", &json!({})).await;
     assert_eq!(reply.refusal(), (400, "tool hostile-trap trapped"));
@@ -149,7 +148,7 @@ async fn calls_inside_calls_end_at_the_depth() {
 }
 
 #[tokio::test]
-async fn a_flood_of_log_lines_costs_the_log_alone() {
+async fn log_lines_beyond_the_limit_of_a_call_are_dropped() {
     let gateway = Setup::new().client(hostile().limit("log_lines", 100)).serve_connected().await;
     let flood = json!({"lines": 2_000, "bytes": 100});
     assert_eq!(gateway.execute("hostile-flood_log", &flood).await.content(), "done");
@@ -163,16 +162,16 @@ async fn a_flood_of_log_lines_costs_the_log_alone() {
 }
 
 #[tokio::test]
-async fn many_calls_together_write_to_the_log_no_faster_than_they_may() {
+async fn many_calls_together_stay_within_the_rate_limit_of_the_log() {
     let gateway = Setup::new().client(hostile()).serve_connected().await;
-    // Four MiB a call: the first may write them all at once.
+    // Four MiB per call: the first call may write all of them at once.
     let flood = json!({"lines": 999, "bytes": 4 << 10});
     for _ in 0..4 {
         assert_eq!(gateway.execute("hostile-flood_log", &flood).await.content(), "done");
     }
     is_well(&gateway).await;
     let said = gateway.said();
-    // What is added with time is little, however slow the machine: 64 KiB a second.
+    // The rate limit adds little over time, however slow the machine: 64 KiB a second.
     assert!(
         said.matches("plugin log plugin=hostile").count() >= 999 && said.len() < 12 << 20,
         "{} bytes of log",
@@ -182,7 +181,7 @@ async fn many_calls_together_write_to_the_log_no_faster_than_they_may() {
 }
 
 #[tokio::test]
-async fn nothing_is_remembered_from_call_to_call() {
+async fn no_state_is_kept_from_call_to_call() {
     let gateway = Setup::new().client(hostile()).serve_connected().await;
     for _ in 0..3 {
         assert_eq!(gateway.execute("hostile-remember", &json!({})).await.content(), "1");
@@ -202,7 +201,7 @@ async fn a_guest_without_grants_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn a_failure_of_the_tools_own_is_an_answer() {
+async fn an_error_that_a_tool_returns_keeps_its_code_and_message() {
     let setup = Setup::new().client(hostile());
     let failed = setup.call("hostile-fail", &json!({})).await;
     assert_eq!(
@@ -247,7 +246,7 @@ async fn a_hundred_calls_at_once_share_the_pool_with_a_hostile_one() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_takes_the_guest_along() {
+async fn a_guest_is_stopped_when_its_caller_disconnects() {
     let client = hostile()
         .limit("fuel", 900_000_000_000_u64)
         .limit("cpu_time", "4m")
@@ -272,7 +271,7 @@ async fn a_caller_that_goes_away_takes_the_guest_along() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_keeps_crashing_fails_fast_for_a_while_and_its_operator_sees_it() {
+async fn a_plugin_that_keeps_crashing_fails_fast_and_the_admin_api_shows_it() {
     let gateway = Setup::new()
         .client(hostile())
         .client(Client::wasm("other", guests::HOSTILE))

@@ -11,12 +11,12 @@ use airlock::{
 use airlock_tests::{Airlock, Client, Finished, Service, Setup, languages};
 use serde_json::{Value, json};
 
-/// A gateway with the plugin alone.
+/// Returns a gateway with the plugin as its only source.
 fn setup(component: &Path) -> Setup {
     Setup::new().client(Client::wasm("skies", component))
 }
 
-/// What the example's tool does, whatever it is written in.
+/// Checks that a component behaves as the example's tool, in any language.
 async fn is_the_example(component: &Path) {
     let setup = setup(component);
     let known = setup.call("skies-get_weather", &json!({"city": " Oslo"})).await;
@@ -53,7 +53,7 @@ async fn is_the_example(component: &Path) {
     is_described(&setup).await;
 }
 
-/// That the schemas say what the arguments and the answer are.
+/// Checks that the schemas describe the arguments and the result.
 async fn is_described(setup: &Setup) {
     let tools = setup.airlock("tools").arg("--json").run().await.ok();
     assert!(!tools.stderr.contains("no tool descriptors are embedded"), "{tools}");
@@ -75,7 +75,7 @@ async fn is_described(setup: &Setup) {
     );
 }
 
-/// What a call of the example's tool says before its answer.
+/// Returns the progress that a call of the example's tool reports before its result.
 async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
     let config = Config::load(&setup.write()).expect("a good configuration");
     let gateway = Gateway::builder(config).start().await.expect("the gateway starts");
@@ -95,7 +95,7 @@ async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
     seen
 }
 
-/// What the gateway logs of a call.
+/// Returns the gateway's log of a call.
 async fn logged(setup: &Setup, tool: &str, arguments: &str) -> String {
     let call = setup
         .airlock("call")
@@ -105,8 +105,8 @@ async fn logged(setup: &Setup, tool: &str, arguments: &str) -> String {
     call.run().await.stderr
 }
 
-/// What every interpreter has to keep to: what was granted works, a refusal is an answer, an
-/// accident is the tool's own fault, and what is printed is logged.
+/// Checks the contract of every interpreter. A granted request works, a refusal is returned to the
+/// tool, an uncaught exception is the tool's own error, and printed text is logged.
 async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
     let server = Service::start(|_| (200, json!("come in"))).await;
     let url = json!({"url": server.base_url()});
@@ -138,21 +138,21 @@ async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
 }
 
 #[tokio::test]
-async fn a_plugin_in_javascript_answers_fails_logs_and_says_how_far_it_is() {
+async fn a_plugin_in_javascript_returns_fails_logs_and_reports_progress() {
     let component = languages::javascript().await;
     is_the_example(&component).await;
     keeps_to_the_contract(&component, "TypeError", "probe.js:").await;
 }
 
 #[tokio::test]
-async fn a_plugin_in_python_answers_fails_logs_and_says_how_far_it_is() {
+async fn a_plugin_in_python_returns_fails_logs_and_reports_progress() {
     let component = languages::python().await;
     is_the_example(&component).await;
     keeps_to_the_contract(&component, "AttributeError", "app.py").await;
 }
 
 #[tokio::test]
-async fn from_nothing_to_a_call_in_rust() {
+async fn a_new_plugin_in_rust_can_be_built_and_called() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let new = new(place.path(), "my-plugin", "rust").await.ok();
     let next = "  cd my-plugin\n  airlock plugin build\n  airlock plugin install my-plugin.wasm\n  \
@@ -168,8 +168,8 @@ async fn from_nothing_to_a_call_in_rust() {
     let component = directory.join("my-plugin.wasm");
     assert_eq!(built["file"].as_str(), component.to_str(), "{built:#}");
     is_the_example(&component).await;
-    // The macros embed the manifest in the module, and the build in the component, where no
-    // module's can pass for it.
+    // The macros embed the manifest in the module and the build embeds it in the component, where a
+    // module's section cannot be taken for the component's.
     let bytes = fs::read(&component).expect("the component");
     let manifests = bytes.windows(16).filter(|window| window == b"airlock:manifest").count();
     assert_eq!(manifests, 2, "sections that hold a manifest");
@@ -199,7 +199,7 @@ async fn a_new_plugin_overwrites_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_compiler_the_author_is_told_what_to_install() {
+async fn without_a_compiler_the_error_names_what_to_install() {
     let place = tempfile::tempdir().expect("a temporary directory");
     for (language, advice) in [
         ("rust", "https://rustup.rs"),
@@ -217,7 +217,7 @@ async fn without_a_compiler_the_author_is_told_what_to_install() {
 }
 
 #[tokio::test]
-async fn sources_that_do_not_compile_are_told_in_the_compilers_own_words() {
+async fn a_failed_compilation_prints_the_errors_of_the_compiler() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let _ = new(place.path(), "broken", "javascript").await.ok();
     let directory = place.path().join("broken");
@@ -237,7 +237,7 @@ async fn sources_that_do_not_compile_are_told_in_the_compilers_own_words() {
 }
 
 #[test]
-fn the_example_in_rust_stands_on_the_crates_that_the_workspace_was_tested_with() {
+fn the_example_in_rust_locks_crates_that_the_workspace_locks_too() {
     let read =
         |file: &str| fs::read_to_string(airlock_tests::root().join(file)).expect("a lock file");
     let packages = |text: &str| {
@@ -258,7 +258,7 @@ fn the_example_in_rust_stands_on_the_crates_that_the_workspace_was_tested_with()
 }
 
 #[test]
-fn what_the_examples_compile_with_is_what_the_tests_install() {
+fn the_examples_compile_with_the_versions_that_the_tests_install() {
     let read = |file: &str| -> Value {
         let text = fs::read_to_string(airlock_tests::root().join(file)).expect("it is there");
         serde_json::from_str(&text).expect("JSON")

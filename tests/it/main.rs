@@ -1,4 +1,4 @@
-//! Everything that crosses a process or sandbox boundary, tested for real. One file a subject.
+//! Tests across a process or sandbox boundary, with real processes. One file a subject.
 
 mod cli;
 mod code_mode;

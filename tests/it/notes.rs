@@ -1,11 +1,11 @@
-//! What a plugin keeps: it outlives the gateway, and is the plugin's own.
+//! Stored data of a plugin: it outlives the gateway, and other plugins cannot read it.
 
 use std::path::Path;
 
 use airlock_tests::{Client, Setup, guests};
 use serde_json::{Value, json};
 
-/// A gateway of two plugins that are the same but for their name, with this database.
+/// Returns a gateway of two plugins that differ only in their names, with this database.
 fn setup(database: &Path) -> Setup {
     let client = |name| {
         let grants = json!({"kv": [{"name": "notes", "max_bytes": "64KiB"}], "clocks": true});
@@ -27,7 +27,7 @@ fn read(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_note_outlives_the_gateway_and_is_seen_by_every_process_and_by_no_other_plugin() {
+async fn a_note_outlives_the_gateway_and_is_visible_to_every_process_and_to_no_other_plugin() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let database = directory.path().join("kept/airlock.db");
 
@@ -53,7 +53,7 @@ async fn a_note_outlives_the_gateway_and_is_seen_by_every_process_and_by_no_othe
         [0_u64; 0]
     );
 
-    // Another process, while the first one runs.
+    // From another process, while the first one runs.
     let updated = setup(&database)
         .call("notes-update_note", &json!({"id": 1, "append": "From pier two."}))
         .await;
@@ -63,7 +63,7 @@ async fn a_note_outlives_the_gateway_and_is_seen_by_every_process_and_by_no_othe
 }
 
 #[tokio::test]
-async fn a_full_store_is_told_and_a_deletion_makes_room() {
+async fn a_full_store_is_reported_and_a_deletion_makes_room() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let gateway = setup(&directory.path().join("airlock.db")).serve_connected().await;
     let note = json!({"title": "large", "text": "x".repeat(30_000)});
@@ -76,7 +76,7 @@ async fn a_full_store_is_told_and_a_deletion_makes_room() {
     assert!(refused.text.contains("the store is full; delete something first"), "{}", refused.text);
     let deleted = gateway.execute("notes-delete_note", &json!({"id": 1})).await.content();
     assert_eq!(read(&deleted), json!({"id": 1, "title": "large"}));
-    // The number of the note that did not fit is not given again.
+    // The id of the note that did not fit is not used again.
     assert_eq!(read(&add().await.content())["id"], 4);
     assert_eq!(
         ids(&read(&gateway.execute("notes-list_notes", &json!({})).await.content())),

@@ -5,7 +5,7 @@ use airlock_tests::{Gateway, Setup, peers};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// What the model says.
+/// Returns the script of the model.
 fn script() -> Value {
     let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
     json!({"turns": [
@@ -27,7 +27,7 @@ async fn drive(gateway: &Gateway) -> Value {
     let fixture = airlock_tests::root().join("tests/fixtures/openai_client.py");
     let mut python = Command::new(peers::python());
     python.arg(fixture).arg(format!("{}/v1", gateway.address())).kill_on_drop(true);
-    // A proxy of this machine's has no business between two local processes.
+    // A proxy of this machine must not come between two local processes.
     python.env("NO_PROXY", "*");
     let output = python.output().await.expect("python can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

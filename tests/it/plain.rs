@@ -1,4 +1,4 @@
-//! A component that knows nothing of the gateway, as a source of tools.
+//! A plain component, built without Airlock's contract, as a source of tools.
 
 use std::{fs, path::PathBuf};
 
@@ -6,8 +6,8 @@ use airlock_tests::{Airlock, Client, Gateway, Setup, component, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The comments of the guest's `wit/station.wit`, in the form of a section `package-docs`; a tool
-/// of the author's puts it into the component.
+/// The comments of the guest's `wit/station.wit`, in the form of a section `package-docs`. A tool
+/// on the author's side puts that section into the component.
 const DOCS: &str = r#"{
     "docs": "A weather station.",
     "worlds": {"station": {"docs": "What the component exports.", "func_exports": {"greet": {"docs": "Greets whoever asks."}}}},
@@ -27,7 +27,7 @@ const DOCS: &str = r#"{
     }}
 }"#;
 
-/// The guest with a section of its documentation behind it.
+/// Writes the guest with a section of its documentation appended.
 fn documented(directory: &TempDir) -> PathBuf {
     let component = fs::read(guests::PLAIN).expect("the component");
     let file = directory.path().join("station.wasm");
@@ -45,7 +45,7 @@ async fn gateway(directory: &TempDir, descriptions: Value) -> Gateway {
     Setup::new().client(client).serve_connected().await
 }
 
-/// The tools with their descriptions.
+/// Returns the names of the tools with their descriptions.
 async fn tools(gateway: &Gateway) -> Vec<(String, String)> {
     let client = gateway.client("station").await.expect("it is listed");
     let text = |tool: &Value, key: &str| tool[key].as_str().unwrap_or_default().to_owned();
@@ -54,7 +54,7 @@ async fn tools(gateway: &Gateway) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn documented_functions_are_tools_and_others_where_their_operator_describes_them() {
+async fn documented_functions_are_tools_and_others_are_once_the_operator_describes_them() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let own = [
         ("api_checksum", "Adds up bytes."),
@@ -74,7 +74,7 @@ async fn documented_functions_are_tools_and_others_where_their_operator_describe
 }
 
 #[tokio::test]
-async fn functions_are_called_with_json_and_answer_json() {
+async fn functions_take_json_and_return_json() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let gateway = gateway(&directory, json!({})).await;
     for (tool, arguments, answer) in [
@@ -97,7 +97,7 @@ async fn functions_are_called_with_json_and_answer_json() {
 }
 
 #[tokio::test]
-async fn an_err_is_the_tools_failure_and_a_wrong_argument_the_callers() {
+async fn an_err_is_the_error_of_the_tool_and_a_wrong_argument_that_of_the_caller() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let gateway = gateway(&directory, json!({})).await;
     let failed =
@@ -115,7 +115,7 @@ async fn an_err_is_the_tools_failure_and_a_wrong_argument_the_callers() {
 }
 
 #[tokio::test]
-async fn its_operator_installs_it_with_the_descriptions_that_it_lacks() {
+async fn an_operator_installs_it_with_the_descriptions_that_it_lacks() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let install = async |more: &[&str]| {
         let install = Airlock::new()

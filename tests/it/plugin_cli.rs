@@ -1,4 +1,4 @@
-//! What operators do with plugins: install, compare, accept, and load again while the gateway runs.
+//! Work of operators with plugins: install, compare, accept, and reload while the gateway runs.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use airlock_tests::{
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-/// A directory where an operator works, with a component in it.
+/// A working directory of an operator.
 struct Desk {
     directory: tempfile::TempDir,
 }
@@ -43,8 +43,8 @@ impl Desk {
     }
 }
 
-/// The guest that misbehaves, with a tool more and another tool's description changed where nobody
-/// sees it.
+/// Returns the guest that misbehaves with one more tool, and with an invisible change to the
+/// description of another tool.
 async fn poisoned() -> Vec<u8> {
     component::with_tools(guests::HOSTILE, |tools| {
         tools.iter_mut().find(|tool| tool["name"] == "ok").expect("it has the tool")["description"] =
@@ -55,7 +55,7 @@ async fn poisoned() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_installed_can_be_called_right_away_and_is_pinned() {
+async fn an_installed_plugin_is_pinned_and_can_be_called_at_once() {
     let desk = Desk::new();
     let before = "{\n\t\"providers\": {},\n\t\"server\": {\"listen\": \"127.0.0.1:0\"}\n}";
     desk.write("airlock.json", before);
@@ -72,12 +72,12 @@ async fn what_is_installed_can_be_called_right_away_and_is_pinned() {
     assert!(
         desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("guest: as it was accepted")
     );
-    // A second time it is an update, and no second entry.
+    // A second installation is an update and adds no second entry.
     let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
     assert_eq!(desk.read("airlock.json"), config);
 }
 
-/// Every file that an installation changes, as it is.
+/// Returns the contents of every file that an installation changes.
 fn installed(desk: &Desk) -> Vec<Option<Vec<u8>>> {
     ["airlock.json", "airlock.lock", "plugins/github.wasm"]
         .map(|name| fs::read(desk.path(name)).ok())
@@ -85,7 +85,7 @@ fn installed(desk: &Desk) -> Vec<Option<Vec<u8>>> {
 }
 
 #[tokio::test]
-async fn a_name_that_a_plugin_has_goes_to_a_changed_build_by_request_and_to_no_other_plugin() {
+async fn a_taken_name_goes_to_a_changed_build_only_with_replace_and_never_to_another_plugin() {
     let desk = Desk::new();
     desk.write("poisoned.wasm", poisoned().await);
     let file = |name: &str, from: &Path, id: &str| {
@@ -133,7 +133,7 @@ async fn a_name_that_a_plugin_has_goes_to_a_changed_build_by_request_and_to_no_o
 }
 
 #[tokio::test]
-async fn a_configured_plugin_that_nobody_has_accepted_keeps_its_name_too() {
+async fn a_configured_plugin_that_was_not_accepted_keeps_its_name_too() {
     let desk = Desk::new();
     let client = |component: &str| {
         json!({
@@ -165,7 +165,7 @@ async fn a_configured_plugin_that_nobody_has_accepted_keeps_its_name_too() {
 }
 
 #[tokio::test]
-async fn a_lock_that_cannot_be_read_leaves_everything_as_it_was() {
+async fn an_unreadable_lock_leaves_everything_as_it_was() {
     let desk = Desk::new();
     desk.write("airlock.lock", "this is a text");
     let refused = desk.install(guests::HOSTILE, &["--name", "github"]).await.failed();
@@ -174,7 +174,7 @@ async fn a_lock_that_cannot_be_read_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_component_without_the_contract_has_the_tools_that_it_exports_and_no_others() {
+async fn a_component_without_the_contract_has_exactly_the_tools_that_it_exports() {
     let desk = Desk::new();
     let inspected = desk.airlock(&["plugin", "inspect", guests::PLAIN, "--json"]).await.ok().json();
     let names: Vec<_> =
@@ -197,7 +197,7 @@ async fn a_component_without_the_contract_has_the_tools_that_it_exports_and_no_o
 }
 
 #[tokio::test]
-async fn what_a_plugin_asks_for_has_a_line_each_and_breaks_none() {
+async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
     let desk = Desk::new();
     let forged =
         json!({"tools": {"call": ["text-count\n  clocks  (required)"], "reason": "Counts."}});
@@ -221,7 +221,7 @@ async fn what_a_plugin_asks_for_has_a_line_each_and_breaks_none() {
 }
 
 #[tokio::test]
-async fn what_is_required_and_not_granted_is_refused_with_the_command_that_works() {
+async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     let desk = Desk::new();
     let request = json!({
         "clocks": {"reason": "Dates what it writes."},
@@ -261,8 +261,7 @@ async fn what_is_required_and_not_granted_is_refused_with_the_command_that_works
 }
 
 #[tokio::test]
-async fn a_component_that_has_changed_is_not_loaded_until_somebody_has_seen_the_change_and_accepted_it()
- {
+async fn a_changed_component_is_not_loaded_until_the_operator_accepts_it() {
     let desk = Desk::new();
     let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
     desk.write("plugins/guest.wasm", poisoned().await);
@@ -285,7 +284,7 @@ async fn a_component_that_has_changed_is_not_loaded_until_somebody_has_seen_the_
 }
 
 #[tokio::test]
-async fn a_component_is_inspected_and_checked_from_its_file_alone() {
+async fn inspect_and_check_need_only_the_file_of_the_component() {
     let desk = Desk::new();
     desk.write(
         "asking.wasm",
@@ -327,15 +326,15 @@ async fn a_component_is_inspected_and_checked_from_its_file_alone() {
     assert_eq!(outcome(guests::STARLARK).await.len(), 1, "it is no tool plugin");
 }
 
-/// Writes a file over another without a moment when it is neither.
+/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) {
     let new = path.with_extension("new");
     fs::write(&new, bytes).expect("a file");
     fs::rename(&new, path).expect("it takes its place");
 }
 
-/// Changes one letter of a description, in place, so that nothing of the file but its bytes tells:
-/// whoever watches files sees no difference.
+/// Changes one letter of a description in place and restores the time of modification. Only the
+/// bytes of the file differ, so that a watcher of files sees no change.
 fn change_silently(path: &Path) {
     let before = fs::metadata(path).expect("it is there").modified().expect("a time");
     let (old, new) = (b"Answers at once.", b"Answers at onze.");
@@ -357,7 +356,7 @@ fn description_of_ok(client: &Value) -> Option<&str> {
     client["tools"].as_array()?.iter().find(|tool| tool["name"] == "ok")?["description"].as_str()
 }
 
-/// A gateway whose only plugin may wait on a server.
+/// Starts a gateway whose only plugin may call a tool that waits.
 async fn gateway_with(file: &str) -> (Gateway, PathBuf) {
     let setup = Setup::new();
     let path = setup.directory().join(file);
@@ -379,7 +378,7 @@ async fn a_reload_swaps_the_plugin_while_a_call_in_flight_ends_on_the_old_one() 
         wait::until("the call to be in flight", async || waiting.exists().then_some(())).await;
         replace(&path, &poisoned().await);
         let (status, body) = reload(&gateway, "guest").await;
-        // The gateway watches the file too, and may have been first.
+        // The gateway watches the file too, and may have reloaded it first.
         assert_eq!((status, &body["status"]), (200, &json!("success")), "{body}");
         let after = gateway.client("guest").await.expect("it is listed");
         assert_eq!(description_of_ok(&after), Some("Answers at once.\u{200b}"));
@@ -401,7 +400,7 @@ async fn a_reload_swaps_the_plugin_while_a_call_in_flight_ends_on_the_old_one() 
 }
 
 #[tokio::test]
-async fn a_reload_that_fails_says_why_and_leaves_what_was_there() {
+async fn a_failed_reload_reports_the_reason_and_keeps_the_old_plugin() {
     let (gateway, path) = gateway_with("guest.wasm").await;
     replace(&path, b"this is a text");
     let (status, body) = reload(&gateway, "guest").await;
@@ -436,7 +435,7 @@ async fn a_reload_that_fails_says_why_and_leaves_what_was_there() {
 }
 
 #[tokio::test]
-async fn what_no_watching_would_show_is_loaded_by_request_and_by_sighup() {
+async fn a_change_that_the_watcher_misses_is_loaded_by_request_and_by_sighup() {
     let (gateway, path) = gateway_with("guest.wasm").await;
     change_silently(&path);
     assert_eq!(
@@ -456,7 +455,7 @@ async fn what_no_watching_would_show_is_loaded_by_request_and_by_sighup() {
 }
 
 #[tokio::test]
-async fn the_holder_of_a_key_does_not_reload() {
+async fn a_virtual_key_does_not_permit_a_reload() {
     let key = "sk-bf-0123456789abcdef";
     let setup = Setup::new().client(Client::wasm("guest", guests::HOSTILE)).key(
         "ann",

@@ -1,11 +1,11 @@
-//! What becomes of components that are not what a plugin should be.
+//! Components that are not valid plugins, and plugins without embedded descriptors.
 
 use std::fs;
 
 use airlock_tests::{Client, Setup, component, guests};
 use serde_json::Value;
 
-/// A component's tools, as the administrative list shows them.
+/// Returns the tools of a component, as the administrative list shows them.
 fn tools_of<'a>(clients: &'a Value, name: &str) -> Vec<&'a str> {
     let clients = clients["clients"].as_array().expect("a list");
     let client =
@@ -19,7 +19,7 @@ fn tools_of<'a>(clients: &'a Value, name: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn a_plugin_without_embedded_descriptors_is_asked_and_has_the_same_tools() {
+async fn a_plugin_without_embedded_descriptors_is_asked_for_the_same_tools() {
     let described = component::with_own_tools(guests::TEXT).await;
     let plain = fs::read(guests::TEXT).expect("the component");
     let tells =
@@ -39,7 +39,7 @@ async fn a_plugin_without_embedded_descriptors_is_asked_and_has_the_same_tools()
 }
 
 #[tokio::test]
-async fn what_is_no_plugin_is_refused_with_the_reason_and_harms_no_other() {
+async fn an_invalid_plugin_is_refused_with_the_reason_and_others_are_loaded() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str, bytes: &[u8]| {
         let file = directory.path().join(name);

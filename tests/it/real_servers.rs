@@ -1,9 +1,9 @@
-//! MCP servers that others wrote, as they are installed from npm and PyPI.
+//! MCP servers of other authors, as they are installed from npm and PyPI.
 
 use airlock_tests::{Setup, peers};
 use serde_json::{Value, json};
 
-/// Names of the tools of one client in the document that `airlock tools --json` prints.
+/// Returns the names of the tools of one client in the document that `airlock tools --json` prints.
 fn names<'a>(document: &'a Value, client: &str) -> Vec<&'a str> {
     let tools = document["tools"].as_array().expect("a list of tools");
     tools
@@ -39,7 +39,7 @@ async fn servers_from_npm_and_pypi_are_listed_side_by_side() {
 }
 
 #[tokio::test]
-async fn everything_answers_over_stdio() {
+async fn everything_works_over_stdio() {
     let setup = Setup::new().client(peers::everything("everything"));
     let echo = setup.call("everything-echo", &json!({"message": "hello"})).await;
     assert_eq!(
@@ -53,7 +53,7 @@ async fn everything_answers_over_stdio() {
 }
 
 #[tokio::test]
-async fn everything_gets_no_variable_of_the_gateway_but_path() {
+async fn everything_inherits_only_path_from_the_environment_of_the_gateway() {
     let setup = Setup::new().client(peers::everything("everything"));
     let run = setup
         .airlock("call")
@@ -68,7 +68,7 @@ async fn everything_gets_no_variable_of_the_gateway_but_path() {
 }
 
 #[tokio::test]
-async fn everything_answers_over_streamable_http() {
+async fn everything_works_over_streamable_http() {
     let server = peers::EverythingOverHttp::start().await;
     let gateway = Setup::new().client(server.client("remote")).serve_connected().await;
     assert_eq!(
@@ -87,7 +87,7 @@ async fn everything_answers_over_streamable_http() {
 }
 
 #[tokio::test]
-async fn the_filesystem_server_reads_what_it_may_and_its_refusal_is_an_answer() {
+async fn the_filesystem_server_reads_granted_files_and_its_refusal_is_a_result() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("note.txt");
     std::fs::write(&file, "remember the milk").expect("a file");
@@ -104,7 +104,7 @@ async fn the_filesystem_server_reads_what_it_may_and_its_refusal_is_an_answer() 
 }
 
 #[tokio::test]
-async fn the_time_server_of_the_modern_era_is_listed_and_called() {
+async fn the_time_server_of_the_2026_revision_is_listed_and_called() {
     let gateway = Setup::new().client(peers::time("time")).serve_connected().await;
     let call =
         json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Kathmandu"});
@@ -117,7 +117,7 @@ async fn the_time_server_of_the_modern_era_is_listed_and_called() {
 }
 
 #[tokio::test]
-async fn a_tool_is_run_in_the_responses_format_too() {
+async fn a_tool_also_runs_in_the_responses_format() {
     let gateway = Setup::new().client(peers::everything("everything")).serve_connected().await;
     let call = json!({"type": "function_call", "call_id": "c7", "name": "everything-echo", "arguments": r#"{"message": "hi"}"#});
     let mut answer = gateway.post("/v1/mcp/tool/execute?format=responses", &call).await.ok();

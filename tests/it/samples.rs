@@ -1,4 +1,4 @@
-//! Every configuration that people are shown can be read by the program that they are shown it for.
+//! Every sample configuration is valid for the program that it is written for.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ fn samples() -> Vec<PathBuf> {
     files.filter(|file| file.extension().is_some_and(|extension| extension == "json")).collect()
 }
 
-/// Every `env.NAME` in a document.
+/// Collects every `env.NAME` in a document.
 fn variables(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {
@@ -28,14 +28,15 @@ fn variables(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The configurations in the README, which its reader is told to save in the project's directory.
+/// Returns the configurations in the README, which tells its reader to save them in the project's
+/// directory.
 fn samples_of_the_readme() -> Vec<String> {
     let text = fs::read_to_string(root().join("README.md")).expect("it is there");
     let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.filter(|block| block.contains("client_configs")).map(str::to_owned).collect()
 }
 
-/// The problems that `airlock check` finds, but for files that are not there.
+/// Returns the problems that `airlock check` finds, except missing files.
 async fn problems(sample: &Path) -> Vec<Value> {
     let text = fs::read_to_string(sample).expect("it can be read");
     let document: Value = serde_json::from_str(&text).expect("it is JSON");
@@ -44,7 +45,7 @@ async fn problems(sample: &Path) -> Vec<Value> {
     let mut names = Vec::new();
     variables(&document, &mut names);
     for name in names {
-        // Long and plain enough for a URL, a key and a token alike.
+        // Long and plain enough to be valid as a URL, a key or a token.
         run = run.env(
             &name,
             if name.contains("URL") { "https://example.com/mcp" } else { "sk-bf-0123456789abcdef" },
@@ -58,7 +59,7 @@ async fn problems(sample: &Path) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_sample_is_valid_but_for_files_that_only_its_reader_has() {
+async fn every_sample_is_valid_except_for_files_that_only_its_reader_has() {
     let samples = samples();
     assert!(!samples.is_empty());
     for sample in samples {

@@ -1,4 +1,4 @@
-//! The HTTP side: how it starts, refuses, passes on, and stops.
+//! The HTTP side: start, refusals, forwarding to providers, and stop.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ async fn a_request_in_flight_is_answered_before_the_gateway_ends() {
 }
 
 #[tokio::test]
-async fn what_never_ends_does_not_keep_the_gateway_from_ending() {
+async fn a_hanging_call_does_not_keep_the_gateway_from_ending() {
     let gateway = Setup::new()
         .set("/server/drain_timeout", "300ms")
         .client(misbehaving("server", []))
@@ -50,12 +50,12 @@ async fn what_never_ends_does_not_keep_the_gateway_from_ending() {
     gateway.terminate();
     gateway.ended().await;
     drop(idle);
-    // Cut off, or answered that it was: either way it ends.
+    // The request either breaks off or gets an error; both end it.
     let _ = hang.await.expect("no panic in it");
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_told_in_the_shape_that_clients_read() {
+async fn an_invalid_request_gets_an_error_in_the_openai_format() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
     let send = async |method: Method, path: &str, body: String| {
         Reply::of(
@@ -91,7 +91,7 @@ async fn what_is_wrong_with_a_request_is_told_in_the_shape_that_clients_read() {
 }
 
 #[tokio::test]
-async fn a_body_of_the_largest_size_is_taken() {
+async fn a_body_of_the_largest_size_is_accepted() {
     let gateway = Setup::new()
         .set("/server/max_body", "64KiB")
         .client(misbehaving("server", []))
@@ -104,7 +104,7 @@ async fn a_body_of_the_largest_size_is_taken() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent() {
+async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent_whole() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
     for path in ["/v1/chat/completions", "/v1/mcp/tool/execute"] {
         let mut stream = TcpStream::connect(gateway.address().trim_start_matches("http://"))
@@ -126,7 +126,7 @@ async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_page_in_a_browser_cannot_talk_to_the_gateway() {
+async fn requests_with_a_foreign_origin_or_host_are_refused() {
     let gateway = Setup::new().serve().await;
     for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
         let reply = Reply::of(gateway.request(Method::GET, "/v1/models").header(name, value)).await;
@@ -135,7 +135,7 @@ async fn a_page_in_a_browser_cannot_talk_to_the_gateway() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_program_on_this_machine_cannot_have_a_tool_run() {
+async fn a_page_of_another_local_origin_cannot_call_a_tool() {
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
     let call =
         json!({"function": {"name": "server-echo", "arguments": "{\"text\":\"hi\"}"}}).to_string();
@@ -162,7 +162,7 @@ async fn a_page_of_another_program_on_this_machine_cannot_have_a_tool_run() {
 }
 
 #[tokio::test]
-async fn a_body_that_would_take_a_gigabyte_when_parsed_is_refused_before_it_is() {
+async fn a_body_that_would_parse_to_a_gigabyte_is_refused_before_it_is_parsed() {
     let gateway = Setup::new().serve().await;
     let before = peak_memory_bytes(&gateway);
     let body = format!(r#"{{"messages":[{}0]}}"#, r#"{"":0},"#.repeat((16 << 20) / 7 - 10));
@@ -175,7 +175,7 @@ async fn a_body_that_would_take_a_gigabyte_when_parsed_is_refused_before_it_is()
     assert!(taken < 100 << 20, "it took {taken} bytes");
 }
 
-/// The most memory that a gateway has had at any time.
+/// Returns the peak resident memory of a gateway.
 fn peak_memory_bytes(gateway: &Gateway) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", gateway.pid().as_raw_nonzero()))
         .expect("it runs");
@@ -184,7 +184,7 @@ fn peak_memory_bytes(gateway: &Gateway) -> usize {
 }
 
 #[tokio::test]
-async fn a_call_whose_arguments_have_a_key_twice_is_refused() {
+async fn a_call_whose_arguments_repeat_a_key_is_refused() {
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
     let call = json!({"function": {"name": "server-echo", "arguments": r#"{"text":"checked","text":"run"}"#}});
     let reply = gateway.post("/v1/mcp/tool/execute", &call).await;
@@ -193,7 +193,7 @@ async fn a_call_whose_arguments_have_a_key_twice_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_half_a_request_is_let_go() {
+async fn a_client_that_sends_half_a_request_is_disconnected() {
     let gateway = Setup::new().set("/server/read_timeout", "200ms").serve().await;
     let address = gateway.address().trim_start_matches("http://");
     for start in [
@@ -210,7 +210,7 @@ async fn a_client_that_sends_half_a_request_is_let_go() {
 }
 
 #[tokio::test]
-async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back() {
+async fn unknown_fields_pass_through_to_the_provider_and_back() {
     let service = Service::start(|_| {
         let mut answer = service::completion(&service::text("hello"));
         answer["x_new_field"] = json!({"deep": [1.5, null]});
@@ -242,7 +242,7 @@ async fn what_the_gateway_does_not_know_passes_through_to_the_provider_and_back(
 }
 
 #[tokio::test]
-async fn a_model_that_answers_with_thousands_of_calls_gets_none_of_them() {
+async fn no_call_runs_if_a_model_asks_for_thousands_at_once() {
     let by_count = "the model answered with 10000 tool calls at once; the limit is 1024, and none of them was made";
     let by_memory =
         "provider 'fake' answered with JSON that takes more memory than the gateway gives it";
@@ -260,7 +260,7 @@ async fn a_model_that_answers_with_thousands_of_calls_gets_none_of_them() {
 }
 
 #[tokio::test]
-async fn the_limits_of_one_request_are_set_in_the_configuration() {
+async fn the_limits_of_one_request_can_be_configured() {
     let calls = vec![("server-echo", json!({"text": "x".repeat(1_000)})); 3];
     let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
     let setup = Setup::new()
@@ -296,7 +296,7 @@ async fn the_limits_of_one_request_are_set_in_the_configuration() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_provider_reaches_the_client_as_it_was() {
+async fn an_error_of_the_provider_reaches_the_client_unchanged() {
     let service = Service::start(|_| {
         (429, json!({"error": {"message": "slow down", "type": "rate_limit", "param": null, "code": "rate"}}))
     })
@@ -320,7 +320,7 @@ async fn models_are_listed_under_the_names_that_requests_use() {
 }
 
 #[tokio::test]
-async fn two_gateways_do_not_meet() {
+async fn a_second_gateway_on_a_taken_port_fails_and_a_stopped_one_frees_its_port() {
     let (first, second) = (Setup::new().serve().await, Setup::new().serve().await);
     assert_ne!(first.address(), second.address());
     let address = second.address().trim_start_matches("http://").to_owned();

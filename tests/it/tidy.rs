@@ -1,4 +1,5 @@
-//! Reads the gateway's sources: who uses whom, and where outside crates are spoken.
+//! Reads the gateway's sources and checks which modules use each other, and which modules name
+//! outside crates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +9,7 @@ use std::{
 
 use airlock_tests::root;
 
-/// What each module may use of the others. `gateway` wires everything and nothing below it sees it.
+/// Modules that each module may use. `gateway` wires everything and nothing below it sees it.
 const ARROWS: &[(&str, &[&str])] = &[
     // Leaves: they know nothing of the gateway.
     ("text", &[]),
@@ -18,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("guests", &[]),
     ("telemetry", &[]),
     ("tls", &[]),
-    // Plain data, and the decision about it.
+    // Plain data, and the policy decision about it.
     ("units", &["text"]),
     ("schema", &["json", "text"]),
     ("tool", &["json", "schema", "text"]),
@@ -37,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["catalog", "door", "model", "text", "tool"]),
     ("mcp", &["catalog", "door", "tool"]),
     ("server", &["agent", "catalog", "door", "json", "mcp", "model", "tenant", "text", "tool"]),
-    // Each module's settings, and nothing that runs.
+    // The settings of each module, and no code that runs.
     (
         "config",
         &[
@@ -58,10 +59,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Modules that may use anything: they are at the top.
+/// Top-level modules, which may use any other.
 const TOP: [&str; 4] = ["cli", "demo", "gateway", "lib"];
 
-/// Where an outside crate may be named.
+/// Modules that may name an outside crate.
 const PLACES: &[(&str, &[&str])] = &[
     ("hyper", &["egress", "server"]),
     ("hyper_util", &["server"]),
@@ -81,7 +82,7 @@ struct Source {
     /// The module below the crate: `server` for `server/chat.rs`.
     module: String,
     is_test: bool,
-    /// Without comments and text.
+    /// The source without comments and without the tests at its end.
     code: String,
 }
 
@@ -112,14 +113,14 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-/// A source without its comments and without the tests at its end, which may use what they like.
+/// Removes comments, and the tests at the end, which may use any module.
 fn code(text: &str) -> String {
     let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Names that stand right behind `crate::`, alone or in braces.
+/// Returns the names that directly follow `crate::`, alone or in braces.
 fn used_of_the_crate(code: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
@@ -131,7 +132,7 @@ fn used_of_the_crate(code: &str) -> BTreeSet<String> {
     used
 }
 
-/// The first name of each member of a group, up to the brace that closes it.
+/// Returns the first name of each member of a group, up to its closing brace.
 fn first_names(group: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut depth = 0;
@@ -213,7 +214,7 @@ fn outside_crates_keep_to_their_places() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_header() {
     let silent: Vec<_> = sources()
         .iter()
         .filter(|source| !source.is_test)
@@ -226,7 +227,7 @@ fn every_module_says_what_it_is_for() {
 }
 
 #[test]
-fn the_reader_of_sources_sees_what_it_looks_for() {
+fn the_reader_of_sources_finds_uses_and_ignores_tests() {
     let code = code(
         "use crate::{\n    a::{b, c},\n    d,\n};\nfn f() { crate::e::g(); } // crate::h\n\n#[cfg(test)]\nmod tests {\n    use crate::i;\n}",
     );
@@ -239,7 +240,7 @@ fn the_reader_of_sources_sees_what_it_looks_for() {
     );
 }
 
-/// The settings of a table of a manifest, without comments.
+/// Returns the settings of a table of a manifest, without comments.
 fn table(manifest: &str, header: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
     let lines = text
@@ -252,7 +253,7 @@ fn table(manifest: &str, header: &str) -> Vec<String> {
 
 #[test]
 fn the_executor_has_the_lints_of_the_workspace() {
-    // It is a workspace of its own, and cargo has no lints across workspaces.
+    // It is its own workspace, and cargo does not share lints across workspaces.
     for kind in ["rust", "clippy"] {
         let ours = table("Cargo.toml", &format!("[workspace.lints.{kind}]"));
         assert!(!ours.is_empty());
@@ -261,8 +262,8 @@ fn the_executor_has_the_lints_of_the_workspace() {
 }
 
 #[test]
-fn profiles_stand_in_one_table() {
-    // Except for the example, which is copied out of the repository.
+fn profiles_are_in_one_file() {
+    // The example is exempt, because it is copied out of the repository.
     for manifest in
         ["Cargo.toml", "plugins/starlark/Cargo.toml", "tests/benches/native_script/Cargo.toml"]
     {

@@ -1,4 +1,4 @@
-//! MCP servers that hang, die, flood or lie: each costs itself alone.
+//! MCP servers that hang, die, flood or lie: each fault affects only its own server.
 
 mod floods;
 mod secrets;
@@ -43,7 +43,7 @@ async fn servers_that_hang_or_die_delay_neither_the_start_nor_the_others() {
 }
 
 #[tokio::test]
-async fn a_malformed_tool_is_left_out_alone_and_the_operator_told() {
+async fn a_malformed_tool_is_left_out_and_reported_to_the_operator() {
     let gateway = Setup::new()
         .client(misbehaving("odd", ["malformed"]))
         .client(misbehaving("even", []))
@@ -58,7 +58,7 @@ async fn a_malformed_tool_is_left_out_alone_and_the_operator_told() {
 }
 
 #[tokio::test]
-async fn all_pages_are_read_and_pages_without_an_end_are_not() {
+async fn all_pages_are_read_up_to_a_limit() {
     let gateway = Setup::new()
         .client(misbehaving("paged", ["pages"]))
         .client(misbehaving("whole", []))
@@ -69,7 +69,7 @@ async fn all_pages_are_read_and_pages_without_an_end_are_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_crashes_is_started_again_and_its_tools_stay() {
+async fn a_server_that_crashes_is_restarted_and_its_tools_stay() {
     let gateway = Setup::new()
         .client(misbehaving("server", []))
         .client(misbehaving("other", []))
@@ -93,7 +93,7 @@ async fn a_server_that_crashes_is_started_again_and_its_tools_stay() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_ends_at_its_deadline_and_the_server_is_told() {
+async fn a_call_that_hangs_ends_at_its_deadline_and_the_server_gets_a_cancellation() {
     let gateway = Setup::new()
         .set("/mcp/tool_manager_config/tool_execution_timeout", "500ms")
         .client(misbehaving("server", []))
@@ -115,7 +115,7 @@ async fn a_call_that_hangs_ends_at_its_deadline_and_the_server_is_told() {
 }
 
 #[tokio::test]
-async fn calls_go_on_beside_one_that_hangs() {
+async fn other_calls_go_on_while_one_hangs() {
     let gateway = Setup::new()
         .set("/mcp/tool_manager_config/tool_execution_timeout", "2s")
         .client(misbehaving("server", []))
@@ -145,13 +145,13 @@ async fn noise_on_stdout_and_floods_on_stderr_are_dropped() {
         gateway.execute("server-echo", &json!({"text": "still here"})).await.content(),
         "still here"
     );
-    // Sixteen mebibytes were written to stderr; what of it is logged is bounded.
+    // Sixteen mebibytes were written to stderr; the part that is logged is bounded.
     let said = gateway.said().len();
     assert!(said < 4 << 20, "{said} bytes of it reached the log");
 }
 
 #[tokio::test]
-async fn a_line_without_an_end_costs_its_own_call() {
+async fn an_oversized_line_fails_only_its_own_call() {
     let gateway = Setup::new()
         .set("/mcp/tool_manager_config/tool_execution_timeout", "3s")
         .client(misbehaving("server", []))
@@ -167,7 +167,7 @@ async fn a_line_without_an_end_costs_its_own_call() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_of_a_failure_is_told_and_odd_content_is_not_fatal() {
+async fn the_message_of_a_failed_call_is_kept_and_unknown_content_is_not_fatal() {
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
     let none = json!({});
     let failed = gateway.execute("server-fail", &none).await.ok();
@@ -183,7 +183,7 @@ async fn what_a_server_says_of_a_failure_is_told_and_odd_content_is_not_fatal() 
 }
 
 #[tokio::test]
-async fn a_child_gets_the_configured_environment_alone_and_is_gone_with_the_gateway() {
+async fn a_child_gets_only_the_configured_environment_and_ends_with_the_gateway() {
     let gateway =
         Setup::new().client(misbehaving("server", []).envs(&["GIVEN=1"])).serve_connected().await;
     let none = json!({});

@@ -1,5 +1,4 @@
-//! What a plugin finds of the world around it: what its operator granted, the same in every call,
-//! and nothing else.
+//! WASI of a plugin: it has what the operator granted, the same in every call, and nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +21,7 @@ async fn answer(gateway: &Gateway, tool: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_plugin_starts_with_nothing() {
+async fn a_plugin_starts_without_environment_arguments_input_and_files() {
     let found = answer(&gateway(escape()).await, "surroundings", json!({})).await;
     assert_eq!(
         found,
@@ -31,12 +30,12 @@ async fn a_plugin_starts_with_nothing() {
 }
 
 #[tokio::test]
-async fn no_plugin_reaches_the_network_and_it_lives_to_tell() {
+async fn network_access_fails_without_a_trap() {
     assert_eq!(answer(&gateway(escape()).await, "network", json!({})).await, "");
 }
 
 #[tokio::test]
-async fn time_begins_anew_in_every_call_unless_the_real_one_is_granted() {
+async fn every_call_starts_at_the_same_time_unless_clocks_are_granted() {
     let without = gateway(escape()).await;
     let (one, other) =
         (answer(&without, "time", json!({})).await, answer(&without, "time", json!({})).await);
@@ -55,7 +54,7 @@ async fn time_begins_anew_in_every_call_unless_the_real_one_is_granted() {
 }
 
 #[tokio::test]
-async fn numbers_are_the_same_in_every_call_unless_real_ones_are_granted() {
+async fn every_call_has_the_same_random_numbers_unless_random_is_granted() {
     let (without, with) =
         (gateway(escape()).await, gateway(escape().set("/wasm_config/grants/random", true)).await);
     let (mut fixed, mut real) = (BTreeSet::new(), BTreeSet::new());
@@ -67,7 +66,7 @@ async fn numbers_are_the_same_in_every_call_unless_real_ones_are_granted() {
 }
 
 #[tokio::test]
-async fn a_sleep_ends_by_either_clock_and_with_its_call() {
+async fn a_sleep_ends_by_either_clock_and_at_the_deadline_of_its_call() {
     for granted in [false, true] {
         let client = escape().set("/wasm_config/grants/clocks", granted).limit("deadline", "500ms");
         let gateway = gateway(client).await;
@@ -82,7 +81,7 @@ async fn a_sleep_ends_by_either_clock_and_with_its_call() {
 }
 
 #[tokio::test]
-async fn a_flood_of_cheap_calls_runs_out_of_fuel() {
+async fn a_flood_of_cheap_host_calls_runs_out_of_fuel() {
     let gateway =
         gateway(escape().trusted().limit("fuel", 100_000_000).limit("cpu_time", "60s")).await;
     assert_eq!(answer(&gateway, "flood_clock", json!({"times": 50_000})).await, "done");

@@ -10,11 +10,11 @@ use std::{
 use serde_json::Value;
 use tokio::process::Command;
 
-/// Longer than any run should take; a hanging one is a failure.
+/// Longest time that a run may take; one that hangs fails its test.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// The gateway's binary. It lies beside the directory of the test that asks, because cargo builds
-/// both.
+/// Returns the path of a binary. It lies in the directory above that of the running test, because
+/// cargo builds both.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
     let directory = test.ancestors().nth(2).expect("tests lie in target/<profile>/deps");
@@ -27,7 +27,7 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// A run of the command line, to be started.
+/// A run of the command line that is not started yet.
 #[must_use = "it does nothing until it is run"]
 pub struct Airlock {
     command: Command,
@@ -41,7 +41,7 @@ impl Default for Airlock {
 }
 
 impl Airlock {
-    /// A run without arguments.
+    /// Creates a run without arguments.
     pub fn new() -> Self {
         let mut command = Command::new(binary("airlock-under-test"));
         command.stdin(Stdio::null()).kill_on_drop(true);
@@ -54,7 +54,7 @@ impl Airlock {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
@@ -66,13 +66,13 @@ impl Airlock {
         self
     }
 
-    /// Gives it another time than most runs need.
+    /// Sets another time limit than the default.
     pub fn within(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end. Panics if it cannot be started or exceeds its time limit.
     pub async fn run(mut self) -> Finished {
         let Self { command, limit } = &mut self;
         let what = format!("{:?}", command.as_std());
@@ -92,31 +92,31 @@ impl Airlock {
 /// A run that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// Exit code; none if a signal ended it.
+    /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote to stdout.
+    /// Text that it wrote to stdout.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// Text that it wrote to stderr.
     pub stderr: String,
     what: String,
 }
 
 impl Finished {
-    /// Itself, if the exit code is 0.
+    /// Returns the run. Panics unless the exit code is 0.
     #[must_use]
     pub fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "{self}");
         self
     }
 
-    /// Itself, if the exit code is another than 0 and no panic was the reason.
+    /// Returns the run. Panics if the exit code is 0 or that of a panic.
     #[must_use]
     pub fn failed(self) -> Self {
         assert!(matches!(self.code, Some(1..=100)), "{self}");
         self
     }
 
-    /// What it wrote to stdout, which is one JSON document.
+    /// Parses stdout as one JSON document. Panics if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("stdout is no JSON document: {error}\n{self}"))

@@ -1,4 +1,4 @@
-//! Components that say something else than their build did.
+//! Components whose embedded sections differ from those that their build wrote.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 /// Bytes that a component begins with.
 const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
 
-/// A component with its descriptors embedded, as `airlock plugin build` leaves it.
+/// Returns a component with its descriptors embedded, as `airlock plugin build` writes it.
 pub async fn with_own_tools(component: impl AsRef<Path>) -> Vec<u8> {
     let wasm: Arc<[u8]> = fs::read(component).expect("the component").into();
-    // An empty configuration says where compiled code is kept, and nothing else of it matters here.
+    // An empty configuration names the cache for compiled code; nothing else in it matters here.
     let settings = Config::parse("{}", "", &environment).expect("a configuration").sandbox;
     let sandbox = Sandbox::new(&settings).expect("an engine");
     let client = ClientName::parse("plugin").expect("a constant that fits");
@@ -25,7 +25,7 @@ pub async fn with_own_tools(component: impl AsRef<Path>) -> Vec<u8> {
     embed_tools(&wasm, &tools).expect("a component")
 }
 
-/// A component whose embedded descriptors were edited; its code is as it was.
+/// Returns a component with edited descriptors; its code is unchanged.
 pub async fn with_tools(
     component: impl AsRef<Path>,
     edit: impl FnOnce(&mut Vec<Value>),
@@ -37,14 +37,14 @@ pub async fn with_tools(
     with_section(&wasm, "airlock:tools", embedded.to_string().as_bytes())
 }
 
-/// A component with a manifest that asks for something.
+/// Returns a component with a manifest that makes this request.
 pub fn with_manifest(component: impl AsRef<Path>, id: &str, request: &Value) -> Vec<u8> {
     let wasm = fs::read(component).expect("the component");
     let manifest = json!({"schema": "airlock.plugin/1", "id": id, "version": "1.2.0", "contract": "0.1", "request": request});
     with_section(&wasm, "airlock:manifest", manifest.to_string().as_bytes())
 }
 
-/// A component with this custom section in the place of all that it had of that name.
+/// Returns a component with this custom section in place of all its sections of that name.
 pub fn with_section(wasm: &[u8], name: &str, content: &[u8]) -> Vec<u8> {
     let mut out = HEADER.to_vec();
     out.extend(
@@ -67,7 +67,7 @@ fn section<'a>(wasm: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .map(|(_, content)| content)
 }
 
-/// The outermost sections, each with its header.
+/// Iterates over the outermost sections, each with its header.
 fn sections(wasm: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = wasm.strip_prefix(HEADER).expect("it is a component");
     std::iter::from_fn(move || {
@@ -78,7 +78,7 @@ fn sections(wasm: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Name and content of a custom section.
+/// Returns the name and the content of a custom section; `None` for another section.
 fn custom(section: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, payload) = read_leb128(section.strip_prefix(&[0])?);
     let (length, name) = read_leb128(payload);

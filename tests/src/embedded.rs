@@ -1,5 +1,5 @@
-//! The gateway in this process, for what only a caller in Rust sees: fuel, the pool's metrics, each
-//! poll of a call.
+//! The gateway inside the test's process, for what only a caller in Rust can observe: fuel, the
+//! pool's metrics, each poll of a call.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ use airlock::{
 
 use crate::{Setup, wait};
 
-/// Limits of a call where the operator sets none.
+/// Limits of a call if the operator sets none.
 pub const BUDGET: Budget =
     Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
-/// Nothing of the pool is in use.
+/// Usage of a pool with nothing in use.
 const EMPTY: Usage = Usage { instances: 0, memories: 0, tables: 0, stacks: 0 };
 
 /// A gateway that was started from a configuration and does not serve.
 pub struct Embedded {
     gateway: Gateway,
-    // The components lie in its directory.
+    // Owns the directory of the components.
     _setup: Setup,
 }
 
-/// How one call ended.
+/// Outcome of one call.
 #[derive(Debug)]
 pub struct Ended {
-    /// The answer.
+    /// Result of the call.
     pub answer: Result<ToolOutput, CallError>,
-    /// Fuel that it burnt, host calls included; none if no guest ran.
+    /// Fuel that it consumed, host calls included; `None` if no guest ran.
     pub fuel: Option<u64>,
 }
 
 impl Ended {
-    /// The text of a good answer, or the code of the error.
+    /// Returns the text of a successful result, or the code of the error.
     pub fn text(&self) -> &str {
         match &self.answer {
             Ok(output) => output.content.iter().find_map(text_of).unwrap_or_default(),
@@ -60,7 +60,7 @@ impl Embedded {
         Self::with(setup, |_| {}, |builder| builder).await
     }
 
-    /// Starts a gateway whose sandbox is set up otherwise, or that has tools of the embedding
+    /// Starts a gateway with changed settings of the sandbox, or with tools of the embedding
     /// program.
     pub async fn with(
         setup: Setup,
@@ -73,22 +73,23 @@ impl Embedded {
         Self { gateway, _setup: setup }
     }
 
-    /// The gateway itself.
+    /// Returns the gateway itself.
     pub fn gateway(&self) -> &Gateway {
         &self.gateway
     }
 
-    /// Somebody who may call every tool.
+    /// Returns a caller that may call every tool.
     pub fn caller(&self) -> Caller {
         self.gateway.caller(Origin::Caller)
     }
 
-    /// The holder of a virtual key that opens every tool, told from others by its name.
+    /// Returns the holder of a virtual key that permits every tool. The name distinguishes it from
+    /// other holders.
     pub fn holder(&self, name: &str) -> Caller {
         self.holder_within(name, BUDGET)
     }
 
-    /// The same, with another budget for each call.
+    /// Returns the same, with another budget for each call.
     pub fn holder_within(&self, name: &str, budget: Budget) -> Caller {
         let snapshot = self.gateway.catalog().snapshot();
         let rows = snapshot.clients().map(|client| (client.name.clone(), Whitelist::All)).collect();
@@ -96,7 +97,7 @@ impl Embedded {
         Caller::new(snapshot.view(&Filter::none(), Some(&key)), Origin::Caller, budget)
     }
 
-    /// A call that has not begun.
+    /// Admits a call without running it. Panics if the call is refused.
     pub fn admit(&self, tool: &str, arguments: &str) -> Admitted {
         self.caller().admit(tool, arguments).unwrap_or_else(|error| panic!("{tool}: {error}"))
     }
@@ -112,7 +113,7 @@ impl Embedded {
         Ended { answer, fuel }
     }
 
-    /// Why a source of tools could not be loaded, all of the reason; none if it was.
+    /// Returns the full reason why a source of tools could not be loaded; `None` if it was loaded.
     pub fn failure(&self, client: &str) -> Option<String> {
         let snapshot = self.gateway.catalog().snapshot();
         let client = snapshot
@@ -125,19 +126,19 @@ impl Embedded {
         }
     }
 
-    /// Whether nothing of the pool is in use.
+    /// Returns whether nothing of the pool is in use.
     pub fn is_empty(&self) -> bool {
         self.gateway.sandbox().usage().is_none_or(|usage| usage == EMPTY)
     }
 
-    /// Waits until no guest lives. A dropped call's nested calls are aborted, which takes their
-    /// tasks a turn.
+    /// Waits until no guest is alive. The nested calls of a dropped call are aborted, and their
+    /// tasks need a poll to end.
     pub async fn emptied(&self) {
         wait::until("the pool of sandboxes to be empty", async || self.is_empty().then_some(()))
             .await;
     }
 
-    /// Stops what the gateway keeps running.
+    /// Stops the background tasks of the gateway.
     pub async fn stop(self) {
         self.gateway.stop().await;
     }

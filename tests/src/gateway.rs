@@ -1,4 +1,4 @@
-//! The real gateway, as a child process.
+//! The real gateway as a child process.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::{Setup, binary, wait};
 
-/// Time for starting, and for stopping once told to.
+/// Time limit for the start, and for the end after SIGTERM.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A gateway that serves. Dropping it stops it with SIGTERM, and fails the test if it does not end
-/// well; if the test has failed already, what the gateway said is printed.
+/// A gateway that serves. Dropping it stops it with SIGTERM, and fails the test unless it exits
+/// with code 0. If the test has failed already, the gateway's output is printed.
 pub struct Gateway {
     address: String,
     pid: Pid,
@@ -57,28 +57,28 @@ impl Gateway {
         gateway
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// Returns the URL `http://127.0.0.1:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The directory of its configuration.
+    /// Returns the directory of its configuration.
     pub fn directory(&self) -> &Path {
         self.setup.directory()
     }
 
-    /// The process.
+    /// Returns the id of its process.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// What it wrote to stderr so far.
+    /// Returns its output so far, except the first line of stdout.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner))
             .into_owned()
     }
 
-    /// The most memory that its process ever had, in bytes.
+    /// Returns the peak resident memory of its process, in bytes.
     pub fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_nonzero()))
             .unwrap_or_default();
@@ -90,27 +90,27 @@ impl Gateway {
         kibibytes << 10
     }
 
-    /// A request, to be sent with [`Reply::of`].
+    /// Builds a request, to be sent with [`Reply::of`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.address))
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Reply {
         Reply::of(self.request(Method::GET, path)).await
     }
 
-    /// POST with a JSON body.
+    /// Sends a POST request with a JSON body.
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
         Reply::of(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Runs one tool through the endpoint for that.
+    /// Runs one tool through the endpoint for tool execution.
     pub async fn execute(&self, name: &str, arguments: &Value) -> Reply {
         self.post("/v1/mcp/tool/execute", &tool_call(name, arguments)).await
     }
 
-    /// The same with headers.
+    /// Runs one tool like [`execute`](Self::execute), with more headers.
     pub async fn execute_with(
         &self,
         headers: &[(&str, &str)],
@@ -124,13 +124,13 @@ impl Gateway {
         Reply::of(request).await
     }
 
-    /// A chat completion of one user message.
+    /// Requests a chat completion of one user message.
     pub async fn chat(&self, model: &str, message: &str) -> Reply {
         let body = json!({"model": model, "messages": [{"role": "user", "content": message}]});
         self.post("/v1/chat/completions", &body).await
     }
 
-    /// One source of tools, as the administrative API shows it.
+    /// Returns one source of tools as the administrative API shows it; `None` if it is unknown.
     pub async fn client(&self, name: &str) -> Option<Value> {
         let clients = self.get("/api/mcp/clients").await.ok();
         clients["clients"]
@@ -140,7 +140,7 @@ impl Gateway {
             .cloned()
     }
 
-    /// Waits until a source of tools is in some state.
+    /// Waits until a source of tools is in a given state.
     pub async fn in_state(&self, name: &str, state: &str) -> Value {
         let what = format!("{name} to be {state}");
         wait::until(&what, async || {
@@ -154,7 +154,7 @@ impl Gateway {
         self.in_state(name, "connected").await
     }
 
-    /// Waits until no guest lives, whatever happened before; fails if anything of one stays behind.
+    /// Waits until no guest is alive. Fails if any resource of the pool stays in use.
     pub async fn sandbox_is_empty(&self) {
         let what = "the pool of sandboxes to be empty";
         let empty = json!({"instances": 0, "memories": 0, "tables": 0, "stacks": 0});
@@ -170,14 +170,14 @@ impl Gateway {
         .await;
     }
 
-    /// Tells it to stop, as an operator would.
+    /// Sends SIGTERM, as an operator would.
     pub fn terminate(&self) {
-        // It may have ended by itself, which `drop` finds out.
+        // It may have ended by itself; `drop` checks how it ended.
         let _ = kill_process(self.pid, Signal::TERM);
     }
 
-    /// Waits for its end after [`terminate`](Self::terminate), without keeping the test's own tasks
-    /// from running.
+    /// Waits until it ends after [`terminate`](Self::terminate), without blocking the tasks of the
+    /// test.
     pub async fn ended(mut self) {
         let ended = std::mem::replace(&mut self.ended, mpsc::channel().1);
         let status = tokio::task::spawn_blocking(move || ended.recv_timeout(LIMIT))
@@ -211,13 +211,13 @@ impl Drop for Gateway {
     }
 }
 
-/// The body of a request to run one tool.
+/// Returns the body of a request to run one tool.
 fn tool_call(name: &str, arguments: &Value) -> Value {
     json!({"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}})
 }
 
 pub(crate) fn http_client() -> reqwest::Client {
-    // No proxy of this machine's may come between a test and the loopback interface.
+    // A proxy of this machine must not come between a test and the loopback interface.
     airlock::tls::client().no_proxy().timeout(Duration::from_mins(1)).build().expect("a client")
 }
 
@@ -230,7 +230,7 @@ fn collect(mut stream: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {
     });
 }
 
-/// The first line of stdout; what follows is collected.
+/// Sends the first line of stdout to the receiver, and collects the rest.
 fn first_line(child: &mut Child, said: Arc<Mutex<Vec<u8>>>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     let mut stdout = BufReader::new(child.stdout.take().expect("piped by the caller"));
@@ -255,19 +255,19 @@ fn watch(mut child: Child) -> mpsc::Receiver<ExitStatus> {
     receiver
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// Status.
+    /// Status code.
     pub status: u16,
-    /// Body; null if it is no JSON.
+    /// Body as JSON; null if it is not JSON.
     pub body: Value,
-    /// Body as it came.
+    /// Body as it was received.
     pub text: String,
 }
 
 impl Reply {
-    /// Sends a request and reads all of the answer.
+    /// Sends a request and reads the whole response.
     pub async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.expect("the gateway answers");
         let status = response.status().as_u16();
@@ -275,26 +275,26 @@ impl Reply {
         Self { status, body: serde_json::from_str(&text).unwrap_or_default(), text }
     }
 
-    /// The body of a good answer.
+    /// Returns the body. Panics unless the status is 200.
     #[must_use]
     pub fn ok(self) -> Value {
         assert_eq!(self.status, StatusCode::OK.as_u16(), "{}", self.text);
         self.body
     }
 
-    /// The text that a tool answered.
+    /// Returns the text of a tool's result. Panics if the call failed.
     #[must_use]
     pub fn content(self) -> String {
         self.ok()["content"].as_str().unwrap_or_else(|| panic!("it has no content")).to_owned()
     }
 
-    /// Status and message of a refusal.
+    /// Returns the status and the message of a refusal. Panics on success.
     pub fn refusal(&self) -> (u16, &str) {
         assert!(self.status >= 400, "{} is no refusal: {}", self.status, self.text);
         (self.status, self.body["error"]["message"].as_str().unwrap_or(&self.text))
     }
 
-    /// The stable identifier of what went wrong.
+    /// Returns the stable error code of a refusal. Panics on success.
     pub fn code(&self) -> &str {
         assert!(self.status >= 400, "{} is no refusal: {}", self.status, self.text);
         self.body["error"]["code"]

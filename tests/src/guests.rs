@@ -1,3 +1,3 @@
-//! The components: a constant for each, with its path. `build.rs` builds them.
+//! Paths of the components, one constant each. `build.rs` builds them.
 
 include!(concat!(env!("OUT_DIR"), "/guests.rs"));

@@ -1,9 +1,9 @@
-//! Plugins in every language that there is a template for, built as an author builds them: by
-//! `airlock plugin build`.
+//! Plugins in every language that has a template, built as an author builds them: by `airlock
+//! plugin build`.
 //!
-//! Those in JavaScript and Python have a tool or two beside the example's. They are built once and
-//! kept below the target directory as long as their sources stay the same: an interpreter takes
-//! half a minute to compile.
+//! Those in JavaScript and Python have a few tools in addition to the example's. They are built
+//! once and kept below the target directory until their sources change: an interpreter takes half a
+//! minute to compile.
 
 use std::{
     fs::{self, File},
@@ -17,10 +17,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Airlock, Finished, binary, root};
 
-/// Longer than an interpreter takes on two busy cores.
+/// Time limit of one build, longer than an interpreter takes on two busy cores.
 const LIMIT: Duration = Duration::from_mins(6);
 
-/// The example in JavaScript, with the tools `knock`, `visit` and `crash` beside its own.
+/// Builds the example in JavaScript, with the additional tools `knock`, `visit` and `crash`.
 pub async fn javascript() -> PathBuf {
     let fixture = [("airlock.js", "airlock.js"), ("plugin.js", "plugin.js")];
     let installed = ("node_modules", "node_modules");
@@ -34,7 +34,7 @@ pub async fn javascript() -> PathBuf {
     .await
 }
 
-/// The example in Python, with the tools `knock`, `visit` and `crash` beside its own.
+/// Builds the example in Python, with the additional tools `knock`, `visit` and `crash`.
 pub async fn python() -> PathBuf {
     let fixture = [("airlock.py", "airlock.py"), ("app.py", "example.py")];
     built("python", &fixture, "app.py", ("componentize", ".venv"), |directory| {
@@ -44,11 +44,11 @@ pub async fn python() -> PathBuf {
     .await
 }
 
-/// Builds the plugin in a directory, whatever it is written in.
+/// Builds the plugin in a directory, in any language.
 pub async fn build(directory: &Path) -> Finished {
     let build = Airlock::new().arg("plugin").arg("build").arg(directory).arg("--json");
-    // Crates are there since the guests of this repository were built, and what they become is
-    // kept.
+    // The crates were downloaded when the guests of this repository were built. The target
+    // directory is kept between runs.
     let build = build.env("CARGO_NET_OFFLINE", "true").env("CARGO_TARGET_DIR", kept().join("rust"));
     let build = match toolchain() {
         Some(name) => build.env("RUSTUP_TOOLCHAIN", name),
@@ -57,13 +57,13 @@ pub async fn build(directory: &Path) -> Finished {
     build.within(LIMIT).run().await
 }
 
-/// The example in a language.
+/// Returns the directory of the example in a language.
 pub fn example(language: &str) -> PathBuf {
     root().join("plugins/examples").join(language)
 }
 
-/// Puts together a plugin of files of the example, under other names perhaps, and one of the tests'
-/// own; builds it unless the same was built before.
+/// Assembles a plugin from files of the example, renamed where needed, and one file of the tests.
+/// Builds it unless the same sources were built before.
 async fn built(
     language: &str,
     of_example: &[(&str, &str)],
@@ -74,7 +74,7 @@ async fn built(
     let directory = kept().join(language);
     fs::create_dir_all(&directory).expect("a directory below the target directory");
     let lock = File::create(directory.join(".lock")).expect("a file in it");
-    // Tests run in processes of their own; one builds and the others wait.
+    // Tests run in separate processes; one builds and the others wait.
     let _lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock))
         .await
         .expect("no panic in it")
@@ -110,7 +110,7 @@ fn link(to: &Path, link: &Path) {
     }
 }
 
-/// Where plugins are kept from one run of the tests to the next.
+/// Returns the directory that keeps plugins from one run of the tests to the next.
 fn kept() -> PathBuf {
     binary("airlock-under-test")
         .ancestors()
@@ -119,7 +119,7 @@ fn kept() -> PathBuf {
         .join("languages")
 }
 
-/// The toolchain that compiles to WebAssembly, where the default one does not.
+/// Returns the toolchain that compiles to WebAssembly; `None` if the default one does.
 fn toolchain() -> Option<String> {
     let script = root().join("plugins/wasm-toolchain.sh");
     let output =
@@ -127,14 +127,14 @@ fn toolchain() -> Option<String> {
     String::from_utf8_lossy(&output.stdout).trim().strip_prefix('+').map(str::to_owned)
 }
 
-/// Of all files in some directories, by name and content.
+/// Digests all files in some directories, by name and content.
 fn digest(directories: &[PathBuf]) -> String {
     let mut files = Vec::new();
     let mut left = directories.to_vec();
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(&directory).expect("a directory of sources") {
             let path = entry.expect("it can be read").path();
-            // What was installed into the example is none of its sources.
+            // Packages that were installed into the example are not its sources.
             let is_installed =
                 ["node_modules", ".venv", "target", "wit"].iter().any(|name| path.ends_with(name));
             if !path.is_dir() {

@@ -1,18 +1,17 @@
-//! What the tests stand on: the real gateway as a child process, the servers that it talks to, and
-//! the client's side.
+//! Harness of the tests: the real gateway as a child process, the servers that it talks to, and the
+//! client's side.
 //!
 //! - [`Gateway`] serves on a free port, and is stopped as an operator would stop it
 //! - [`Airlock`] is one run of the command line
 //! - [`Setup`] and [`Client`] write the configuration of either
-//! - [`peers`] are real MCP servers and a real client; [`misbehaving()`] is an MCP server of ours
-//!   that does not behave
-//! - [`Service`] is a model provider that answers what a test tells it to, and keeps what it was
-//!   asked
-//! - [`Embedded`] is the gateway in this process
-//! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] makes them
-//!   say something else
+//! - [`peers`] are real MCP servers and a real client; [`misbehaving()`] is an MCP server of this
+//!   repository that misbehaves on request
+//! - [`Service`] is a model provider that sends the responses of a test and records the requests
+//! - [`Embedded`] is the gateway in the test's own process
+//! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] changes
+//!   their embedded sections
 //! - [`languages`] are the plugins that the command line builds
-//! - [`misdeeds`] lists what guests must not get away with
+//! - [`misdeeds`] lists attacks by guests, and how each must end
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
 
@@ -41,7 +40,7 @@ pub use self::{
     upstream::{MisbehavingHttp, misbehaving},
 };
 
-/// The directory of the whole project.
+/// Returns the directory of the whole project.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

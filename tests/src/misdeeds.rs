@@ -1,9 +1,9 @@
-//! What guests must not get away with: each misdeed with the limits that it runs under and the code
-//! that it must end with.
+//! Attacks by guests: each misdeed with the limits that it runs under and the error code that it
+//! must end with.
 //!
 //! The test `hostile` and the program `make hostile` both go through the list. A new misdeed is a
-//! new line in one of the files below; plugins written as text are the rule, because they can lie
-//! about anything.
+//! new entry in one of the files below. Most are plugins written as text, because these can violate
+//! the contract in any way.
 
 mod calls;
 mod compiled;
@@ -22,21 +22,21 @@ use crate::{Client, Setup, guests, wat::Text};
 /// One misdeed.
 #[derive(Clone, Copy)]
 pub struct Misdeed {
-    /// Name of the source of tools that it becomes.
+    /// Name of the source of tools that runs it.
     pub name: &'static str,
-    /// What the guest does, as the end of "a guest that …".
+    /// Behaviour of the guest, as the end of "a guest that …".
     pub does: &'static str,
     /// The guest.
     pub guest: Guest,
     /// Limits other than the defaults, as the configuration has them.
     pub limits: &'static [(&'static str, Limit)],
-    /// What it is lent, as the configuration has it: JSON, or nothing.
+    /// Grants of the guest, as JSON of the configuration; empty for none.
     pub grants: &'static str,
-    /// What it must end with: any of these codes.
+    /// Codes of the errors that it may end with.
     pub ends_with: &'static [&'static str],
 }
 
-/// Who does it.
+/// The guest that runs a misdeed.
 #[derive(Clone, Copy)]
 pub enum Guest {
     /// A tool of `tests/guests/hostile`, with arguments.
@@ -54,21 +54,22 @@ pub enum Limit {
     Text(&'static str),
 }
 
-/// Fuel that burns in a fraction of the default CPU time even where many programs share one core,
-/// so that it is known which of the two ends a guest.
+/// A fuel limit that runs out within a fraction of the default CPU time, even if many programs
+/// share one core. The limit that ends a guest is then known.
 const LITTLE_FUEL: (&str, Limit) = ("fuel", Limit::Count(50_000_000));
 
-/// Stands for the address of a server that takes connections and never says anything.
+/// Placeholder for the address of a server that accepts connections and never sends anything.
 const SILENT: &str = "SILENT";
 
-/// The address that [`SILENT`] stands for. The kernel takes the connections; nobody ever does.
+/// Returns the address that replaces [`SILENT`]. The kernel completes the connections; no code
+/// accepts them.
 fn silent() -> String {
     static LISTENER: LazyLock<TcpListener> =
         LazyLock::new(|| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     LISTENER.local_addr().expect("it is bound").to_string()
 }
 
-/// All of them.
+/// Iterates over all misdeeds.
 pub fn all() -> impl Iterator<Item = Misdeed> + Clone {
     [compiled::ALL, limits::ALL, lies::ALL, calls::ALL, stores::ALL].into_iter().flatten().copied()
 }
@@ -91,7 +92,7 @@ impl Misdeed {
         Self { grants, ..self }
     }
 
-    /// Full name of its tool.
+    /// Returns the full name of its tool.
     pub fn tool(&self) -> String {
         match self.guest {
             Guest::Compiled(tool, _) => format!("{}-{tool}", self.name),
@@ -99,7 +100,7 @@ impl Misdeed {
         }
     }
 
-    /// The arguments to call it with.
+    /// Returns the arguments to call it with.
     pub fn arguments(&self) -> String {
         match self.guest {
             Guest::Compiled(_, arguments) => arguments.replace(SILENT, &silent()),
@@ -107,7 +108,7 @@ impl Misdeed {
         }
     }
 
-    /// Its limits in a few words.
+    /// Describes its limits in a few words.
     pub fn limit(&self) -> String {
         let limit = |(name, value): &(&str, Limit)| match value {
             Limit::Count(count) => format!("{name} {count}"),
@@ -120,14 +121,14 @@ impl Misdeed {
         }
     }
 
-    /// The source of tools that it becomes.
+    /// Returns the source of tools that runs it.
     pub fn client(&self, setup: &Setup) -> Client {
         let client = match &self.guest {
             Guest::Compiled(..) => Client::wasm(self.name, guests::HOSTILE),
             Guest::Written(text) => Client::text(setup, self.name, text),
         };
-        // Limits above the defaults need the higher ceiling; one for all, so that no line has to
-        // say so.
+        // Limits above the defaults need the trusted profile. All misdeeds get it, so that no entry
+        // has to ask for it.
         let limits = self.limits.iter().fold(client.trusted(), |client, (name, value)| {
             let value: Value = match value {
                 Limit::Count(count) => json!(count),
@@ -143,7 +144,7 @@ impl Misdeed {
         limits.set("/wasm_config/grants", grants)
     }
 
-    /// Whether a call ended as it must.
+    /// Returns whether a call that ended with `code` ended as it must.
     pub fn is_stopped_by(&self, code: &str) -> bool {
         self.ends_with.contains(&code)
     }

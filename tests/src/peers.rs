@@ -1,4 +1,4 @@
-//! Real MCP servers and a real client of the OpenAI API, as `make peers` installs them.
+//! Real MCP servers and a real client of the OpenAI API, installed by `make peers`.
 
 use std::{
     net::TcpListener,
@@ -11,23 +11,23 @@ use tokio::process::{Child, Command};
 
 use crate::{Client, wait};
 
-/// `server-everything` over stdio.
+/// Returns `server-everything` over stdio.
 pub fn everything(name: &str) -> Client {
     Client::stdio(name, node_server("everything"), ["stdio"]).envs(&["PATH"])
 }
 
-/// `server-filesystem` over stdio, let into one directory.
+/// Returns `server-filesystem` over stdio, with access to one directory.
 pub fn filesystem(name: &str, directory: &Path) -> Client {
     Client::stdio(name, node_server("filesystem"), [directory.display().to_string()])
         .envs(&["PATH"])
 }
 
-/// The time server from PyPI, which speaks the MCP revision of 2026-07-28.
+/// Returns the time server from PyPI, which speaks the MCP revision of 2026-07-28.
 pub fn time(name: &str) -> Client {
     Client::stdio(name, installed("python/bin/mcp-server-time"), ["--local-timezone", "UTC"])
 }
 
-/// A Python with the `openai` client.
+/// Returns the path of a Python with the `openai` client.
 pub fn python() -> PathBuf {
     installed("python/bin/python")
 }
@@ -36,22 +36,22 @@ fn node_server(name: &str) -> PathBuf {
     installed(&format!("node_modules/.bin/mcp-server-{name}"))
 }
 
-/// Where `make peers` installs something.
+/// Returns the path of a file that `make peers` installs. Panics if it is missing.
 pub(crate) fn installed(file: &str) -> PathBuf {
     let path = crate::root().join(".cache/peers").join(file);
     assert!(path.exists(), "{} is missing: run `make peers`", path.display());
     path
 }
 
-/// `server-everything` over streamable HTTP, in a process of its own.
+/// `server-everything` over streamable HTTP, in its own process.
 pub struct EverythingOverHttp {
     url: String,
     _server: Child,
 }
 
 impl EverythingOverHttp {
-    /// Starts it on a port that was free a moment ago, because it cannot choose one itself, and
-    /// waits until it answers.
+    /// Starts it and waits until it responds. It cannot choose a port itself, so it gets one that
+    /// was free a moment ago.
     pub async fn start() -> Self {
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0")
@@ -87,7 +87,7 @@ impl EverythingOverHttp {
         panic!("server-everything found no free port in five attempts");
     }
 
-    /// The client that reaches it.
+    /// Returns the source of tools that connects to it.
     pub fn client(&self, name: &str) -> Client {
         Client::http(name, &self.url)
     }

@@ -1,4 +1,4 @@
-//! A model provider over HTTP that answers what a test tells it to, and keeps what it was asked.
+//! A model provider over HTTP that sends the responses of a test and records the requests.
 
 use std::{
     convert::Infallible,
@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// One request as it came.
+/// One request as it was received.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// Path and query.
@@ -25,10 +25,10 @@ pub struct Asked {
     pub body: Value,
 }
 
-/// What it answers: status and body for a request.
+/// Function that returns the status and the body for a request.
 type Answer = dyn Fn(&Asked) -> (StatusCode, Value) + Send + Sync;
 
-/// The service. It ends with the value.
+/// The service. Dropping it ends it.
 pub struct Service {
     address: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -36,7 +36,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts one that answers by a function of the request.
+    /// Starts a service that computes its responses from the requests.
     pub async fn start(answer: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -49,8 +49,8 @@ impl Service {
         Self { address: format!("http://{address}/v1"), asked, serving }
     }
 
-    /// Starts one whose chat completions are these messages, one a request, the last one again and
-    /// again.
+    /// Starts a service whose chat completions are these messages, one per request. The last one
+    /// repeats.
     pub async fn saying(messages: impl IntoIterator<Item = Value>) -> Self {
         let messages: Vec<_> = messages.into_iter().collect();
         let turns = Mutex::new(0);
@@ -63,12 +63,12 @@ impl Service {
         .await
     }
 
-    /// Its base URL, up to and including `/v1`.
+    /// Returns its base URL, up to and including `/v1`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
 
-    /// Every request so far.
+    /// Returns every request so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -80,7 +80,7 @@ impl Drop for Service {
     }
 }
 
-/// A chat completion with one choice.
+/// Returns a chat completion with one choice.
 pub fn completion(message: &Value) -> Value {
     let reason = if message["tool_calls"].is_array() { "tool_calls" } else { "stop" };
     json!({
@@ -93,7 +93,7 @@ pub fn completion(message: &Value) -> Value {
     })
 }
 
-/// A message in which the model asks for tools.
+/// Returns a message in which the model requests tool calls.
 pub fn asking_for(calls: &[(&str, Value)]) -> Value {
     let calls: Vec<_> = calls
         .iter()
@@ -105,7 +105,7 @@ pub fn asking_for(calls: &[(&str, Value)]) -> Value {
     json!({"role": "assistant", "content": null, "tool_calls": calls})
 }
 
-/// A message that is the model's last word.
+/// Returns the final message of a model, with this text.
 pub fn text(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
@@ -115,7 +115,7 @@ async fn serve(listener: TcpListener, answer: Arc<Answer>, asked: Arc<Mutex<Vec<
     while let Ok((stream, _)) = listener.accept().await {
         let (answer, asked) = (answer.clone(), asked.clone());
         let respond = service_fn(move |request| respond(request, answer.clone(), asked.clone()));
-        // A connection that breaks off is the gateway's affair; the test sees it there.
+        // A broken connection is not checked here; the test sees its effect on the gateway.
         connections.spawn(async move {
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await)
         });

@@ -1,5 +1,5 @@
-//! Writes configuration files. What is in them is what an operator would write; nothing here knows
-//! the gateway's types.
+//! Writes configuration files as an operator would write them. Nothing here uses the gateway's
+//! types.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{Airlock, Gateway, wat::Text};
 
-/// A configuration in a directory of its own, gone with the value.
+/// A configuration in its own temporary directory, which is removed with the value.
 pub struct Setup {
     config: Value,
     directory: TempDir,
@@ -24,7 +24,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// A gateway on a free port, with nothing behind it.
+    /// Creates the configuration of a gateway on a free port, without sources and providers.
     pub fn new() -> Self {
         let config = json!({
             "server": {"listen": "127.0.0.1:0"},
@@ -43,7 +43,7 @@ impl Setup {
         self
     }
 
-    /// Sets a value by its JSON pointer; what is missing on the way is made.
+    /// Sets a value by its JSON pointer. Missing parents are created.
     #[must_use]
     pub fn set(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         set(&mut self.config, pointer, value.into());
@@ -57,7 +57,7 @@ impl Setup {
         self.set(&format!("/providers/{name}"), provider)
     }
 
-    /// Adds a model provider that reads its answers from `script`.
+    /// Adds a model provider that takes its responses from `script`.
     #[must_use]
     pub fn scripted(self, name: &str, script: &Value) -> Self {
         let file = self.file(&format!("{name}.json"), script.to_string());
@@ -81,12 +81,12 @@ impl Setup {
         self
     }
 
-    /// Where it is kept.
+    /// Returns the directory of the configuration.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Writes a file beside the configuration.
+    /// Writes a file next to the configuration. Returns its path.
     pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.directory().join(name);
         fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory");
@@ -94,7 +94,7 @@ impl Setup {
         path
     }
 
-    /// Writes the configuration; answers where it is.
+    /// Writes the configuration. Returns its path.
     pub fn write(&self) -> PathBuf {
         self.file(
             "airlock.json",
@@ -121,25 +121,26 @@ impl Setup {
         gateway
     }
 
-    /// One run of the command line with it: `subcommand --config …`, to be followed by arguments.
+    /// Prepares a run of the command line with it: `subcommand --config …`, to be followed by
+    /// arguments.
     pub fn airlock(&self, subcommand: &str) -> Airlock {
         Airlock::new().arg(subcommand).arg("--config").arg(self.write())
     }
 
-    /// Calls one tool with the command line; answers what it printed.
+    /// Calls one tool with the command line. Returns the printed document.
     pub async fn call(&self, name: &str, arguments: &Value) -> Value {
         self.airlock("call").arg(name).arg(arguments.to_string()).arg("--json").run().await.json()
     }
 
-    /// Runs a script with the command line; answers what it printed.
+    /// Runs a script with the command line. Returns the printed document.
     pub async fn script(&self, source: &str) -> Value {
         let file = self.file("script.star", source);
         self.airlock("run").arg(file).arg("--json").run().await.json()
     }
 }
 
-/// A source of tools as the configuration has it. It may execute all its tools, and none of them
-/// unasked.
+/// A source of tools as the configuration has it. All its tools may be executed, and each call
+/// needs approval.
 #[derive(Clone)]
 pub struct Client(Value);
 
@@ -148,18 +149,18 @@ impl Client {
         Self(json!({"name": name, "connection_type": connection_type, "tools_to_execute": ["*"]}))
     }
 
-    /// A plugin.
+    /// Creates a source that is a plugin.
     pub fn wasm(name: &str, component: impl AsRef<Path>) -> Self {
         Self::new(name, "wasm")
             .set("/wasm_config/component", component.as_ref().display().to_string())
     }
 
-    /// A plugin written as text; its file lies beside the configuration.
+    /// Creates a source that is a plugin written as text. Its file lies next to the configuration.
     pub fn text(setup: &Setup, name: &str, plugin: &Text) -> Self {
         Self::wasm(name, setup.file(&format!("{name}.wasm"), plugin.component()))
     }
 
-    /// A child process.
+    /// Creates a source that is an MCP server over stdio, as a child process.
     pub fn stdio<I: IntoIterator<Item: Into<String>>>(
         name: &str,
         command: impl AsRef<Path>,
@@ -171,7 +172,7 @@ impl Client {
             .set("/stdio_config", json!({"command": command, "args": arguments}))
     }
 
-    /// An MCP server over streamable HTTP.
+    /// Creates a source that is an MCP server over streamable HTTP.
     pub fn http(name: &str, url: &str) -> Self {
         Self::new(name, "http").set("/connection_string", url)
     }
@@ -189,13 +190,13 @@ impl Client {
         self.set("/tools_to_execute", tools)
     }
 
-    /// Names the tools that may be executed unasked.
+    /// Names the tools that may be executed without approval.
     #[must_use]
     pub fn auto(self, tools: &[&str]) -> Self {
         self.set("/tools_to_auto_execute", tools)
     }
 
-    /// Gives its tools to scripts, in place of models.
+    /// Offers its tools to scripts instead of models.
     #[must_use]
     pub fn code_mode(self) -> Self {
         self.set("/is_code_mode_client", true)
@@ -208,7 +209,7 @@ impl Client {
         self.set("/stdio_config/envs", envs)
     }
 
-    /// Lends a directory to a plugin.
+    /// Grants a directory to a plugin.
     #[must_use]
     pub fn directory(mut self, name: &str, path: &Path, access: &str) -> Self {
         let directory = json!({"name": name, "path": path, "access": access});
@@ -220,13 +221,13 @@ impl Client {
         self.set("/wasm_config/grants/directories", directories)
     }
 
-    /// Lets a plugin call tools.
+    /// Grants tools to a plugin.
     #[must_use]
     pub fn tools(self, tools: &[&str]) -> Self {
         self.set("/wasm_config/grants/tools", tools)
     }
 
-    /// Raises the ceiling of a plugin's limits to what the engine can do.
+    /// Raises the ceiling of a plugin's limits to that of the engine.
     #[must_use]
     pub fn trusted(self) -> Self {
         self.set("/wasm_config/profile", "trusted")

@@ -1,4 +1,4 @@
-//! The MCP server that misbehaves on request; what it can do is written at the top of its source.
+//! The MCP server that misbehaves on request. Its modes are listed at the top of its source.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -7,19 +7,19 @@ use std::{
 
 use crate::{Client, binary};
 
-/// It as a client of the gateway.
+/// Returns the server over stdio, as a source of tools.
 pub fn misbehaving<const N: usize>(name: &str, modes: [&str; N]) -> Client {
     Client::stdio(name, binary("misbehaving-server"), modes)
 }
 
-/// It as an HTTP server, in a process of its own that is gone with the value.
+/// The server over HTTP, in its own process, which is killed with the value.
 pub struct MisbehavingHttp {
     url: String,
     server: Child,
 }
 
 impl MisbehavingHttp {
-    /// Starts it; the system chooses its port.
+    /// Starts the server on a port that the system chooses.
     pub fn start<const N: usize>(modes: [&str; N]) -> Self {
         let mut server = Command::new(binary("misbehaving-server"))
             .arg("http")
@@ -34,7 +34,7 @@ impl MisbehavingHttp {
         Self { url: url.trim_end().to_owned(), server }
     }
 
-    /// The client that reaches it.
+    /// Returns the source of tools that connects to it.
     pub fn client(&self, name: &str) -> Client {
         Client::http(name, &self.url)
     }

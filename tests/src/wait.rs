@@ -1,11 +1,11 @@
-//! Waiting for something to become true. Nothing here waits a fixed time and hopes.
+//! Waits for conditions by polling. Nothing here sleeps for a fixed time.
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what should happen at once.
+/// Time limit of a test for a condition that should hold at once.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// Asks until the answer is there. Panics with `what` if that takes longer than [`SOON`].
+/// Polls until `ask` returns a value. Panics with `what` if that takes longer than [`SOON`].
 pub async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let end = Instant::now() + SOON;
     let mut turns = tokio::time::interval(Duration::from_millis(10));

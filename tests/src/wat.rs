@@ -1,45 +1,46 @@
-//! Plugins written as text, for what no compiler would make: answers that lie about where they are,
-//! more memories than one, destructors that trap. [`Text`] holds what a test wants to write itself;
-//! the rest of a plugin of the contract is here.
+//! Plugins written as text, for components that no compiler produces: results with wrong addresses,
+//! several memories, destructors that trap. [`Text`] holds the parts that a test writes itself; the
+//! rest of a plugin of the contract is here.
 //!
-//! The component has two core modules. `$lib` owns the memory, its allocator and the answer `ok`;
-//! the host copies into and out of it. `$guest` has the misdeed. They are two because the host's
-//! functions need the memory before the guest can import them.
+//! The component has two core modules. `$lib` owns the memory, its allocator and the result `ok`;
+//! the host copies into and out of it. `$guest` contains the misdeed. They are separate because the
+//! host's functions need the memory before the guest can import them.
 
 use std::fmt::Write as _;
 
-/// The parts of a plugin that differ. What is left empty is left out.
+/// Parts of a plugin that differ between tests. Empty parts are omitted.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
     /// Pages of the memory at the start, 64 KiB each.
     pub pages: u32,
-    /// More for the component, after `$lib`: types, imports, other core instances.
+    /// Additions to the component, after `$lib`: types, imports, other core instances.
     pub component: &'static str,
-    /// More exports of the instance that the guest imports as `host`.
+    /// Additional exports of the instance that the guest imports as `host`.
     pub host: &'static str,
-    /// Imports of the guest beside those that every guest has.
+    /// Imports of the guest in addition to those that every guest has.
     pub imports: &'static str,
-    /// More for `$lib`, which is there before any resource type.
+    /// Additions to `$lib`, which is instantiated before any resource type exists.
     pub library: &'static str,
-    /// More for the guest: functions, data, a start function.
+    /// Additions to the guest: functions, data, a start function.
     pub items: &'static str,
-    /// Instructions that leave the address of an answer; locals `$name`, `$name_length`,
-    /// `$arguments`, `$arguments_length` and `$context` are there, and `$i` and `$j` for itself.
+    /// Instructions that leave the address of a result. They may use the parameters `$name`,
+    /// `$name_length`, `$arguments`, `$arguments_length` and `$context`, and the locals `$i` and
+    /// `$j`.
     pub run: &'static str,
-    /// More options of the lifted `invoke`.
+    /// Additional options of the lifted `invoke`.
     pub lift: &'static str,
-    /// The function of `$lib` that finds room for what the host copies in for `invoke`.
+    /// Function of `$lib` that allocates memory for the host's copies into `invoke`.
     pub realloc: &'static str,
-    /// The tools as the component embeds them; none embedded if empty.
+    /// Descriptors that the component embeds; none if empty.
     pub tools: &'static str,
-    /// Instructions that leave the address of what `describe` answers.
+    /// Instructions that leave the address of the result of `describe`.
     pub describe: &'static str,
 }
 
-/// One tool, `run`, with any arguments.
+/// Descriptors of one tool, `run`, with any arguments.
 pub const ONE_TOOL: &str = r#"{"schema":"airlock.tools/1","tools":[{"name":"run","description":"Misbehaves.","inputSchema":{"type":"object"}}]}"#;
 
-/// A plugin with one tool, `run`, which answers `ok`.
+/// A plugin with one tool, `run`, which returns `ok`.
 pub const WELL_BEHAVED: Text = Text {
     pages: 2,
     component: "",
@@ -55,12 +56,12 @@ pub const WELL_BEHAVED: Text = Text {
 };
 
 impl Text {
-    /// A plugin whose only tool runs these instructions.
+    /// Creates a plugin whose only tool runs these instructions.
     pub const fn run(run: &'static str) -> Self {
         Self { run, ..WELL_BEHAVED }
     }
 
-    /// The component as text.
+    /// Returns the component as text.
     pub fn text(&self) -> String {
         let mut text = format!("(component\n{TYPES}");
         let Self {
@@ -103,19 +104,19 @@ impl Text {
         text
     }
 
-    /// The component.
+    /// Returns the component in binary form.
     ///
     /// # Panics
     ///
-    /// If the text is none.
+    /// If the text is not a valid component.
     pub fn component(&self) -> Vec<u8> {
         let text = self.text();
         wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 }
 
-/// The contract's types, named as the component model wants everything that an export mentions, and
-/// what the host lends.
+/// Types of the contract, named as the component model requires for every type that an export
+/// mentions, and the imports from the host.
 const TYPES: &str = r#"
 (type $types (instance
   (type $annotations_ (record (field "read-only" (option bool)) (field "destructive" (option bool))
@@ -192,8 +193,8 @@ const TYPES: &str = r#"
 (import "airlock:host/tools@0.1.0" (instance $tools (type $tools_type)))
 "#;
 
-/// An allocator that only ever takes, from the second page on. The first has the answers and what a
-/// guest puts there.
+/// An allocator that never frees, from the second page on. The first page has the results and the
+/// data of the guest.
 const LIBRARY: &str = r#"
   (data (i32.const 0) "ok")
   (global $top (mut i32) (i32.const 65536))
@@ -209,12 +210,12 @@ const LIBRARY: &str = r#"
         unreachable))
     (local.get $at))"#;
 
-/// What the host copies with.
+/// Memory and allocator that the host copies with.
 const ALIASES: &str = r#"
 (alias core export $lib "memory" (core memory $memory))
 (alias core export $lib "realloc" (core func $realloc))"#;
 
-/// The host's functions as core functions; the list is open at its end.
+/// The host's functions as core functions. The list is left open for more.
 const LOWERED: &str = r#"
 (core func $write (canon lower (func $log "write") (memory $memory) (realloc $realloc)))
 (core func $remaining (canon lower (func $call "[method]call-context.remaining-ms") (memory $memory)))
@@ -229,8 +230,8 @@ const LOWERED: &str = r#"
   (export "emit" (func $emit)) (export "list" (func $list)) (export "call" (func $call)) (export "batch" (func $batch))
   (export "drop" (func $drop))"#;
 
-/// The same functions as the guest sees them: records and variants are flat, what is more than one
-/// value goes to an address.
+/// The same functions as the guest imports them: records and variants are flat, and results of more
+/// than one value are written to an address.
 const IMPORTS: &str = r#"
   (import "lib" "memory" (memory 1))
   ;; level, message (address, length), fields (address, length)
@@ -249,7 +250,7 @@ const IMPORTS: &str = r#"
   (import "host" "batch" (func $batch (param i32 i32 i32)))
   (import "host" "drop" (func $drop (param i32)))"#;
 
-/// Answers: at 64 the `result<tool-output, tool-error>`, at 128 the one part of it.
+/// Results: at 64 the `result<tool-output, tool-error>`, at 128 its single part.
 const ANSWERS: &str = "
   ;; A good answer of `length` parts at `at`.
   (func $parts (param $at i32) (param $length i32) (result i32)
@@ -275,13 +276,13 @@ const ANSWERS: &str = "
 /// Parameters of `invoke`: two strings and a borrowed handle.
 const PARAMETERS: &str = "(param $name i32) (param $name_length i32) (param $arguments i32) (param $arguments_length i32) (param $context i32)";
 
-/// A borrowed handle has to be given back before the answer.
+/// The guest must drop a borrowed handle before it returns.
 const INVOKE: &str = r#"
   (func (export "invoke") (param i32 i32 i32 i32 i32) (result i32)
     (call $run (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4))
     (call $drop (local.get 4)))"#;
 
-/// The guest as functions of the contract; the options of `invoke` are open at their end.
+/// The guest's functions, lifted to the contract. The options of `invoke` are left open for more.
 const LIFTED: &str = r#"
 (core instance $guest (instantiate $guest_module (with "lib" (instance $lib)) (with "host" (instance $host))))
 (type $describe (func (result (result (list $descriptor) (error string)))))
@@ -292,7 +293,7 @@ const LIFTED: &str = r#"
 (func $invoke (type $invoke)
   (canon lift (core func $guest "invoke") (memory $memory)"#;
 
-/// The export, closed behind the options.
+/// The exported instance; closes the options of `invoke`.
 const EXPORTED: &str = r#")
 (instance $plugin (export "describe" (func $describe)) (export "invoke" (func $invoke)))
 (export "airlock:plugin/tools@0.1.0" (instance $plugin))"#;

@@ -1,18 +1,18 @@
-//! The macros of `airlock-guest`, which re-exports and documents them. Everything here works on
-//! syntax alone; what a type can do is left for the traits of `airlock-guest` to say.
+//! The macros of `airlock-guest`, which re-exports and documents them. They work on syntax alone;
+//! the traits of `airlock-guest` check the types.
 
 mod plugin;
 mod tool;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of a function.
+/// Makes a function a tool.
 ///
-/// The doc comment becomes the description, up to its first heading; each parameter becomes an
-/// argument and its doc comment the argument's description; the return type gives the output
-/// schema. An `Option` may be left out by the caller. A parameter `&Context` is not an argument: it
-/// is the running call. A return type called `Result` is taken for one; its error is any that
-/// converts to `Error`.
+/// The doc comment, up to its first heading, becomes the description. Each parameter becomes an
+/// argument and its doc comment the argument's description; the return type determines the output
+/// schema. The caller may omit an argument of type `Option`. A parameter of type `&Context` is not
+/// an argument: it is the running call. A return type named `Result` is treated as one; its error
+/// is any type that converts to `Error`.
 ///
 /// ```
 /// use airlock_guest::{Context, Error, tool};
@@ -35,7 +35,7 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// | Key | Says |
+/// | Key | Meaning |
 /// |---|---|
 /// | `read_only` | the tool changes nothing outside itself |
 /// | `destructive` | a change that the tool makes may destroy something |
@@ -44,10 +44,11 @@ use proc_macro::TokenStream;
 /// | `title = "…"` | a name for people |
 /// | `name = "…"` | another name than the function's; `^[a-zA-Z0-9_-]{1,64}$` |
 ///
-/// The first four can be denied too: `destructive = false`. What is not said is left open, and a
-/// client then assumes the worst.
+/// The first four can be denied too: `destructive = false`. A key that is not given stays unset,
+/// and a client then assumes the worst.
 ///
-/// Parameters may carry `#[serde(…)]` and `#[schemars(…)]` attributes, for a default or a range:
+/// Parameters may have `#[serde(…)]` and `#[schemars(…)]` attributes, for example for a default or
+/// a range:
 ///
 /// ```
 /// # use airlock_guest::tool;
@@ -69,22 +70,22 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// The function stays what it was and can be called as before, in a test for one. Beside it appears
-/// a type of the same name that implements `airlock_guest::Tool`; a module of that name cannot
-/// stand beside it too.
+/// The function is unchanged and can be called as before, for example in a test. The macro adds a
+/// type of the same name that implements `airlock_guest::Tool`, so a module of that name cannot be
+/// in the same scope.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(options.into(), item.into()).into()
 }
 
-/// Makes a plugin of tools: `plugin!(word_count, search::regex_find);`, once a crate.
+/// Makes tools a plugin: `plugin!(word_count, search::regex_find);`, once per crate.
 ///
-/// The tools are announced in this order. On WebAssembly the crate, built as a `cdylib`, then
-/// exports what the gateway calls; elsewhere nothing is exported, so that the crate's tests run
-/// natively.
+/// The tools are announced in this order. On WebAssembly, the crate, built as a `cdylib`, exports
+/// the functions that the gateway calls. Elsewhere nothing is exported, so that the crate's tests
+/// run natively.
 ///
-/// A `plugin.toml` beside the crate's `Cargo.toml` is embedded in what is built, so that the
-/// request goes wherever the code goes. One that is no TOML does not compile.
+/// A `plugin.toml` next to the crate's `Cargo.toml` is embedded in the compiled module, so that the
+/// request stays with the code. A file that is not valid TOML is a compile error.
 ///
 /// ```
 /// use airlock_guest::{plugin, tool};

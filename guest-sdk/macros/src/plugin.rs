@@ -38,10 +38,10 @@ fn parse(tools: TokenStream) -> syn::Result<Vec<Path>> {
 
 fn render(tools: &[Path]) -> TokenStream {
     let entries = tools.iter().map(|tool| {
-        // The tool's span, so that a path that is no tool is what the compiler points at.
+        // The tool's span, so that the compiler reports a path that is no tool at its place.
         quote_spanned!(tool.span()=> ::airlock_guest::__private::Entry::of::<#tool>())
     });
-    // Different paths can still carry one name, by `name = "…"` or by living in two modules.
+    // Different paths can still have the same name, by `name = "…"` or in two modules.
     let distinct = tools.iter().enumerate().skip(1).map(|(position, tool)| {
         quote_spanned! {tool.span()=>
             const _: () = ::core::assert!(
@@ -68,7 +68,7 @@ fn render(tools: &[Path]) -> TokenStream {
     }
 }
 
-/// The crate's `plugin.toml`, if it has one, as a custom section of the module.
+/// Renders the crate's `plugin.toml` as a custom section of the module; nothing if there is none.
 fn embedded() -> Result<TokenStream, String> {
     let Some(directory) = env::var_os("CARGO_MANIFEST_DIR") else { return Ok(TokenStream::new()) };
     let Some(manifest) = airlock_manifest::read(FilePath::new(&directory))? else {
@@ -76,7 +76,7 @@ fn embedded() -> Result<TokenStream, String> {
     };
     let (section, length) = (airlock_manifest::SECTION, manifest.json.len());
     let json = Literal::byte_string(manifest.json.as_bytes());
-    // The compiler then knows that the crate depends on these files.
+    // Tells the compiler that the crate depends on these files.
     let files = manifest.files.iter().map(|file| file.display().to_string());
     Ok(quote! {
         #(const _: &[u8] = ::core::include_bytes!(#files);)*

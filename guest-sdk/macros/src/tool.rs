@@ -1,5 +1,4 @@
-//! `#[tool(…)]`: the function as it was, and beside it a type of the same name that implements
-//! `Tool`.
+//! `#[tool(…)]`: keeps the function and adds a type of the same name that implements `Tool`.
 
 mod options;
 mod signature;
@@ -22,7 +21,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         render(&options, &signature, &function)
     });
     quote! {
-        // A tool owns its arguments, whether it keeps them or not, and has as many as its callers
+        // A tool owns its arguments even if it only reads them, and has as many as its callers
         // need.
         #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
         #function
@@ -39,7 +38,7 @@ fn parse_function(item: TokenStream) -> syn::Result<ItemFn> {
     }
 }
 
-/// The keyword rather than the whole item, which would underline pages.
+/// Returns the keyword of an item. An error on the whole item would underline many lines.
 fn first_token(item: &Item) -> TokenStream {
     let tokens = item.to_token_stream().into_iter();
     let is_attribute = |token: &proc_macro2::TokenTree| {
@@ -48,7 +47,7 @@ fn first_token(item: &Item) -> TokenStream {
     tokens.skip_while(is_attribute).take(1).collect()
 }
 
-/// Reads everything before it fails, so that one build shows every mistake.
+/// Parses both parts before it fails, so that one build reports every mistake.
 fn parse_tool(options: TokenStream, function: &mut ItemFn) -> syn::Result<(Options, Signature)> {
     let options = options::parse(options, &function.sig.ident);
     let signature = signature::parse(function);
@@ -124,8 +123,8 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
     }
 }
 
-/// The expression for the output schema and the one that runs the function, both carrying the
-/// return type's span.
+/// Renders the expression for the output schema, and the one that runs the function. Both have the
+/// span of the return type.
 fn render_answer(answer: &Answer, call: &TokenStream) -> (TokenStream, TokenStream) {
     match answer {
         Answer::Value(ty) => (

@@ -1,8 +1,8 @@
-//! Reads `plugin.toml` into the form in which a component carries it: JSON, with the schema of the
-//! configuration in place of the name of its file.
+//! Reads `plugin.toml` and converts it to the form that a component embeds: JSON, with the schema
+//! of the configuration in place of the name of its file.
 //!
 //! The macros of the SDK embed it at compile time; `airlock plugin build` embeds it in every
-//! component that it writes. The host decides whether its content is valid.
+//! component that it writes. The host validates its content.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The custom section that the manifest is embedded in.
+/// Name of the custom section that holds the manifest.
 pub const SECTION: &str = "airlock:manifest";
-/// The file beside a plugin's sources.
+/// Name of the file next to a plugin's sources.
 const FILE: &str = "plugin.toml";
 
 /// A manifest in its embedded form.
@@ -24,8 +24,8 @@ pub struct Manifest {
     pub files: Vec<PathBuf>,
 }
 
-/// Reads `plugin.toml` in a directory; none where there is no such file. The error names file and
-/// reason in one sentence.
+/// Reads `plugin.toml` in a directory; `None` if there is no such file. The error names the file
+/// and the reason in one sentence.
 pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
     let file = directory.join(FILE);
     let text = match fs::read_to_string(&file) {
@@ -58,7 +58,7 @@ fn schema(file: &Path, name: &str) -> Result<Value, String> {
 mod tests {
     use super::*;
 
-    /// The outcome for a directory with these files.
+    /// Returns the outcome for a directory with these files.
     fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
         let directory =
             std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn it_becomes_json_in_its_own_order_with_the_schema_inside() {
+    fn a_manifest_becomes_json_in_its_own_order_with_the_schema_inside() {
         let manifest = "id = 'a'\nversion = '1.0.0'\n[[tool]]\nname = 'b'\neffects = []\n[config]\nschema_file = 'c.json'\n";
         let json = of("whole", &[("plugin.toml", manifest), ("c.json", "{\"type\": \"object\"}")]);
         let expected = r#"{"id":"a","version":"1.0.0","tool":[{"name":"b","effects":[]}],"config":{"schema":{"type":"object"}}}"#;
@@ -83,12 +83,12 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_without_one_has_none() {
+    fn without_a_plugin_toml_there_is_no_manifest() {
         assert_eq!(of("none", &[]), Ok(None));
     }
 
     #[test]
-    fn what_cannot_be_embedded_is_told_with_its_file() {
+    fn an_error_names_the_file_that_cannot_be_embedded() {
         let missing = of("missing", &[("plugin.toml", "[config]\nschema_file = 'c.json'")])
             .expect_err("no such file");
         assert!(

@@ -1,5 +1,5 @@
-//! A store in memory, which does what a host's store does but for quotas and for time, which stands
-//! still.
+//! A store in memory that behaves like a store of the host, except for quotas and for time, which
+//! stands still.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(super) struct Detached(RefCell<Contents>);
 #[derive(Debug, Default)]
 struct Contents {
     entries: BTreeMap<String, Entry>,
-    /// The newest version that there ever was.
+    /// The newest version that was ever assigned.
     version: u64,
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use crate::kv::Store;
 
     #[test]
-    fn versions_grow_and_never_come_twice() {
+    fn versions_grow_and_are_never_repeated() {
         let store = Store::detached();
         let first = store.write("k", &Write::new("1").if_absent()).unwrap();
         let second = store.write("k", &Write::new("2").if_version(first)).unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_have_the_bounds_of_a_host() {
+    fn keys_and_values_have_the_limits_of_the_host() {
         let store = Store::detached();
         let (longest, too_long) = ("x".repeat(MAX_KEY_BYTES), "x".repeat(MAX_KEY_BYTES + 1));
         store.set(&longest, vec![0; MAX_VALUE_BYTES]).unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_goes_on_behind_any_key() {
+    fn a_page_continues_after_any_key() {
         let store = Store::detached();
         for key in ["a", "a/1", "a/2", "a/3", "b"] {
             store.set(key, "").unwrap();

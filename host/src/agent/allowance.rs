@@ -1,5 +1,4 @@
-//! Bounds what the calls of one request spend together: bytes of the conversation, memory, and
-//! time.
+//! Bounds the calls of one request together, in bytes of the conversation, memory and time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,40 +10,40 @@ use crate::{
     tool::CallError,
 };
 
-/// With fewer bytes left than this no tool is run: its result would hardly fit, and what it changes
-/// could not be told.
+/// With fewer bytes left, no tool is run: its result would hardly fit, and the model could not be
+/// told about its effects.
 const MIN_LEFT_BYTES: usize = 1 << 10;
-/// Times that what a call adds is in memory: in the conversation, and in the account of what was
-/// done. The text that is sent to the provider is charged there.
+/// Number of copies of a call and its result in memory: one in the conversation, one in the
+/// record for the `airlock` object. The text that is sent to the provider is charged there.
 const COPIES: usize = 2;
 
-/// Budget that one request has left.
+/// Remaining budget of one request.
 pub(super) struct Allowance {
-    /// When the request must have ended.
+    /// Deadline of the request.
     pub(super) deadline: Instant,
     /// Bytes that calls and results may add to the conversation.
     limit_bytes: usize,
     left_bytes: AtomicUsize,
-    /// Memory of the request: that of calls and results, and of the model's answers.
+    /// Memory of the request: for calls and results, and for the model's responses.
     pub(super) held: Held,
 }
 
-/// The refusal of bytes that do not fit.
+/// Refusal of bytes that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exceeded {
-    /// Into the conversation.
+    /// They do not fit into the conversation.
     Bytes {
-        /// Bytes with what was asked for.
+        /// Total bytes, including the refused ones.
         found: usize,
-        /// Bytes there may be.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// Into the memory of the request.
+    /// They do not fit into the memory of the request.
     Memory,
 }
 
 impl Allowance {
-    /// The allowance of a request that begins now.
+    /// Creates the allowance of a request that begins now.
     pub(super) fn new(settings: &Settings, room: &Room) -> Self {
         let limit_bytes = settings.max_tool_bytes;
         let left_bytes = AtomicUsize::new(limit_bytes);
@@ -56,7 +55,7 @@ impl Allowance {
         }
     }
 
-    /// Takes bytes. What does not fit is not taken, so that something smaller may fit later.
+    /// Takes `bytes`. Takes nothing if they do not fit, so that fewer bytes may fit later.
     pub(super) fn take(&self, bytes: usize) -> Result<(), Exceeded> {
         let take = |left: usize| left.checked_sub(bytes);
         let taken = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -78,7 +77,7 @@ impl Allowance {
         }
     }
 
-    /// Whether the time is up.
+    /// Returns whether the deadline has passed.
     pub(super) fn is_over(&self) -> bool {
         Instant::now() >= self.deadline
     }
@@ -92,7 +91,7 @@ impl Allowance {
 }
 
 impl Exceeded {
-    /// The same as the end of a call.
+    /// Converts the refusal into the error of a call.
     pub(super) fn into_call_error(self, was_made: bool) -> CallError {
         match self {
             Self::Bytes { found, limit } => CallError::ResultsTooLarge { found, limit, was_made },
@@ -118,7 +117,7 @@ mod tests {
     use crate::{agent::tests::SETTINGS, model::Limited};
 
     #[tokio::test]
-    async fn bytes_are_taken_to_the_last_and_what_does_not_fit_takes_none() {
+    async fn bytes_that_do_not_fit_are_refused_and_not_taken() {
         let allowance =
             Allowance::new(&Settings { max_tool_bytes: 2_000, ..SETTINGS }, &Room::unlimited());
         assert_eq!(allowance.take(900), Ok(()));
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_finds_no_memory_takes_none_and_all_is_given_back() {
+    async fn memory_that_does_not_fit_is_not_taken_and_all_is_released() {
         let memory = Limited::new(10_000);
         let allowance = Allowance::new(
             &Settings { max_tool_bytes: 8_000, ..SETTINGS },
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_is_up_at_the_deadline() {
+    async fn an_allowance_is_over_at_its_deadline() {
         let allowance = Allowance::new(
             &Settings { timeout: Duration::from_secs(2), ..SETTINGS },
             &Room::unlimited(),

@@ -1,4 +1,4 @@
-//! The answer for a caller who has to decide about some calls while others were run.
+//! Builds the mixed response for a caller: results of some calls, and other calls that wait for it.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 use super::round::Pending;
 use crate::model::Object;
 
-/// What came of a call that was run.
+/// Result of a call that was run.
 pub(super) struct Result {
     pub(super) tool: String,
     pub(super) tool_call_id: String,
     pub(super) text: Arc<str>,
 }
 
-/// Replaces the choices by one that tells the results in its text and holds the calls that wait.
+/// Replaces the choices by one choice that contains the results as text and the pending calls.
 ///
-/// Its text is what Bifrost's users know: a JSON object of tool names and results, here with
-/// `name#tool_call_id` for a further result of a tool, which there takes the place of the first.
-/// Its `finish_reason` is `tool_calls` and not `stop`, because agents go by it.
+/// The text has the format of Bifrost: a JSON object of tool names and results. Further results of
+/// the same tool have the key `name#tool_call_id`; in Bifrost they replace the first one.
+/// `finish_reason` is `tool_calls` and not `stop`, because agents depend on it.
 pub(super) fn mixed(mut answer: Object, results: &[Result], pending: &[Pending]) -> Object {
     let results = Value::from_iter(keyed(results));
     let content = format!(

@@ -1,4 +1,4 @@
-//! The tool calls of a model's answer, read and put right.
+//! Reads the tool calls of a model's response and repairs them.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use crate::model::Object;
 /// One call that a model asks for.
 #[derive(Debug, Clone)]
 pub(super) struct ToolCall {
-    /// Its place among all calls of the answer.
+    /// Position among all calls of the response.
     pub(super) position: usize,
     /// The choice that it belongs to.
     pub(super) choice: usize,
-    /// Its id, unique in the conversation.
+    /// Call id, unique in the conversation.
     pub(super) id: String,
-    /// The tool's name; empty if the model gave none.
+    /// Name of the tool; empty if the model sent none.
     pub(super) name: String,
-    /// The arguments as text; none if this is no call of a function.
+    /// Arguments as text; `None` if this is not a function call.
     pub(super) arguments: Option<String>,
-    /// The call as it stands in the answer.
+    /// The call as it appears in the response.
     pub(super) raw: Value,
 }
 
-/// The number of calls in all choices, before anything of them is copied.
+/// Returns the number of calls in all choices, without copying them.
 pub(super) fn count(answer: &Object) -> usize {
     let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
     choices
@@ -33,11 +33,11 @@ pub(super) fn count(answer: &Object) -> usize {
         .sum()
 }
 
-/// Reads the calls of all choices in order.
+/// Reads the calls of all choices in order and repairs them in the response.
 ///
-/// Results find their call by its id alone, so a call without one, or with one that was there
-/// before, gets a new one: in the answer too, which the model and the caller are shown. OpenAI's
-/// clients insist on `type` and on `arguments` as a string, so these are put right as well.
+/// Results are matched to calls by id only. A call without an id, or with an id that was used
+/// before, gets a new one, also in the response that the model and the caller see. OpenAI's clients
+/// require `type`, and `arguments` as a string, so these are repaired too.
 pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
@@ -94,7 +94,7 @@ mod tests {
     use crate::model::object;
 
     #[test]
-    fn calls_without_an_id_of_their_own_get_one_and_the_answer_shows_it() {
+    fn a_missing_or_repeated_call_id_is_replaced_in_the_response() {
         let mut answer = object(json!({"choices": [
             {"message": {"tool_calls": [
                 {"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}},
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_something_else_than_a_function_has_no_arguments() {
+    fn a_call_that_is_not_a_function_call_has_no_arguments() {
         let raw =
             json!({"id": "c", "type": "custom", "custom": {"name": "x", "input": "free text"}});
         let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));

@@ -1,4 +1,4 @@
-//! The request as it grows from round to round.
+//! Request to the model, extended in every round.
 
 use std::{collections::BTreeSet, io};
 
@@ -10,15 +10,15 @@ use crate::{
     model::{Object, Prompt},
 };
 
-/// A request to the model, with the tools that were offered in it.
+/// A request to the model, with the names of the tools that the gateway offers in it.
 pub(super) struct Conversation {
     prompt: Prompt,
     offered: BTreeSet<String>,
 }
 
 impl Conversation {
-    /// Offers the caller's tools after those that the request brings along, whose names win: a call
-    /// of such a name is for whoever sent the request.
+    /// Adds the gateway's tools after those of the request. Names of the request's own tools take
+    /// precedence: a call of such a name is for the sender of the request.
     pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
         let mut this = Self {
             prompt: Prompt { body: request.body, tools: Vec::new() },
@@ -35,7 +35,7 @@ impl Conversation {
         &self.prompt
     }
 
-    /// Names of the tools that were offered here, and not by the caller.
+    /// Returns the names of the tools that the gateway offers, without those of the request.
     pub(super) fn offered(&self) -> &BTreeSet<String> {
         &self.offered
     }
@@ -51,8 +51,8 @@ impl Conversation {
         self.prompt.tools = tools;
     }
 
-    /// Adds a round: what the model said, each message followed by the results of its calls, as
-    /// OpenAI's API wants it. Results are in the order of the calls.
+    /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
+    /// API requires. `results` are in the order of the calls.
     pub(super) fn go_on(&mut self, mut answer: Object, results: &[Ended]) {
         let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
         let mut added = Vec::new();
@@ -68,7 +68,8 @@ impl Conversation {
         self.stop_forcing();
     }
 
-    /// A forced call was made. Forced again each round, the model could never end with an answer.
+    /// Resets a forced `tool_choice` after its call. If it stayed forced, the model could never end
+    /// with text.
     fn stop_forcing(&mut self) {
         if let Some(choice) = self.prompt.body.get_mut("tool_choice")
             && (choice == "required" || choice.is_object())
@@ -78,17 +79,17 @@ impl Conversation {
     }
 }
 
-/// Bytes that an answer's messages take in a conversation.
+/// Returns the bytes that the messages of a response take in a conversation.
 pub(super) fn message_bytes(answer: &Object) -> usize {
     let mut count = Count(0);
     for choice in answer.get("choices").and_then(Value::as_array).into_iter().flatten() {
-        // Counting cannot fail.
+        // `Count` never fails.
         let _ = serde_json::to_writer(&mut count, &choice["message"]);
     }
     count.0
 }
 
-/// Counts what is written.
+/// Writer that counts bytes.
 struct Count(usize);
 
 impl io::Write for Count {

@@ -1,4 +1,4 @@
-//! Errors that end a request without an answer, and their form for clients.
+//! Errors that end a request without a response, and their form for clients.
 
 use std::time::Duration;
 
@@ -7,66 +7,66 @@ use serde_json::json;
 
 use crate::model::{ModelError, Object, SOON, object};
 
-/// Why there is no answer.
+/// Error of a request that ended without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the model gave no answer")]
 pub struct AgentError {
     /// The failure itself.
     #[source]
     pub error: Failure,
-    /// Calls made before the failure, as the `airlock` object of an answer; `None` if there were
+    /// Calls made before the failure, as the `airlock` object of a response; `None` if there were
     /// none.
     pub airlock: Option<Object>,
 }
 
-/// Cause of a request that ended without an answer. `Display` is safe to show to clients.
+/// Reason that a request ended without a response. `Display` is safe to show to clients.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// The model's provider failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// One answer asks for more calls than are even refused one by one.
+    /// One response has more calls than [`MAX_CALLS_READ`](super::MAX_CALLS_READ).
     #[error(
         "the model answered with {found} tool calls at once; the limit is {limit}, and none of them was made"
     )]
     TooManyCalls {
-        /// Calls in the answer.
+        /// Calls in the response.
         found: usize,
-        /// Calls there may be.
+        /// Maximum number of calls.
         limit: usize,
     },
-    /// The calls themselves do not fit into the conversation any more.
+    /// The calls themselves no longer fit into the conversation.
     #[error(
         "the model's tool calls and their results would take {found} bytes of the conversation, and `max_tool_results` allows \
          {limit}; the last calls were not made"
     )]
     TooLarge {
-        /// Bytes with the last calls.
+        /// Total bytes, including the last calls.
         found: usize,
-        /// Bytes there may be.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// The calls do not fit into the memory that the gateway has for requests.
+    /// The calls do not fit into the gateway's memory for requests.
     #[error(
         "the model's tool calls do not fit into `max_request_memory` beside what is in flight; the last calls were not made; try \
          again later"
     )]
     NoMemory,
-    /// The request took too long.
+    /// The request ran past its deadline.
     #[error(
         "the request ran past its `agent_timeout` of {limit:?}, after {rounds} rounds of tool calls"
     )]
     Timeout {
-        /// Wall-clock time there was.
+        /// Maximum wall-clock time.
         limit: Duration,
-        /// Rounds of tool calls that were begun.
+        /// Rounds of tool calls that were started.
         rounds: u32,
     },
 }
 
 impl Failure {
-    /// The HTTP status that tells it.
+    /// Returns the HTTP status of the failure.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Model(error) => error.status(),
@@ -76,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// When to try again, where that is known.
+    /// Returns the value of `Retry-After`, if known.
     pub fn retry_after(&self) -> Option<&HeaderValue> {
         match self {
             Self::Model(error) => error.retry_after(),
@@ -85,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// The `error` object: a provider's own where there is one.
+    /// Returns the `error` object: the provider's own if the provider failed.
     pub fn to_object(&self) -> Object {
         let code = match self {
             Self::Model(error) => return error.to_object(),

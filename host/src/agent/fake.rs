@@ -1,4 +1,4 @@
-//! Tools and models that do as a test wants.
+//! Fake tools and models for tests.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ use crate::{
 pub(crate) const BUDGET: Budget =
     Budget { deadline: Duration::from_secs(30), nested_calls: 8, depth: 3, in_flight: 8 };
 
-/// Bytes of what the tool `large` answers.
+/// Length of the result of the tool `large`, in bytes.
 pub(crate) const LARGE: usize = 5_000;
 
-/// A catalog of three sources: `desk`, whose tools the model sees and may call all but `write`;
-/// `files`, behind `executeToolCode`, which may `read` but not `write`; and `away`, which never
-/// came.
+/// Returns a catalog of three sources. The model sees the tools of `desk` and may call all but
+/// `write` without approval. `files` is behind `executeToolCode`, which may call `read` but not
+/// `write` without approval. `away` never connects.
 pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>) {
     let (events, happened) = mpsc::unbounded_channel();
     let desk = Arc::new(Desk { events, meet: Notify::new() });
@@ -107,7 +107,7 @@ impl Desk {
     }
 }
 
-/// Reads a file, and then calls what `code` names.
+/// Calls `files-read`, and then the tool that `code` names.
 async fn run_code(call: &Admitted) -> Result<ToolOutput, CallError> {
     call.chain().admit(&Origin::Script, "files-read", "{}")?.run().await?;
     let arguments = call.arguments().to_object();
@@ -115,7 +115,7 @@ async fn run_code(call: &Admitted) -> Result<ToolOutput, CallError> {
     call.chain().admit(&Origin::Script, name, r#"{"path":"a"}"#)?.run().await
 }
 
-/// A provider named `demo` that answers by these turns.
+/// Returns a provider named `demo` that follows these turns.
 pub(crate) fn scripted(turns: &Value) -> Models {
     let dir = TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");

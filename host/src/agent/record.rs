@@ -1,4 +1,4 @@
-//! The door's records of calls as JSON.
+//! Renders the door's call records as JSON.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::door::{CallId, CallRecord, Outcome};
 
-/// Records by their identifier and by the call that made them: built once, however many calls are
-/// looked up.
+/// Records by identifier and by parent call. Built once for any number of lookups.
 pub(super) struct Index<'a> {
     by_id: HashMap<CallId, &'a CallRecord>,
     below: HashMap<CallId, Vec<&'a CallRecord>>,
@@ -30,7 +29,7 @@ impl<'a> Index<'a> {
         self.by_id.get(&id).copied()
     }
 
-    /// Every call below `parent`, each followed by those that it made in turn.
+    /// Describes every call below `parent`, each followed by the calls that it made in turn.
     pub(super) fn describe_below(&self, parent: CallId) -> Vec<Value> {
         let below = |id: CallId| self.below.get(&id).into_iter().flatten().rev().copied();
         let mut out = Vec::new();
@@ -43,12 +42,12 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Every call below `parent`, each followed by those that it made in turn.
+/// Describes every call below `parent`, each followed by the calls that it made in turn.
 pub(crate) fn describe(records: &[CallRecord], parent: CallId) -> Vec<Value> {
     Index::new(records).describe_below(parent)
 }
 
-/// One call. `tool_call_id` is the identifier under which a model asked for it.
+/// Renders one call. `tool_call_id` is the identifier in the model's request for the call.
 pub(super) fn to_json(record: &CallRecord, tool_call_id: Option<&str>) -> Value {
     let (status, error) = match &record.outcome {
         Outcome::Ok => ("ok", None),
@@ -75,12 +74,13 @@ pub(super) fn to_json(record: &CallRecord, tool_call_id: Option<&str>) -> Value 
     out
 }
 
-/// Arguments as a value; as text if they are no JSON after all.
+/// Parses arguments as JSON. Returns them as text if they are not valid JSON.
 pub(super) fn parsed(arguments: &str) -> Value {
     serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into())
 }
 
-/// Milliseconds to the microsecond: a call into the sandbox may take five of these.
+/// Returns milliseconds, rounded to microseconds: a call into the sandbox may take as little as
+/// five microseconds.
 pub(crate) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

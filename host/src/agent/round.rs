@@ -1,4 +1,4 @@
-//! One round of calls: which run, which wait for the caller, and how they ended.
+//! One round of calls: divides calls into those to run and those for the caller, and runs them.
 
 use std::{collections::BTreeSet, error::Error as _, pin::pin, sync::Arc};
 
@@ -13,22 +13,23 @@ use crate::{
     tool::CallError,
 };
 
-/// The calls of an answer, divided.
+/// The calls of a response, divided.
 pub(super) struct Sorted {
-    /// To be run, or refused.
+    /// Calls to run or refuse.
     pub(super) batch: Batch,
-    /// To be handed to the caller.
+    /// Calls to hand to the caller.
     pub(super) pending: Vec<Pending>,
 }
 
-/// The calls of one answer that the gateway deals with, in the order of the answer.
+/// The calls of one response that the gateway handles, in the order of the response.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// To be run.
+    /// Calls to run.
     run: Vec<ToolCall>,
-    /// To be refused, because [`Settings::calls_per_answer`] calls stand before them.
+    /// Calls to refuse, because [`Settings::calls_per_answer`] calls come before them.
     beyond: Vec<ToolCall>,
-    /// Calls of the gateway's tools in the answer, those included that are handed to the caller.
+    /// Number of calls of the gateway's tools in the response, including those that are handed to
+    /// the caller.
     found: usize,
 }
 
@@ -38,31 +39,31 @@ pub(super) struct Pending {
     pub(super) reason: Reason,
 }
 
-/// Why a call is handed to the caller.
+/// Reason that a call is handed to the caller.
 pub(super) enum Reason {
-    /// The tool may run only if someone says so.
+    /// The tool needs approval.
     NeedsApproval,
-    /// The script that ran came to a call that needs approval.
+    /// The script that ran reached a call that needs approval.
     Suspended {
-        /// The tool that needs it.
+        /// Tool that needs approval.
         tool: String,
-        /// What it was to be called with, as JSON text.
+        /// Arguments of the nested call, as JSON text.
         arguments: String,
     },
-    /// The tool is not the gateway's: the caller's own, or made up.
+    /// The tool is not the gateway's: it is the caller's own or does not exist.
     NotOffered,
-    /// The gateway would run it, had there not been so many rounds.
+    /// The gateway would run the call, but the maximum number of rounds is reached.
     DepthLimit,
 }
 
-/// A call that was run, or was refused with an answer for the model.
+/// A call that was run, or refused with a message to the model.
 pub(super) struct Ended {
     pub(super) call: ToolCall,
-    /// The door's identifier, if the call was let in.
+    /// Identifier of the call; `None` if the door did not admit it or was not asked.
     pub(super) id: Option<CallId>,
     /// Text of the result that the model receives.
     pub(super) text: Arc<str>,
-    /// Why there is no result.
+    /// Error of the call; `None` if it succeeded.
     pub(super) error: Option<CallError>,
 }
 
@@ -71,7 +72,7 @@ impl Batch {
         self.run.is_empty() && self.beyond.is_empty()
     }
 
-    /// All calls, in the order of the answer.
+    /// Returns all calls: those to run, then those to refuse.
     pub(super) fn into_calls(self) -> impl Iterator<Item = ToolCall> {
         self.run.into_iter().chain(self.beyond)
     }
@@ -94,17 +95,17 @@ impl Ended {
         }
     }
 
-    /// Whether it waits for an approval, and so has no result.
+    /// Returns whether the call waits for an approval and so has no result.
     pub(super) fn needs_approval(&self) -> bool {
         matches!(self.error, Some(CallError::NeedsApproval { .. }))
     }
 
-    /// The same, with an error in place of a result that does not fit into the conversation.
+    /// Charges the result. Replaces it by an error if it does not fit into the conversation.
     fn within(self, allowance: &Allowance) -> Self {
         if self.needs_approval() {
             return self;
         }
-        // A call that was let in has an identifier, and its tool may have run.
+        // An admitted call has an identifier, and its tool may have run.
         let was_made = self.id.is_some();
         match allowance.take(self.text.len()) {
             Ok(()) => self,
@@ -113,19 +114,20 @@ impl Ended {
     }
 }
 
-/// Whether a call is of a tool that was offered here. Any other is handed to the caller.
+/// Returns whether the call is for a tool that the gateway offers. All other calls are handed to
+/// the caller.
 fn is_offered(call: &ToolCall, offered: &BTreeSet<String>) -> bool {
     call.arguments.is_some() && offered.contains(&call.name)
 }
 
-/// Whether any call is of a tool that was offered here. The arguments are not looked at.
+/// Returns whether any call is for a tool that the gateway offers. Does not parse arguments.
 pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> bool {
     calls.iter().any(|call| is_offered(call, offered))
 }
 
-/// Asks the door about each call of a tool that was offered, up to `limit` of them: the door parses
-/// arguments, which costs more than they do as text. Arguments that cannot be used do not make a
-/// call pending: the model can put them right.
+/// Divides calls. Asks the door about up to `limit` calls of offered tools only, because the door
+/// parses arguments, which costs more than their text. A call with invalid arguments is not
+/// pending: it is refused, and the model can correct it.
 pub(super) fn sort(
     calls: Vec<ToolCall>,
     offered: &BTreeSet<String>,
@@ -158,8 +160,8 @@ fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
     }
 }
 
-/// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns their ends in the
-/// order of the calls. What goes beyond a limit ends with an error for the model. Returns soon
+/// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns the outcomes in
+/// the order of the calls. A call beyond a limit ends with an error for the model. Returns shortly
 /// after the deadline at the latest.
 pub(super) async fn run(
     batch: Batch,
@@ -176,8 +178,8 @@ pub(super) async fn run(
         }
     });
     let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
-    // Results are charged as they come, so that no more of them are held than fit and than run at
-    // the same time.
+    // Results are charged as they complete. At most the results that fit, plus those of the
+    // parallel calls, are in memory.
     while let Some(next) = running.next().await {
         ended.push(next.within(allowance));
     }
@@ -189,7 +191,7 @@ pub(super) async fn run(
     ended
 }
 
-/// Why a call is not even begun.
+/// Returns the reason that a call is not started; `None` if it may start.
 fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     if allowance.is_over() {
         return Some(CallError::Cancelled);
@@ -198,8 +200,8 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
 }
 
 async fn run_one(call: ToolCall, caller: &Caller, allowance: &Allowance) -> Ended {
-    // Admitted only now, because the deadline of a call starts then, and it may have waited for its
-    // turn.
+    // Admitted only now, because the deadline of a call starts on admission and the call may have
+    // waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
             let id = admitted.chain().id();
@@ -213,7 +215,7 @@ async fn run_one(call: ToolCall, caller: &Caller, allowance: &Allowance) -> Ende
     }
 }
 
-/// Writes down what only the operator may read of a failure.
+/// Logs the causes of a failure, which only the operator may see.
 pub(crate) fn log_failure(tool: &str, error: Option<&CallError>) {
     if let Some(error) = error
         && let Some(cause) = error.source()
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_door_is_asked_about_so_many_calls_and_no_more() {
+    fn the_door_is_asked_about_calls_up_to_the_limit() {
         let (catalog, _) = fake::catalog();
         let caller = Caller::new(
             catalog.snapshot().view(&Filter::none(), None),
@@ -257,7 +259,7 @@ mod tests {
             fake::BUDGET,
         );
         let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
-        // The door says of every call of `desk-write` that it needs an approval, if it is asked.
+        // The door reports that every call of `desk-write` needs approval, if it is asked.
         let names = [
             "mine",
             "desk-write",

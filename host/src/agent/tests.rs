@@ -25,7 +25,8 @@ fn request() -> Request {
     Request { body: object(body), names_tools: false, room: Room::unlimited() }
 }
 
-/// Asks a model that answers `"go"` with `calls` and any results with `{{last_tool_result}}`.
+/// Asks a model that responds to `"go"` with `calls`, and to any results with
+/// `{{last_tool_result}}`.
 async fn ask(calls: Value) -> Value {
     let turns = json!([
         {"when": {"role": "user"}, "answer": {"content": "let me see", "tool_calls": calls}},
@@ -42,7 +43,7 @@ async fn ask_script(
     run(&fake::scripted(&turns), &caller(&Filter::none()), request, &settings).await
 }
 
-/// An answer's extension without what differs from run to run.
+/// Returns the `airlock` object of a response without the values that differ between runs.
 fn masked(answer: &Value) -> Value {
     fn mask(value: &mut Value) {
         match value {
@@ -65,7 +66,7 @@ fn masked(answer: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn tools_that_may_run_are_run_and_the_model_has_the_last_word() {
+async fn permitted_tools_are_run_and_the_model_gets_their_results() {
     let answer = ask(json!([{"id": "c1", "name": "desk-echo", "arguments": {"n": 1}}])).await;
     assert_eq!(answer["choices"][0]["message"]["content"], r#"done: echo {"n":1}"#);
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
@@ -84,7 +85,7 @@ async fn tools_that_may_run_are_run_and_the_model_has_the_last_word() {
 }
 
 #[tokio::test]
-async fn an_answer_without_calls_is_the_models_own() {
+async fn a_response_without_calls_is_returned_unchanged() {
     let turns = json!([{"answer": {"content": "hello"}}]);
     let answer = ask_script(turns, request(), SETTINGS).await.expect("an answer");
     assert_eq!(answer["choices"][0]["message"]["content"], "hello");
@@ -102,7 +103,7 @@ async fn calls_of_a_round_run_together_and_their_results_come_in_call_order() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
+async fn errors_of_tools_become_results_for_the_model() {
     for (name, arguments, told) in [
         ("desk-fail", json!({}), "Error executing tool desk-fail: no luck"),
         (
@@ -123,7 +124,7 @@ async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn calls_that_nobody_allowed_leave_the_answer_as_it_is() {
+async fn calls_that_need_approval_are_returned_in_the_unchanged_response() {
     let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "invented"}]);
     let answer = ask(calls).await;
     let choice = &answer["choices"][0];
@@ -143,7 +144,7 @@ async fn calls_that_nobody_allowed_leave_the_answer_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_mixed_answer_tells_the_results_and_hands_over_the_rest() {
+async fn a_mixed_response_contains_results_and_pending_calls() {
     let answer = ask(json!([
         {"id": "c1", "name": "desk-echo", "arguments": {"n": 1}},
         {"id": "c2", "name": "desk-write"},
@@ -163,7 +164,7 @@ async fn a_mixed_answer_tells_the_results_and_hands_over_the_rest() {
 }
 
 #[tokio::test]
-async fn a_script_is_shown_with_its_calls_and_waits_where_it_needs_approval() {
+async fn a_script_is_traced_with_its_calls_and_is_pending_if_one_needs_approval() {
     let answer =
         ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-read"}}]))
             .await;
@@ -188,7 +189,7 @@ async fn a_script_is_shown_with_its_calls_and_waits_where_it_needs_approval() {
 }
 
 #[tokio::test]
-async fn the_depth_limit_is_marked() {
+async fn reaching_the_depth_limit_is_reported() {
     let again = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}]}}]);
     let answer = ask_script(again, request(), Settings { max_depth: 2, ..SETTINGS })
         .await
@@ -200,13 +201,13 @@ async fn the_depth_limit_is_marked() {
     assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "desk-echo");
 }
 
-/// An answer that calls `desk-echo` so many times.
+/// Returns a response with `times` calls of `desk-echo`.
 fn calling(times: usize) -> Value {
     json!({"tool_calls": vec![json!({"name": "desk-echo"}); times]})
 }
 
 #[tokio::test]
-async fn calls_beyond_those_that_one_answer_may_have_are_refused_and_the_model_told() {
+async fn calls_beyond_the_limit_of_a_response_are_refused_with_a_message() {
     for (times, refused) in [(SETTINGS.calls_per_answer, 0), (SETTINGS.calls_per_answer + 2, 2)] {
         let answer = ask(calling(times)["tool_calls"].clone()).await;
         let calls = answer["airlock"]["calls"].as_array().expect("a list");
@@ -224,7 +225,7 @@ async fn calls_beyond_those_that_one_answer_may_have_are_refused_and_the_model_t
 }
 
 #[tokio::test]
-async fn an_answer_with_thousands_of_calls_ends_the_request_before_any_is_made() {
+async fn a_response_with_too_many_calls_to_read_ends_the_request() {
     let most = MAX_CALLS_READ as usize;
     let turns = |times| json!([{"when": {"role": "user"}, "answer": calling(times)}, {"answer": {"content": "end"}}]);
     let answer = ask_script(turns(most), request(), SETTINGS).await.expect("as many as are read");
@@ -278,7 +279,7 @@ async fn a_result_that_does_not_fit_is_left_out_and_further_calls_are_not_made()
 }
 
 #[tokio::test]
-async fn a_result_for_which_there_is_no_memory_is_left_out_and_all_memory_is_given_back() {
+async fn a_result_without_memory_is_left_out_and_all_memory_is_released() {
     let turns = json!([
         {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-large"}, {"name": "desk-large"}]}},
         {"answer": {"content": "done: {{last_tool_result}}"}},
@@ -303,8 +304,8 @@ async fn a_result_for_which_there_is_no_memory_is_left_out_and_all_memory_is_giv
 
 #[tokio::test]
 async fn calls_that_do_not_fit_are_refused_before_the_door_is_asked() {
-    // Of calls of `desk-write` the door says that they need an approval, which would end the
-    // request with an answer.
+    // For calls of `desk-write` the door requires approval, which would end the request with a
+    // response.
     let turns = json!([{"answer": {"tool_calls": [{"name": "desk-write", "arguments": {"text": "x".repeat(3_000)}}]}}]);
     let settings = Settings { max_tool_bytes: 2_000, ..SETTINGS };
     let failed = ask_script(turns, request(), settings).await.expect_err("they do not fit");
@@ -313,7 +314,7 @@ async fn calls_that_do_not_fit_are_refused_before_the_door_is_asked() {
         "{:?}",
         failed.error
     );
-    // Those of the caller's own tools are not added to the conversation here.
+    // Calls of the caller's own tools are not added to the conversation.
     let turns = json!([{"answer": {"tool_calls": [{"name": "mine", "arguments": {"text": "x".repeat(3_000)}}]}}]);
     let answer = ask_script(turns, request(), settings).await.expect("an answer");
     assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
@@ -337,7 +338,7 @@ async fn calls_that_fill_the_conversation_by_themselves_end_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_takes_too_long_ends_with_what_was_done() {
+async fn a_request_past_its_deadline_fails_with_the_calls_made() {
     let turns = json!([
         {"when": {"tool_results": 0}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
         {"answer": {"tool_calls": [{"name": "desk-hang"}, {"name": "desk-hang"}]}},
@@ -360,7 +361,7 @@ async fn a_request_that_takes_too_long_ends_with_what_was_done() {
 }
 
 #[tokio::test]
-async fn a_model_that_does_not_answer_in_time_is_hung_up_on() {
+async fn a_model_that_does_not_respond_in_time_is_cancelled() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     let silent = crate::model::Settings {
@@ -376,7 +377,7 @@ async fn a_model_that_does_not_answer_in_time_is_hung_up_on() {
 }
 
 #[tokio::test]
-async fn ids_that_repeat_are_replaced() {
+async fn repeated_call_ids_are_replaced() {
     let turns = json!([
         {"when": {"tool_results": 2}, "answer": {"content": "end"}},
         {"answer": {"tool_calls": [{"id": "same", "name": "desk-echo"}]}},
@@ -388,7 +389,7 @@ async fn ids_that_repeat_are_replaced() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_half_way_does_not_hide_what_was_done() {
+async fn a_failure_of_the_model_reports_the_calls_made_before() {
     let turns = json!([
         {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
         {"answer": {"error": {"status": 429, "message": "slow down", "retry_after": 2}}},
@@ -403,7 +404,7 @@ async fn a_model_that_fails_half_way_does_not_hide_what_was_done() {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_callers_own_wins_and_is_never_run_here() {
+async fn a_tool_of_the_caller_takes_precedence_and_is_never_run() {
     let mut request = request();
     let own =
         json!([{"type": "function", "function": {"name": "desk-echo", "description": "mine"}}]);
@@ -449,7 +450,7 @@ fn without_auto_inject_a_request_must_name_its_tools() {
 }
 
 #[test]
-fn a_forced_tool_is_forced_once() {
+fn a_forced_tool_choice_applies_to_the_first_round_only() {
     for (before, after) in [
         (json!("required"), "auto"),
         (json!({"type": "function"}), "auto"),

@@ -1,4 +1,4 @@
-//! What was done for one request, and the `airlock` object that says so:
+//! Record of the work for one request, and the `airlock` object that describes it:
 //!
 //! ```json
 //! {"calls": [{"id": "0198…", "tool_call_id": "call_1", "parent": null, "name": "fs-read", "arguments": {"path": "a"},
@@ -9,12 +9,11 @@
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
 //! ```
 //!
-//! A call that the model asked for has a `result` besides, the text that the model was told, up to
-//! 64 KiB of it. `calls` holds every call in the order in which the model asked for them, each
-//! followed by those that it made in turn, which name it as their `parent`. `status` is `ok`,
-//! `error` or `cancelled`. A call that was refused before it ran has no `id`. `reason` is
-//! `needs_approval`, `not_offered` or `depth_limit`; `needs` tells which call inside a script
-//! waits.
+//! A call that the model asked for also has a `result`: the text that the model received, up to 64
+//! KiB. `calls` holds every call, in the order in which the model asked for them. Each is followed
+//! by the calls that it made in turn, which name it as their `parent`. `status` is `ok`, `error` or
+//! `cancelled`. A call that was refused before it ran has no `id`. `reason` is `needs_approval`,
+//! `not_offered` or `depth_limit`; `needs` names the call inside a script that waits for approval.
 
 use std::sync::Arc;
 
@@ -33,30 +32,31 @@ use crate::{
     tool::CallError,
 };
 
-/// A result in the `airlock` object beyond this is cut, the model had all of it; so are arguments
-/// of a call that was refused.
+/// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
+/// bytes. Longer text is cut there; the model receives all of it.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
-/// What was done so far.
+/// Record of the work so far.
 pub(super) struct Trace<'a> {
     ledger: &'a Ledger,
     /// Rounds of tool calls.
     pub(super) rounds: u32,
-    /// What the model used.
+    /// Token usage of the model.
     pub(super) usage: Usage,
     tops: Vec<Top>,
     results: Vec<answer::Result>,
-    /// Whether the last answer has calls that were not run because there were so many rounds.
+    /// True if the last response has calls that were not run because the maximum number of rounds
+    /// was reached.
     pub(super) depth_limit_reached: bool,
 }
 
-/// A call that the model asked for itself.
+/// A call that the model itself asked for.
 struct Top {
     tool_call_id: String,
     id: Option<CallId>,
-    /// Text that the model received; `None` if the call waits for an approval.
+    /// Text that the model received; `None` if the call waits for approval.
     result: Option<Arc<str>>,
-    /// How it looks if the ledger has nothing of it.
+    /// JSON of the call if the ledger has no record of it.
     refused: Value,
 }
 
@@ -72,8 +72,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Takes down a round. A call that could not go on without an approval has no result; it waits
-    /// for the caller.
+    /// Records a round. Returns the calls that stopped because they need approval; they have no
+    /// result and are handed to the caller.
     pub(super) fn note(&mut self, round: &[Ended]) -> Vec<Pending> {
         self.rounds += 1;
         let mut suspended = Vec::new();
@@ -93,8 +93,8 @@ impl<'a> Trace<'a> {
         suspended
     }
 
-    /// Makes the last answer: the model's own, or a mixed one if calls were run and others wait. A
-    /// loop that was stopped by its depth ends with the model's own, whose calls nobody ran.
+    /// Builds the last response: the model's own, or a mixed one if some calls were run and others
+    /// are pending. After the depth limit it is the model's own, whose calls were not run.
     pub(super) fn finish(self, mut answer: Object, mut pending: Vec<Pending>) -> Object {
         pending.sort_by_key(|pending| pending.call.position);
         if !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached {
@@ -111,7 +111,7 @@ impl<'a> Trace<'a> {
         answer
     }
 
-    /// The `airlock` object, if there is anything to say.
+    /// Returns the `airlock` object; `None` if there were no calls.
     pub(super) fn extension(&self, pending: &[Pending]) -> Option<Object> {
         if self.tops.is_empty() && pending.is_empty() {
             return None;
@@ -170,9 +170,9 @@ impl Top {
     }
 }
 
-/// As much of a text as the `airlock` object repeats.
+/// Cuts a text to the length that the `airlock` object repeats.
 fn shortened(text: &str) -> String {
-    // One character more than fits says that there is more.
+    // Reads slightly more than the limit, so that `cut` detects the overflow.
     cut(text[..text.floor_char_boundary(MAX_TEXT_BYTES + 4)].to_owned(), MAX_TEXT_BYTES)
 }
 

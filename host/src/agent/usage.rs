@@ -1,21 +1,21 @@
-//! What the model used, summed over every time it was asked.
+//! Sums the model's usage over all responses of a request.
 
 use serde_json::{Map, Number, Value};
 
 use crate::model::Object;
 
-/// Values in a `usage` object beyond which it is not added: providers send some twenty, and each
-/// could bring new members.
+/// Maximum number of values in a `usage` object; larger ones are not added. Providers send about
+/// twenty, and each response could bring new members.
 const MAX_VALUES: usize = 256;
-/// Bytes of names and texts in it.
+/// Maximum length of all names and texts in a `usage` object, in bytes.
 const MAX_BYTES: usize = 16 << 10;
 
-/// A sum of `usage` objects.
+/// Sum of `usage` objects.
 #[derive(Debug, Default)]
 pub(super) struct Usage(Option<Value>);
 
 impl Usage {
-    /// Adds what an answer says it used.
+    /// Adds the `usage` of a response.
     pub(super) fn add(&mut self, answer: &Object) {
         if let Some(usage @ Value::Object(_)) = answer.get("usage")
             && is_small(usage)
@@ -27,7 +27,7 @@ impl Usage {
         }
     }
 
-    /// Replaces an answer's own figures by the sum.
+    /// Replaces the `usage` of a response by the sum.
     pub(super) fn put_into(self, answer: &mut Object) {
         if let Some(sum) = self.0 {
             answer.insert("usage".to_owned(), sum);
@@ -35,7 +35,8 @@ impl Usage {
     }
 }
 
-/// Whether a value is within [`MAX_VALUES`] and [`MAX_BYTES`]. No more of it is read.
+/// Returns whether a value is within [`MAX_VALUES`] and [`MAX_BYTES`]. Stops reading at the first
+/// excess.
 fn is_small(value: &Value) -> bool {
     let (mut found, mut bytes) = (0, 0);
     let mut next = vec![value];
@@ -62,7 +63,7 @@ fn is_small(value: &Value) -> bool {
     true
 }
 
-/// Adds numbers, member by member. Of anything else the last one stays.
+/// Adds numbers, member by member. For other types the last value replaces the earlier one.
 fn add(sum: &mut Value, more: &Value) {
     match (sum, more) {
         (Value::Object(sum), Value::Object(more)) => add_members(sum, more),
@@ -97,7 +98,7 @@ mod tests {
     use crate::model::object;
 
     #[test]
-    fn a_usage_that_no_provider_sends_is_not_added() {
+    fn an_oversized_usage_is_not_added() {
         let members = |n: usize| (0..n).map(|n| (n.to_string(), json!(1))).collect::<Map<_, _>>();
         let mut usage = Usage::default();
         for bad in [
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_summed_however_deep() {
+    fn numbers_are_summed_at_every_depth() {
         let mut usage = Usage::default();
         for answer in [
             json!({"usage": {"total_tokens": 1, "details": {"cached": 2, "audio": null}, "cost": 0.5, "tier": "a"}}),

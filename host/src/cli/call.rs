@@ -72,8 +72,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         .await
 }
 
-/// Whether a call of `tool` can get to `client`: its own client, those that a plugin was granted,
-/// all that scripts see.
+/// Returns whether a call of `tool` can reach `client`. These are the tool's own client and the
+/// clients of the tools that its plugin was granted. For a tool name without a client, a meta-tool,
+/// they are all code-mode clients.
 fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
     let client_of = |tool: &str| tool.split_once('-').map(|(client, _)| client.to_owned());
     let Some(own) = client_of(tool) else { return client.policy.code_mode };

@@ -1,4 +1,4 @@
-//! What commands read.
+//! Input of the commands: standard input or a file, bounded in size.
 
 use std::{
     fs::File,
@@ -8,15 +8,15 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-/// More than the door takes as arguments, so that it is the door that refuses what is too large.
+/// Larger than the door's limit on arguments, so that the door is what refuses oversized arguments.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// All of standard input.
+/// Reads all of standard input.
 pub(super) fn stdin() -> anyhow::Result<String> {
     text(io::stdin().lock(), "standard input")
 }
 
-/// A file, or standard input for `-`.
+/// Reads a file, or standard input for `-`.
 pub(super) fn file(path: &Path) -> anyhow::Result<String> {
     if path.as_os_str() == "-" {
         return stdin();

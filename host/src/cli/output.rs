@@ -1,4 +1,4 @@
-//! What commands print.
+//! Output of the commands.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::{config::ConfigError, text::causes, tool::CallError};
 
-/// Why there is no result, for machines.
+/// Reason for a missing result, in machine-readable form.
 #[derive(Debug, Serialize)]
 pub(super) struct Failure {
-    /// Short and stable.
+    /// Short, stable error code.
     pub(super) code: String,
     pub(super) message: String,
-    /// What a tool says besides as data; of a script, where it went wrong.
+    /// Structured details that a tool attached to its error; for a script, the place of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<Value>,
-    /// What led to it, nearest first.
+    /// Causes of the failure, nearest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) causes: Vec<String>,
 }
@@ -61,7 +61,7 @@ impl From<&anyhow::Error> for Failure {
     }
 }
 
-/// Prints a line. Text of others is printed with [`plain`].
+/// Prints a line as it is. Text from a tool or a server must pass through [`plain`] first.
 pub(super) fn line(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
@@ -74,7 +74,8 @@ pub(super) fn document(document: &impl Serialize) -> anyhow::Result<()> {
     line(&serde_json::to_string_pretty(document).context("the result cannot be written as JSON")?)
 }
 
-/// Prints why a command gave up: `error: …` for people, `{"ok": false, "error": …}` for machines.
+/// Prints the failure of a command: `error: …` for people, `{"ok": false, "error": …}` for
+/// machines.
 pub(super) fn failure(error: &anyhow::Error, as_json: bool) {
     let failure = Failure::from(error);
     if as_json && document(&json!({"ok": false, "error": failure})).is_ok() {
@@ -91,11 +92,11 @@ pub(super) fn complain(failure: &Failure) {
         text.push_str("\n  caused by: ");
         text.push_str(&plain(cause));
     }
-    // If it cannot be written there is nobody to tell.
+    // A failure to write is ignored: no other stream is left to report it on.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Prints what could be done about a failure.
+/// Prints an indented hint to standard error.
 pub(super) fn hint(text: &str) {
     let _ = writeln!(io::stderr(), "  {text}");
 }
@@ -105,19 +106,19 @@ fn is_colourful() -> bool {
         && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Text of a tool or a server, without what would steer a terminal: escape sequences could forge
-/// what is on the screen.
+/// Replaces control characters, except newline and tab, in text of a tool or a server. Escape
+/// sequences could forge the contents of the screen.
 pub(super) fn plain(text: &str) -> String {
     let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect()
 }
 
-/// [`plain`] text for a terminal; a file or a pipe gets it as it is.
+/// Prepares text for standard output: [`plain`] on a terminal, unchanged for a file or a pipe.
 pub(super) fn for_stdout(text: &str) -> String {
     if io::stdout().is_terminal() { plain(text) } else { text.to_owned() }
 }
 
-/// The start of `text` in one line of at most `width` characters.
+/// Returns `text` on one line, cut to at most `width` characters.
 pub(super) fn one_line(text: &str, width: usize) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = plain(&words);
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_cannot_steer_the_terminal() {
+    fn control_characters_other_than_newline_and_tab_are_replaced() {
         assert_eq!(plain("a\x1b[2Jb\n\tc\u{9b}d\r"), "a\u{fffd}[2Jb\n\tc\u{fffd}d\u{fffd}");
     }
 

@@ -1,8 +1,9 @@
-//! `airlock plugin`: from nothing to a component that a gateway can load, and what an operator
-//! decides about it.
+//! `airlock plugin`: writes, builds and checks plugins, and records the operator's decisions about
+//! them.
 //!
-//! Nothing here lends a plugin anything. A component is compiled, and asked for its tools with
-//! everything denied; what is decided about it goes into the configuration and into `airlock.lock`.
+//! No command here grants anything to a running plugin. A component is compiled, and asked for its
+//! tools with everything denied. The operator's decisions go into the configuration and into
+//! `airlock.lock`.
 
 mod accept;
 mod build;

@@ -1,4 +1,4 @@
-//! Calls as they are reported, from the ledger that the door keeps.
+//! Reports of calls, made from the ledger that the door keeps.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     tool::Content,
 };
 
-/// A call that another one made.
+/// A call that another call made.
 #[derive(Debug, Serialize)]
 pub(super) struct NestedCall {
     name: String,
@@ -23,18 +23,18 @@ pub(super) struct NestedCall {
     fuel: Option<u64>,
 }
 
-/// The one call that was asked for, and what it called in turn.
+/// The call that was made from outside, and the calls made on its behalf.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) duration: Duration,
     pub(super) fuel: Option<u64>,
-    /// Texts that were sent ahead of the answer.
+    /// Texts that were sent before the result.
     pub(super) emitted: Vec<String>,
     pub(super) nested: Vec<NestedCall>,
 }
 
 impl Account {
-    /// Reads a ledger in which one call was made from outside.
+    /// Reads a ledger that holds one call from outside.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let (roots, nested): (Vec<_>, Vec<_>) =
             ledger.records().into_iter().partition(|record| record.parent.is_none());
@@ -72,7 +72,7 @@ impl From<CallRecord> for NestedCall {
     }
 }
 
-/// Milliseconds, to the microsecond.
+/// Converts to milliseconds, rounded to the microsecond.
 pub(super) fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -42,14 +42,14 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
     Ok,
-    /// The script or a tool is at fault.
+    /// The script or a tool failed.
     Error,
-    /// A bound of the sandbox ended it.
+    /// A limit of the sandbox ended the run.
     Limit,
     NeedsApproval,
     Cancelled,
@@ -59,7 +59,7 @@ enum Status {
 struct Report {
     status: Status,
     result: Value,
-    /// What the script printed.
+    /// Text that the script printed.
     output: String,
     calls: Vec<NestedCall>,
     fuel: Option<u64>,
@@ -95,8 +95,8 @@ async fn execute(args: &Args) -> anyhow::Result<Report> {
         .await
 }
 
-/// Without a tool for scripts there is no meta-tool to run them either, which by itself would be
-/// told as an unknown tool.
+/// Explains why the meta-tool is missing. Without a tool for scripts there is no meta-tool to run
+/// them, and the error alone would report an unknown tool.
 fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
     match error {
         CallError::NotFound { .. } => {
@@ -112,8 +112,8 @@ fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
     }
 }
 
-/// Runs a script through the door until it ends or `cancelled` does. The error is that of a script
-/// that did not start.
+/// Runs a script through the door until it ends or `cancelled` resolves. Fails only if the script
+/// did not start.
 async fn run_script(
     caller: &Caller,
     source: &str,

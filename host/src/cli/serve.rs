@@ -27,7 +27,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let (mut signals, hangups) = (Signals::catch()?, Hangups::catch()?);
-    // Before plugins are compiled: a port that is taken should be told at once.
+    // Before plugins are compiled, so that a port that is taken is reported at once.
     let listener = gateway::bind(&config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let (stop, stopped) = oneshot::channel::<()>();
@@ -51,7 +51,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     }
 }
 
-/// Loads again what has changed, whenever the operator says so.
+/// Reloads the plugins that have changed, at every SIGHUP.
 async fn reload_on(mut hangups: Hangups, plugins: Plugins) -> Infallible {
     loop {
         hangups.next().await;
@@ -61,6 +61,6 @@ async fn reload_on(mut hangups: Hangups, plugins: Plugins) -> Infallible {
 }
 
 async fn closed(channel: oneshot::Receiver<()>) {
-    // The sender is dropped, never used.
+    // The sender is dropped; it never sends.
     let _ = channel.await;
 }

@@ -1,4 +1,4 @@
-//! A gateway for the time of one command.
+//! A gateway that runs for the time of one command.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,11 +14,11 @@ use crate::{
     tool::CallError,
 };
 
-/// Longer than any source may take by default; a command does not wait for one that its operator
-/// gave more.
+/// Longest wait for sources to connect. It is longer than any source may take by default; a command
+/// does not wait for a source to which its operator gave more time.
 const SETTLE: Duration = Duration::from_secs(35);
 
-/// Where the configuration is, unless the command line says otherwise.
+/// Path of the configuration if the command line names none.
 const DEFAULT: &str = "airlock.json";
 
 /// Where the configuration is.
@@ -30,20 +30,21 @@ pub(super) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Whether it is the one that a command takes by itself.
+    /// Returns whether this is the path that a command uses by default.
     pub(super) fn is_default(&self) -> bool {
         self.path == Path::new(DEFAULT)
     }
 
-    /// Reads the configuration, for a gateway that compiles components in processes of its own.
+    /// Reads the configuration of a gateway that compiles each component in its own process.
     pub(super) fn load(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(&self.path)?;
         config.sandbox.compiling = compiler();
         Ok(config)
     }
 
-    /// Starts a gateway, waits for the sources that it `needs`, acts, and stops it again whatever
-    /// came out. A signal ends each step; while acting it is for `act` to say what that means.
+    /// Starts a gateway, waits for the sources that the command `needs`, runs `act`, and stops the
+    /// gateway whatever the result. A signal ends each step; during `act` it is `act` that decides
+    /// what a signal does.
     pub(super) async fn with_gateway<T>(
         &self,
         needs: impl Fn(&Config, &Client) -> bool,
@@ -73,12 +74,12 @@ impl ConfigFile {
     }
 }
 
-/// How this program compiles components: each in a process of its own.
+/// Returns settings that compile each component in its own process.
 pub(super) fn compiler() -> Compiling {
     Compiling { program: Some(Compiling::SELF.into()), ..Compiling::in_process() }
 }
 
-/// A line for each source that cannot be called.
+/// Returns a line for each source that is not connected.
 pub(super) fn absent_sources(gateway: &Gateway) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
     let absent = snapshot.clients().filter(|client| client.state != State::Connected);

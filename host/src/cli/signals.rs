@@ -1,9 +1,9 @@
-//! How an operator tells a command to stop.
+//! Signals by which an operator controls a command.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT and SIGTERM, caught from the moment this is made.
+/// SIGINT and SIGTERM, caught from the moment of construction.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -18,7 +18,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -27,7 +27,8 @@ impl Signals {
     }
 }
 
-/// SIGHUP, caught from the moment this is made: the operator's word to look at files again.
+/// SIGHUP, caught from the moment of construction. It asks the gateway to check the plugin files
+/// again.
 pub(super) struct Hangups(Signal);
 
 impl Hangups {
@@ -35,7 +36,7 @@ impl Hangups {
         Ok(Self(signal(SignalKind::hangup()).context("signals cannot be caught")?))
     }
 
-    /// Waits for the next one. Several that come while nobody waits are one.
+    /// Waits for the next SIGHUP. Several that arrive while no task waits count as one.
     pub(super) async fn next(&mut self) {
         self.0.recv().await;
     }

@@ -44,7 +44,7 @@ fn every_command_parses_as_its_example_says() {
 }
 
 #[test]
-fn what_makes_no_sense_exits_with_2_and_help_with_0() {
+fn invalid_arguments_exit_with_2_and_help_with_0() {
     for line in [
         "airlock",
         "airlock serve --config",

@@ -13,8 +13,8 @@ use crate::{
     gateway::Gateway,
 };
 
-/// Columns of a table line on a terminal. Elsewhere, descriptions are cut only to keep one line a
-/// tool.
+/// Width of a table line on a terminal, in columns. Elsewhere, descriptions are cut only to keep
+/// one line per tool.
 const TERMINAL_WIDTH: usize = 100;
 const FILE_WIDTH: usize = 400;
 

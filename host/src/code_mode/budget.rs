@@ -1,32 +1,32 @@
 //! Bounds the cost of rendering stubs.
 //!
-//! A source decides how large its schemas are and how often they refer to each other, so the work
-//! that they cause is counted and not timed. A unit is one schema, one property, or one name in a
-//! list of required properties: some 0.1 µs to 0.5 µs.
+//! The source decides the size of its schemas and the number of references between them, so their
+//! work is counted and not timed. A unit is one schema, one property, or one name in a list of
+//! required properties: about 0.1 µs to 0.5 µs.
 
 use std::cell::Cell;
 
-/// Units for one tool: several times what the largest tools of public servers need.
+/// Units for one tool: several times the need of the largest tools of public servers.
 const TOOL_UNITS: usize = 16 << 10;
-/// Units for the tools that are rendered together, those of one source: some 0.5 s.
+/// Units for the tools that are rendered together, those of one source: about 0.5 s.
 const BATCH_UNITS: usize = 2 << 20;
-/// Bytes of the stubs that are rendered together.
+/// Maximum total size of stubs that are rendered together, in bytes.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Units that may still be read for one tool.
+/// Remaining units of one tool.
 pub(super) struct Budget {
     granted: usize,
     left: Cell<usize>,
 }
 
-/// Units and bytes that may still be rendered of one source's tools.
+/// Remaining units and bytes of one source's tools.
 pub(super) struct Batch {
     units: usize,
     bytes: usize,
 }
 
 impl Budget {
-    /// All that one tool may cost.
+    /// Returns the full budget of one tool.
     #[cfg(test)]
     pub(super) fn whole() -> Self {
         Self::of(TOOL_UNITS)
@@ -36,32 +36,32 @@ impl Budget {
         Self { granted: units, left: Cell::new(units) }
     }
 
-    /// Takes `units`, or nothing and returns false if there are fewer.
+    /// Takes `units`. Returns false and takes nothing if fewer are left.
     pub(super) fn pay(&self, units: usize) -> bool {
         let left = self.left.get().checked_sub(units);
         self.left.set(left.unwrap_or(self.left.get()));
         left.is_some()
     }
 
-    /// Units taken so far.
+    /// Returns the number of units taken so far.
     pub(super) fn spent(&self) -> usize {
         self.granted - self.left.get()
     }
 }
 
 impl Batch {
-    /// All that the tools of one source may cost together.
+    /// Returns the full budget of one source's tools.
     pub(super) fn whole() -> Self {
         Self { units: BATCH_UNITS, bytes: BATCH_BYTES }
     }
 
-    /// The budget of the next tool.
+    /// Returns the budget of the next tool.
     pub(super) fn next(&self) -> Budget {
         Budget::of(self.units.min(TOOL_UNITS))
     }
 
-    /// Takes what a tool has cost. Returns false if its `bytes` do not fit any more; they are not
-    /// taken then.
+    /// Takes the units that a tool has spent, and its `bytes`. Returns false without taking the
+    /// bytes if they do not fit.
     pub(super) fn settle(&mut self, spent: &Budget, bytes: usize) -> bool {
         self.units -= spent.spent();
         let left = self.bytes.checked_sub(bytes);
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_pays_to_its_end_and_not_beyond() {
+    fn a_budget_refuses_more_units_than_are_left() {
         let budget = Budget::whole();
         assert!(budget.pay(TOOL_UNITS - 1));
         assert!(!budget.pay(2), "more than is left");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_of_a_source_share_what_they_may_cost() {
+    fn the_tools_of_a_source_share_units_and_bytes() {
         let mut batch = Batch::whole();
         for _ in 0..BATCH_UNITS / TOOL_UNITS {
             let budget = batch.next();

@@ -1,5 +1,5 @@
-//! The stubs of published tools: each rendered once, away from the threads that serve requests, and
-//! kept for as long as its tool is published.
+//! Stubs of published tools. Each is rendered once, off the threads that serve requests, and kept
+//! while its tool is published.
 
 use std::{
     collections::HashMap,
@@ -15,12 +15,12 @@ use crate::tool::Tool;
 /// Rendered stubs, by the address of their tool.
 pub(super) struct StubCache {
     kept: Mutex<HashMap<usize, Kept>>,
-    /// One source's tools are rendered at a time, so hostile schemas keep at most one processor
-    /// busy.
+    /// Permit for rendering. One source's tools are rendered at a time, so hostile schemas occupy
+    /// at most one core.
     turn: Semaphore,
 }
 
-/// A stub. The weak reference keeps the address from being used for another tool.
+/// A cached stub. The weak reference prevents the reuse of the address for another tool.
 struct Kept {
     tool: Weak<Tool>,
     stub: Arc<Stub>,
@@ -31,12 +31,12 @@ impl StubCache {
         Self { kept: Mutex::default(), turn: Semaphore::new(1) }
     }
 
-    /// The stubs of one source's tools, in their order. Renders those that are missing on a thread
-    /// that may block, which takes up to some 0.5 s. Dropping the future renders nothing that has
-    /// not begun.
+    /// Returns the stubs of one source's tools, in the same order. Missing stubs are rendered on a
+    /// blocking thread, which takes up to about 0.5 s. If the future is dropped, rendering that has
+    /// not begun does not begin.
     pub(super) async fn stubs(&self, tools: &[Arc<Tool>]) -> Vec<Arc<Stub>> {
         if !self.missing(tools).is_empty() {
-            // A semaphore that is never closed always has a permit to give.
+            // Never fails: the semaphore is never closed.
             let _turn = self.turn.acquire().await;
             self.render(self.missing(tools)).await;
         }
@@ -45,7 +45,7 @@ impl StubCache {
         tools.iter().map(|tool| found(tool).unwrap_or_else(|| Arc::new(Stub::left_out()))).collect()
     }
 
-    /// Drops the stubs of tools that are gone.
+    /// Removes the stubs of tools that no longer exist.
     pub(super) fn prune(&self) {
         self.lock().retain(|_, kept| kept.tool.strong_count() > 0);
     }
@@ -74,7 +74,7 @@ impl StubCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, Kept>> {
-        // The map is whole after every statement.
+        // The map is consistent after every statement.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! One tool in full: what `getToolDocs` answers.
+//! Renders the full documentation of one tool: the result of `getToolDocs`.
 
 use serde_json::Value;
 
@@ -11,19 +11,19 @@ use super::{
     types::{Detail, Field, Types, scalar},
 };
 
-/// Bytes of a tool's description.
+/// Maximum length of a tool's description, in bytes.
 const MAX_DESCRIPTION: usize = 8 << 10;
-/// Bytes of a field's description.
+/// Maximum length of a field's description, in bytes.
 const MAX_FIELD: usize = 1 << 10;
-/// Bytes of all fields, of the arguments and of the answer each.
+/// Maximum length of all fields, in bytes; for the arguments and the result separately.
 const MAX_FIELDS: usize = 16 << 10;
-/// How far fields of fields are told.
+/// Maximum depth of described fields.
 const MAX_DEPTH: usize = 3;
 
-/// The fields of a schema that is too large to be read.
+/// Text in place of the fields of a schema that is too large.
 pub(super) const LEFT_OUT: &str = "    Not shown: the schema is too large to be explained.";
 
-/// Finds a tool. The error is the text that tells a model which tools there are instead.
+/// Finds a tool. The error is a text for the model that lists the existing tools.
 pub(super) fn find<'a>(
     namespaces: &'a [Namespace],
     server: &str,
@@ -40,7 +40,7 @@ pub(super) fn find<'a>(
     Ok((namespace, function))
 }
 
-/// The docs of a tool.
+/// Renders the documentation of a tool.
 pub(super) fn page(namespace: &Namespace, function: &Function, stub: &Stub) -> String {
     let mut out = banner(namespace, function, stub);
     out.push(String::new());
@@ -107,7 +107,7 @@ fn docstring(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<Str
     lines
 }
 
-/// The fields of an object, one a line, with those of their own below them.
+/// Describes the fields of an object, one per line, each followed by its own fields.
 pub(super) fn fields<'a>(types: Types<'a>, schema: &'a Value, what: &'a str) -> String {
     let Some(fields) = types.inner_fields(schema) else { return LEFT_OUT.to_owned() };
     let mut listing = Listing { types, what, room: MAX_FIELDS, lines: Vec::new() };
@@ -143,7 +143,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// `name (type): description (required)`.
+    /// Renders one field as `name (type): description (required)`.
     fn line(&self, field: &Field<'_>) -> String {
         let schema = self.types.resolve(field.schema);
         let name = text::line(field.name, 128);

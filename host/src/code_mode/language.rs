@@ -1,8 +1,7 @@
-//! What the host knows of the language that scripts are written in. Everything else is the
-//! executor's business.
+//! Properties of the script language that the host needs. The executor handles everything else.
 
-/// Words that cannot be a name: Python's keywords, since models write Python, and what Starlark
-/// reserves besides. Sorted.
+/// Words that cannot be names: Python's keywords, because models write Python, and the other
+/// reserved words of Starlark. Sorted.
 const RESERVED: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "export", "finally", "for", "from", "global", "if",
@@ -10,7 +9,7 @@ const RESERVED: &[&str] = &[
     "try", "while", "with", "yield",
 ];
 
-/// Globals that every script has. A client of such a name would take them away. Sorted.
+/// Globals of every script. A client with such a name would hide the global. Sorted.
 const GLOBALS: &[&str] = &[
     "abs",
     "all",
@@ -55,11 +54,11 @@ const GLOBALS: &[&str] = &[
     "zip",
 ];
 
-/// One sentence for the end of each run's text.
+/// Sentence at the end of each report of a successful run.
 pub(super) const NOTE: &str = "Note: scripts are Starlark, a small Python without try, while, import and class; every run starts \
                                with a fresh scope.";
 
-/// Whether `text` can be a name: ASCII alone, so that two names never look the same.
+/// Returns whether `text` is a valid name. ASCII only, so that no two names look the same.
 pub(super) fn is_identifier(text: &str) -> bool {
     let mut bytes = text.bytes();
     let starts_well = bytes.next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
@@ -68,7 +67,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
         && RESERVED.binary_search(&text).is_err()
 }
 
-/// Whether a global of that name would hide what scripts need.
+/// Returns whether a client of that name would hide a global that scripts need.
 pub(super) fn is_taken(global: &str) -> bool {
     GLOBALS.binary_search(&global).is_ok()
 }
@@ -78,12 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_are_sorted_as_the_search_needs_them() {
+    fn the_word_lists_are_sorted_for_binary_search() {
         assert!(RESERVED.is_sorted() && GLOBALS.is_sorted());
     }
 
     #[test]
-    fn a_name_is_ascii_and_no_reserved_word() {
+    fn an_identifier_is_ascii_and_not_reserved() {
         for good in ["a", "_", "a1", "Load", "print"] {
             assert!(is_identifier(good), "{good}");
         }

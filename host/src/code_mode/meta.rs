@@ -12,10 +12,10 @@ pub(super) const READ: &str = "readToolFile";
 pub(super) const DOCS: &str = "getToolDocs";
 pub(super) const EXECUTE: &str = "executeToolCode";
 
-/// Bytes of a script.
+/// Maximum length of a script, in bytes.
 const MAX_SOURCE: usize = 256 << 10;
 
-/// The tools, with the words that fit how files are laid out.
+/// Returns the meta-tools, with texts for the layout of the files.
 pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
     let file = match level {
         BindingLevel::Server => "one file a server, servers/<server>.pyi",
@@ -82,7 +82,8 @@ fn execute() -> Arc<Tool> {
     Arc::new(tool)
 }
 
-/// Models write Python. What is said here is what they get wrong otherwise; the rest they know.
+/// Models write Python. The description covers only the differences that models get wrong without
+/// it.
 const EXECUTE_DESCRIPTION: &str = "\
 Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool answers stay in the script: \
 call many tools, filter and combine, and return only what you need.
@@ -116,7 +117,7 @@ issues = tracker.list_issues(state=\"open\")
 print(len(issues), \"open\")
 result = [{\"id\": i[\"id\"], \"title\": i[\"title\"]} for i in issues if \"bug\" in i[\"labels\"]]";
 
-/// An argument of a meta-tool is missing or of the wrong kind.
+/// Error: an argument of a meta-tool is missing or has the wrong type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct BadArgument(String);
@@ -127,11 +128,11 @@ impl From<BadArgument> for CallError {
     }
 }
 
-/// Arguments of a call, with the errors that models and clients know.
+/// Arguments of a call. The error texts are those that existing models and clients expect.
 pub(super) struct Given(pub(super) Map<String, Value>);
 
 impl Given {
-    /// A text that must be there.
+    /// Returns a required text. Fails if it is missing or not a string.
     pub(super) fn text(&self, name: &str) -> Result<&str, BadArgument> {
         let text = self.0.get(name).and_then(Value::as_str);
         text.ok_or_else(|| {
@@ -139,7 +140,7 @@ impl Given {
         })
     }
 
-    /// The script, without blanks around it.
+    /// Returns the script without surrounding blanks. Fails if it is missing, empty or too long.
     pub(super) fn code(&self) -> Result<&str, BadArgument> {
         match self.0.get("code").and_then(Value::as_str) {
             None | Some("") => Err(BadArgument(
@@ -153,7 +154,7 @@ impl Given {
         }
     }
 
-    /// The lines to read.
+    /// Returns the requested lines.
     pub(super) fn range(&self) -> Result<Range, BadArgument> {
         Ok(Range { start: self.line("startLine")?, end: self.line("endLine")? })
     }
@@ -161,8 +162,8 @@ impl Given {
     fn line(&self, name: &str) -> Result<Option<usize>, BadArgument> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
-            // A float as well: models write 3.0. The conversion saturates, and the file clamps what
-            // is left.
+            // Floats are accepted because models write 3.0. The conversion saturates, and the file
+            // clamps the result.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Some(Value::Number(number)) => Ok(number.as_f64().map(|line| line as usize)),
             Some(_) => Err(BadArgument(format!("{name} parameter must be a number"))),

@@ -1,13 +1,13 @@
-//! What is said of a name that leads nowhere: what there is in its place.
+//! Error texts for unknown names, with the names that exist.
 
 use super::{BindingLevel, names::Namespace, text};
 
-/// Bytes of a list of names.
+/// Maximum length of a list of names, in bytes.
 const MAX_NAMES: usize = 4 << 10;
-/// Bytes of what the model asked for, as it is repeated to it.
+/// Maximum length of the requested name in an error text, in bytes.
 const MAX_ECHO: usize = 128;
 
-/// No such file.
+/// Text for a file that does not exist.
 pub(super) fn no_file(namespaces: &[Namespace], level: BindingLevel, asked: &str) -> String {
     let paths = namespaces.iter().flat_map(|namespace| {
         let (files, folder) = match level {
@@ -28,7 +28,7 @@ pub(super) fn no_file(namespaces: &[Namespace], level: BindingLevel, asked: &str
     )
 }
 
-/// Several servers have this name but for case.
+/// Text for a name that matches several servers if case is ignored.
 pub(super) fn ambiguous(asked: &str, several: &[&Namespace]) -> String {
     let names = several.iter().map(|it| format!("  {}", it.client));
     format!(
@@ -38,7 +38,7 @@ pub(super) fn ambiguous(asked: &str, several: &[&Namespace]) -> String {
     )
 }
 
-/// The server is there and the tool is not.
+/// Text for a tool that does not exist in an existing server.
 pub(super) fn no_tool(namespace: &Namespace, asked: &str, heading: &str) -> String {
     let names = namespace.functions.iter().map(|function| format!("  {}", function.identifier));
     format!(
@@ -49,7 +49,7 @@ pub(super) fn no_tool(namespace: &Namespace, asked: &str, heading: &str) -> Stri
     )
 }
 
-/// No such server.
+/// Text for a server that does not exist.
 pub(super) fn no_server(namespaces: &[Namespace], asked: &str) -> String {
     let names = namespaces.iter().map(|namespace| format!("  {}", namespace.client));
     format!(

@@ -1,5 +1,5 @@
-//! What the tools of a view are called in a script. Stubs, docs and bindings all start from here,
-//! so they cannot disagree.
+//! Names of the tools of a view in a script. Stubs, docs and bindings all use these names, so they
+//! cannot disagree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,10 +15,10 @@ use crate::{
     tool::{ClientName, Tool},
 };
 
-/// A client as a script sees it: a global that holds its tools.
+/// A client in a script: a global that holds its tools.
 #[derive(Debug)]
 pub(super) struct Namespace {
-    /// The global's name: the client's, unless the language needs that for itself.
+    /// Name of the global: the client's name, unless the language reserves it.
     pub(super) identifier: String,
     /// The client.
     pub(super) client: ClientName,
@@ -26,29 +26,29 @@ pub(super) struct Namespace {
     pub(super) functions: Vec<Function>,
 }
 
-/// A tool as a script sees it.
+/// A tool in a script.
 #[derive(Debug)]
 pub(super) struct Function {
-    /// Its name under the namespace, in lower case.
+    /// Name under the namespace, in lower case.
     pub(super) identifier: String,
-    /// Another spelling, closer to the tool's own.
+    /// Second spelling, closer to the tool's original name.
     pub(super) alias: Option<String>,
     /// The tool.
     pub(super) tool: Arc<Tool>,
 }
 
-/// What a name that a model wrote leads to.
+/// Result of the search for a name that a model wrote.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
     /// One namespace.
     One(&'a Namespace),
-    /// Several that differ only in case.
+    /// Several namespaces that differ only in case.
     Many(Vec<&'a Namespace>),
-    /// None.
+    /// No namespace.
     Nothing,
 }
 
-/// Names everything that a script may call.
+/// Assigns names to all tools that a script may call.
 pub(super) fn namespaces(scripted: BTreeMap<ClientName, Vec<Arc<Tool>>>) -> Vec<Namespace> {
     let wanted: Vec<_> =
         scripted.keys().map(|client| (client.as_str(), global(client.as_str()))).collect();
@@ -63,7 +63,7 @@ pub(super) fn namespaces(scripted: BTreeMap<ClientName, Vec<Arc<Tool>>>) -> Vec<
         .collect()
 }
 
-/// Everything that a run may call, as the executor takes it.
+/// Returns the bindings of all tools that a run may call, for the executor.
 pub(super) fn bindings(namespaces: &[Namespace]) -> Vec<Binding> {
     let functions = namespaces.iter().flat_map(|namespace| {
         namespace.functions.iter().map(move |function| (namespace, function))
@@ -78,8 +78,8 @@ pub(super) fn bindings(namespaces: &[Namespace]) -> Vec<Binding> {
         .collect()
 }
 
-/// Finds a namespace by its client's name or by its own: as spelled, or else without regard to
-/// case.
+/// Finds a namespace by its client's name or its own identifier: exactly, or else
+/// case-insensitively.
 pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
     let exact = namespaces.iter().find(|it| it.client.as_str() == name);
     if let Some(namespace) = exact.or_else(|| namespaces.iter().find(|it| it.identifier == name)) {
@@ -96,8 +96,8 @@ pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
 }
 
 impl Namespace {
-    /// Finds a function by identifier, alias, or any of the tool's own names: as spelled, or else
-    /// without regard to case.
+    /// Finds a function by identifier, alias, or any of the tool's names: exactly, or else
+    /// case-insensitively.
     pub(super) fn find(&self, name: &str) -> Option<&Function> {
         let by = |same: fn(&str, &str) -> bool| {
             let named = |of: fn(&Function) -> Option<&str>| {
@@ -125,8 +125,8 @@ fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
     }
     let alias = |tool: &Tool| {
         let spelling = spelling(&tool.original);
-        // A spelling that two tools could claim belongs to neither: a script must not call the
-        // wrong one.
+        // A spelling that two tools could claim is an alias of neither, so that a script never
+        // calls the wrong one.
         let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
         (is_free && language::is_identifier(&spelling)).then_some(spelling)
     };
@@ -138,7 +138,7 @@ fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
     functions
 }
 
-/// The global that a client asks for.
+/// Returns the preferred global name of a client.
 fn global(client: &str) -> String {
     if language::is_identifier(client) && !language::is_taken(client) {
         client.to_owned()
@@ -147,8 +147,8 @@ fn global(client: &str) -> String {
     }
 }
 
-/// The identifier that a tool asks for: lower case, blanks and hyphens as `_`, what fits no
-/// identifier left out.
+/// Returns the preferred identifier of a tool: lower case, with `_` for blanks and hyphens, and
+/// without other invalid characters.
 pub(super) fn canonical(original: &str) -> String {
     let mut out = String::new();
     let mut after_gap = false;
@@ -177,20 +177,20 @@ pub(super) fn canonical(original: &str) -> String {
     out
 }
 
-/// A tool's own name with `_` for what commonly divides words.
+/// Returns a tool's original name with `_` for common word separators.
 fn spelling(original: &str) -> String {
     original.replace(['-', '.', '/', ':', ' '], "_")
 }
 
-/// Gives each of (own name, wanted identifier) an identifier that no other has.
+/// Assigns each pair of (original name, preferred identifier) a distinct identifier.
 ///
-/// Whose own name is the identifier keeps it; of the others the first gets what it wants. The rest
-/// get a digest of their own name behind it and not a number, so that one identifier does not mean
-/// another tool when the view is narrower.
+/// A name that equals its preferred identifier keeps it. Of the others, the first one gets its
+/// preferred identifier. The rest get a suffix, a digest of their original name. A number would not
+/// do: in a narrower view, the same identifier could mean another tool.
 fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
     let mut taken: BTreeSet<String> =
         wanted.iter().filter(|(own, it)| own == it).map(|(_, it)| it.clone()).collect();
-    // Where to go on numbering, so that many names of one digest do not each count from the start.
+    // Next number per base, so that many names of one digest do not each count from the start.
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
     let settle = |(own, identifier): &(&str, String)| {
         if own == identifier || taken.insert(identifier.clone()) {
@@ -201,7 +201,7 @@ fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
         if taken.insert(base.clone()) {
             return base;
         }
-        // A server that knows this rule can name a tool like the digest of another.
+        // Needed because a server that knows this rule can name a tool like the digest of another.
         let number = numbers.entry(base.clone()).or_insert(1);
         loop {
             *number += 1;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_lower_case_and_the_own_spelling_is_an_alias() {
+    fn identifiers_are_lower_case_with_the_original_spelling_as_alias() {
         insta::assert_snapshot!(shown(&["getUser", "resolve-library-id", "2fa", "a  - b", "a.b/c", "read_", "查询", "$x", "for"]), @r#"
         2fa -> _2fa -
         $x -> _x -
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_one_identifier_are_all_kept_and_told_apart() {
+    fn tools_with_the_same_preferred_identifier_get_distinct_ones() {
         insta::assert_snapshot!(shown(&["a-b", "a_b", "A b", "查询", "写", "for", "For", "for_"]), @r#"
         a_b -> a_b -
         A b -> a_b_a760b0 A_b
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_does_not_take_a_word_of_the_language() {
+    fn a_client_named_like_a_reserved_word_or_global_gets_a_suffix() {
         let names: Vec<_> = named(&[
             ("for", &["a"]),
             ("load", &["a"]),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_as_spelled_first_and_without_case_otherwise() {
+    fn a_name_is_found_exactly_or_else_case_insensitively() {
         let namespaces =
             named(&[("fs", &["getUser", "get_user", "x/y"]), ("FS", &["a"]), ("load", &["a"])]);
         let find = |name| match find(&namespaces, name) {
@@ -327,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_identifier_is_valid_and_leads_to_one_tool(names in prop::collection::btree_set("[aAbB_.\\- 1$]{1,4}|for|For|\\PC{1,8}", 1..40)) {
+        fn each_identifier_is_valid_and_names_exactly_one_tool(names in prop::collection::btree_set("[aAbB_.\\- 1$]{1,4}|for|For|\\PC{1,8}", 1..40)) {
             let tools: Vec<_> = names.iter().map(|name| tool(&client("x"), name)).collect();
             let count = tools.len();
             let functions = functions(tools);

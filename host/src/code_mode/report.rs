@@ -1,8 +1,8 @@
-//! A script's run as text for the model, with the words that scripts around the gateway already
-//! look for.
+//! Reports a script's run as text for the model. The fixed phrases are kept for existing scripts
+//! that search for them.
 //!
-//! What a tool answered is not in the text unless the script printed it: that a script can keep
-//! most of it to itself is what code mode is for.
+//! Results of tools are not in the text unless the script printed them. Code mode exists so that a
+//! script can process results without passing them to the model.
 
 use std::{collections::BTreeMap, fmt::Write as _, io};
 
@@ -16,27 +16,27 @@ use crate::{
     tool::{CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput},
 };
 
-/// Bytes of a script's result, as JSON.
+/// Maximum size of a script's result as JSON, in bytes.
 pub(super) const MAX_RESULT: usize = 1 << 20;
-/// Bytes of what a script printed that are repeated to the model.
+/// Maximum length of the printed text that is repeated to the model, in bytes.
 const MAX_PRINTED: usize = 64 << 10;
-/// Bytes of a failure with its call stack and source.
+/// Maximum length of a failure with its call stack and source, in bytes.
 const MAX_FAILURE: usize = 16 << 10;
-/// Bytes of a failure in one line.
+/// Maximum length of a failure message, in bytes.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Bytes of a list of names.
+/// Maximum length of a list of names, in bytes.
 const MAX_NAMES: usize = 4 << 10;
 
-/// What a run leaves besides its result.
+/// Output of a run besides its result.
 pub(super) struct Report {
     printed: String,
-    /// Calls that ended well, as a script writes them, with how often.
+    /// Completed calls, as a script writes them, with their number.
     completed: BTreeMap<String, usize>,
     servers: Vec<String>,
 }
 
 impl Report {
-    /// Gathers what a run printed and called.
+    /// Collects the printed text and the completed calls of a run.
     pub(super) fn new(chain: &Chain, namespaces: &[Namespace]) -> Self {
         Self {
             printed: printed(chain),
@@ -45,7 +45,7 @@ impl Report {
         }
     }
 
-    /// The answer of a script that ran to its end; none if its result is larger than
+    /// Returns the output of a script that ran to its end; `None` if its result is larger than
     /// [`MAX_RESULT`].
     pub(super) fn success(&self, result: Option<Value>) -> Option<ToolOutput> {
         let result = result.filter(|value| !value.is_null());
@@ -69,7 +69,7 @@ impl Report {
         })
     }
 
-    /// The error of a script that failed.
+    /// Returns the error of a script that failed.
     pub(super) fn failure(&self, failure: &ScriptFailure) -> CallError {
         let (class, kind, code) = match failure.kind {
             FailureKind::Syntax => ("syntax", ErrorKind::InvalidInput, "script_syntax"),
@@ -111,7 +111,8 @@ impl Report {
         text
     }
 
-    /// What only the host knows; what the language has to say is in the failure itself.
+    /// Returns hints that only the host can give. Hints about the language are part of the failure
+    /// itself.
     fn hints(&self) -> String {
         let mut hints = String::new();
         if !self.completed.is_empty() {
@@ -136,7 +137,8 @@ impl Report {
     }
 }
 
-/// What the script printed so far, as far as there is room.
+/// Returns the text that the script printed so far, up to [`MAX_PRINTED`] bytes, with the number of
+/// omitted lines.
 fn printed(chain: &Chain) -> String {
     let mut out = String::new();
     let mut left_out = 0;
@@ -174,9 +176,9 @@ fn completed(chain: &Chain, namespaces: &[Namespace]) -> BTreeMap<String, usize>
     called.collect()
 }
 
-/// A value as JSON: indented where that fits, since an array in an array in an array can grow a
-/// hundredfold by blanks alone, else on one line. None if it is larger than a result may be. Keys
-/// stay in the order that the script gave them.
+/// Renders a value as JSON: indented if that fits, otherwise on one line, because indentation can
+/// make nested arrays a hundred times larger. `None` if the value is larger than a result may be.
+/// Keys keep the order of the script.
 fn to_json(value: &Value) -> Option<String> {
     let mut indented = Bounded::default();
     let mut compact = Bounded::default();
@@ -189,7 +191,7 @@ fn to_json(value: &Value) -> Option<String> {
     Some(String::from_utf8(written.0).expect("JSON is written as text"))
 }
 
-/// Takes as many bytes as a result may have.
+/// Buffer that accepts at most [`MAX_RESULT`] bytes.
 #[derive(Default)]
 struct Bounded(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! A tool as the head of a Python function, and as a call of it.
+//! Renders a tool as the signature of a Python function, and as an example call.
 
 use super::{
     language,
@@ -8,26 +8,28 @@ use super::{
     types::{Detail, Field, Types, keyed},
 };
 
-/// Bytes of the parameters: a schema of 256 KiB must not become a line of that length.
+/// Maximum length of the parameters, in bytes: a schema of 256 KiB must not produce a line of that
+/// length.
 const MAX_PARAMETERS: usize = 1_500;
-/// Arguments of an example.
+/// Maximum number of arguments in an example.
 const MAX_ARGUMENTS: usize = 12;
-/// The parameters of a tool whose schema is too large to be read.
+/// Parameters of a tool whose schema is too large.
 pub(super) const UNKNOWN_PARAMETERS: &str = "arguments: dict";
-/// The arguments in an example of such a tool.
+/// Arguments in an example of such a tool.
 pub(super) const UNKNOWN_ARGUMENTS: &str = "{...}";
 
-/// `def name(parameters) -> type`.
+/// Renders `def name(parameters) -> type`.
 pub(super) fn signature(function: &Function, stub: &Stub) -> String {
     format!("def {}({}) -> {}", function.identifier, stub.parameters, stub.returns)
 }
 
-/// A call with all that it needs, or with the first argument if it needs none.
+/// Renders a call with all required arguments, or with the first argument if none is required.
 pub(super) fn example(namespace: &Namespace, function: &Function, stub: &Stub) -> String {
     format!("{}.{}({})", namespace.identifier, function.identifier, stub.arguments)
 }
 
-/// Text between the parentheses of a `def`. `None` stands for fields that were too many to be read.
+/// Renders the text between the parentheses of a `def`. `fields` is `None` if there are too many to
+/// read.
 pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
     let Some(fields) = fields else { return UNKNOWN_PARAMETERS.to_owned() };
     let parameters = fields.iter().map(|field| (field, types.text(field.schema, Detail::Fields)));
@@ -43,7 +45,7 @@ pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> Stri
     }))
 }
 
-/// Text between the parentheses of an example.
+/// Renders the text between the parentheses of an example.
 pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
     let Some(fields) = fields else { return UNKNOWN_ARGUMENTS.to_owned() };
     let needed = fields.iter().filter(|field| field.is_required).count().clamp(1, MAX_ARGUMENTS);
@@ -59,12 +61,12 @@ pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> Strin
     if arguments.len() <= MAX_PARAMETERS { arguments } else { UNKNOWN_ARGUMENTS.to_owned() }
 }
 
-/// Whether a call must pass one dict, since some name cannot be a keyword argument.
+/// Returns whether a call must pass one dict, because a name is not valid as a keyword argument.
 fn takes_dict(fields: &[Field<'_>]) -> bool {
     !fields.iter().all(|field| language::is_identifier(field.name))
 }
 
-/// Parts divided by commas, as far as they fit; `...` stands for the rest.
+/// Joins parts with commas, as far as they fit; `...` stands for the rest.
 fn joined(parts: impl Iterator<Item = String>) -> String {
     let mut out = String::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Renders one tool's schemas as text. It depends on the tool alone, so it is rendered once.
+//! Renders one tool's schemas as text. The text depends only on the tool, so it is rendered once.
 
 use super::{
     budget::{Batch, Budget},
@@ -7,27 +7,27 @@ use super::{
 };
 use crate::{json::JsonText, tool::Tool};
 
-/// A tool's schemas as text, at most some 36 KiB of it.
+/// A tool's schemas as text, at most about 36 KiB.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Stub {
     /// Text between the parentheses of its `def`.
     pub(super) parameters: String,
-    /// The type of its answer.
+    /// Type of its result.
     pub(super) returns: String,
-    /// The same without the fields of objects.
+    /// Type of its result without the fields of objects.
     pub(super) returns_outline: String,
-    /// The arguments of an example.
+    /// Arguments of an example call.
     pub(super) arguments: String,
-    /// Its parameters explained, one a line.
+    /// Descriptions of its parameters, one per line.
     pub(super) parameter_lines: String,
-    /// The fields of its answer explained, one a line. `None` if it does not declare what it
-    /// answers.
+    /// Descriptions of the fields of its result, one per line. `None` if the tool declares no
+    /// output schema.
     pub(super) field_lines: Option<String>,
 }
 
 impl Stub {
-    /// Renders the tools of one source in order. What they cost together is bounded; tools beyond
-    /// that are [`Stub::left_out`]. Blocks for up to some 0.5 s.
+    /// Renders the tools of one source in order. Their total cost is bounded; tools beyond the
+    /// bound become [`Stub::left_out`]. Blocks for up to about 0.5 s.
     pub(super) fn render_all<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Self> {
         let mut batch = Batch::whole();
         let stubs = tools.into_iter().map(|tool| {
@@ -61,7 +61,7 @@ impl Stub {
         }
     }
 
-    /// A tool whose schemas cannot be shown. It can be called all the same.
+    /// Returns the stub of a tool whose schemas are not shown. The tool can still be called.
     pub(super) fn left_out() -> Self {
         Self {
             parameters: signature::UNKNOWN_PARAMETERS.to_owned(),
@@ -101,8 +101,8 @@ mod tests {
             .expect("a usable tool")
     }
 
-    /// The schema that once cost hours: each of 100 properties leads to an object of 15,500
-    /// properties and 40,000 names.
+    /// Returns a schema that once took hours to render: each of 100 properties refers to an object
+    /// of 15,500 properties and 40,000 required names.
     fn vast() -> Value {
         let properties: Value = (0..15_500)
             .map(|n| (format!("{n:x}"), json!(0)))
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_beyond_the_budget_is_a_dict_and_never_a_tool_without_parameters() {
+    fn parameters_beyond_the_budget_are_shown_as_one_dict() {
         let properties = |n: usize| {
             (0..n).map(|n| (format!("p{n}"), json!({}))).collect::<serde_json::Map<_, _>>()
         };

@@ -1,4 +1,4 @@
-//! The virtual files: what `listToolFiles` lists and `readToolFile` reads.
+//! Virtual files: listed by `listToolFiles`, read by `readToolFile`.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::tool::Tool;
 
-/// Bytes of a listing.
+/// Maximum length of a listing, in bytes.
 const MAX_LISTING: usize = 64 << 10;
-/// Bytes of a file that are shown at once.
+/// Maximum length of a file that is shown at once, in bytes.
 const MAX_SHOWN: usize = 128 << 10;
-/// Bytes of a tool's own name.
+/// Maximum length of a tool's original name, in bytes.
 const MAX_NAME: usize = 128;
 
 /// A virtual file: some functions of one namespace.
@@ -24,14 +24,14 @@ pub(super) struct File<'a> {
     functions: Vec<&'a Function>,
 }
 
-/// A range of lines as the model asks for it, from 1, both ends included.
+/// A range of lines that the model requests, from 1, both ends included.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Range {
     pub(super) start: Option<usize>,
     pub(super) end: Option<usize>,
 }
 
-/// The tree of all files.
+/// Renders the tree of all files.
 pub(super) fn list(namespaces: &[Namespace], level: BindingLevel) -> String {
     let mut lines = vec![
         "# Workflow: listToolFiles -> readToolFile -> (optional) getToolDocs -> executeToolCode"
@@ -63,7 +63,7 @@ pub(super) fn list(namespaces: &[Namespace], level: BindingLevel) -> String {
     text::bounded(lines, MAX_LISTING)
 }
 
-/// What is said where a script would have nothing to call.
+/// Returns the text of a listing if a script has no tools to call.
 pub(super) fn nothing_to_list(has_other_tools: bool) -> String {
     let said = if has_other_tools {
         "Servers are connected but none are configured for code mode. Call their tools directly."
@@ -73,7 +73,7 @@ pub(super) fn nothing_to_list(has_other_tools: bool) -> String {
     said.to_owned()
 }
 
-/// Finds a file. The error is the text that tells a model which files there are instead.
+/// Finds a file. The error is a text for the model that lists the existing files.
 pub(super) fn find<'a>(
     namespaces: &'a [Namespace],
     level: BindingLevel,
@@ -107,13 +107,13 @@ pub(super) fn find<'a>(
 }
 
 impl File<'_> {
-    /// The tools that the file is about, a stub of each is needed to show it.
+    /// Returns the tools of the file. [`Self::show`] needs a stub of each.
     pub(super) fn tools(&self) -> Vec<Arc<Tool>> {
         self.functions.iter().map(|function| function.tool.clone()).collect()
     }
 
-    /// The lines of a range, as many as may be shown at once. The first line of the file counts all
-    /// lines and itself.
+    /// Renders the lines of a range, as many as may be shown at once. The first line of the file
+    /// states the total number of lines, itself included.
     pub(super) fn show(&self, stubs: &[Arc<Stub>], range: Range) -> String {
         let head = self.head();
         let total = 1 + head.len() + self.functions.len();
@@ -121,8 +121,8 @@ impl File<'_> {
         let end = range.end.unwrap_or(total).clamp(1, total).max(start);
         let mut lines = Vec::new();
         let mut room = MAX_SHOWN;
-        // The first line of the file always fits, and is written last: it says whether the others
-        // did.
+        // The first line always fits. It is written last because it states whether the other lines
+        // fit.
         let mut last = start.max(2) - 1;
         for number in start.max(2)..=end {
             let line = head.get(number - 2).cloned();
@@ -152,7 +152,7 @@ impl File<'_> {
         shown
     }
 
-    /// The lines between the first and the stubs.
+    /// Returns the lines between the first line and the stubs.
     fn head(&self) -> [String; 6] {
         let server = &self.namespace.identifier;
         let (title, tool) = match self.functions[..] {
@@ -173,12 +173,12 @@ impl File<'_> {
     }
 }
 
-/// One tool on one line.
+/// Renders one tool on one line.
 fn stub(function: &Function, stub: &Stub) -> String {
     let signature = signature(function, stub);
     let description = text::summary(&function.tool.description);
-    // Where the identifier is not the one that the tool's name leads to, the name says which tool
-    // it is.
+    // If the identifier is not the preferred one of the tool's name, the original name identifies
+    // the tool.
     let renamed = names::canonical(&function.tool.original) != function.identifier;
     let name = if renamed {
         format!("[{}] ", text::line(&function.tool.original, MAX_NAME))

@@ -18,7 +18,7 @@ use crate::{
 const BUDGET: Budget =
     Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 
-/// Answers every call with the name it was called by.
+/// Returns the name of the called tool for every call.
 struct Echo;
 impl Provider for Echo {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
@@ -26,7 +26,7 @@ impl Provider for Echo {
     }
 }
 
-/// An executor that calls some tools, prints some lines, and ends as it was told.
+/// Fake executor that calls some tools, prints some lines, and ends with the given result.
 #[derive(Default)]
 struct Fake {
     calls: Vec<&'static str>,
@@ -115,7 +115,8 @@ fn github() -> Value {
     ])
 }
 
-/// The issue tracker in code mode, a time server in code mode, and one that models call directly.
+/// Returns a catalog with an issue tracker in code mode, a time server in code mode, and a server
+/// whose tools models call directly.
 fn catalog() -> Arc<Catalog> {
     let catalog = Catalog::new();
     publish(&catalog, "github", open_policy(true), &github());
@@ -148,7 +149,7 @@ async fn call(caller: &Caller, tool: &str, arguments: Value) -> Result<ToolOutpu
     caller.admit(tool, &arguments.to_string()).expect("it is listed").run().await
 }
 
-/// What a model reads of a call that runs no script.
+/// Returns the text of a call that runs no script.
 async fn text(catalog: &Catalog, level: BindingLevel, tool: &str, arguments: Value) -> String {
     let caller = caller(catalog, Arc::new(Fake::default()), level, &Filter::none());
     call(&caller, tool, arguments)
@@ -197,7 +198,7 @@ async fn files_are_listed_by_server_or_by_tool() {
 }
 
 #[test]
-fn an_empty_list_says_why() {
+fn an_empty_list_names_the_reason() {
     insta::assert_snapshot!(stubs::nothing_to_list(false), @"No servers are currently connected. There is nothing that a script could call.");
     insta::assert_snapshot!(stubs::nothing_to_list(true), @"Servers are connected but none are configured for code mode. Call their tools directly.");
 }
@@ -272,7 +273,7 @@ async fn a_file_is_found_under_any_spelling_at_either_level() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_not_for_scripts_is_answered_with_what_is() {
+async fn unknown_names_are_answered_with_the_existing_ones() {
     let read = async |level, name| {
         text(&catalog(), level, "readToolFile", json!({"fileName": name})).await
     };
@@ -304,7 +305,7 @@ async fn what_is_not_there_or_not_for_scripts_is_answered_with_what_is() {
 }
 
 #[tokio::test]
-async fn two_servers_that_differ_in_case_must_be_spelled_out() {
+async fn two_servers_that_differ_only_in_case_must_be_named_exactly() {
     let catalog = catalog();
     publish(&catalog, "GitHub", open_policy(true), &json!([{"name": "a", "inputSchema": {}}]));
     insta::assert_snapshot!(text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "GITHUB"})).await, @r#"
@@ -341,7 +342,7 @@ async fn lines_are_counted_with_the_first_and_a_range_is_clamped() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_long_says_where_to_read_on() {
+async fn a_file_that_is_too_long_names_the_next_line_to_read() {
     let tools: Vec<_> =
         (0..2_000).map(|n| json!({"name": format!("tool_{n:04}"), "description": "x".repeat(80), "inputSchema": {}})).collect();
     let catalog = Catalog::new();
@@ -459,7 +460,7 @@ async fn docs_explain_one_tool_in_full() {
 }
 
 #[tokio::test]
-async fn missing_arguments_are_errors_in_the_known_words() {
+async fn missing_arguments_have_the_established_error_texts() {
     let given =
         async |tool, arguments| text(&catalog(), BindingLevel::Server, tool, arguments).await;
     for (tool, arguments, expected) in [
@@ -488,7 +489,7 @@ async fn missing_arguments_are_errors_in_the_known_words() {
 }
 
 #[tokio::test]
-async fn hostile_names_descriptions_and_schemas_stay_in_their_place() {
+async fn hostile_names_descriptions_and_schemas_cannot_escape_their_line() {
     let catalog = Catalog::new();
     let deep = (0..100)
         .fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
@@ -546,7 +547,7 @@ async fn hostile_names_descriptions_and_schemas_stay_in_their_place() {
 }
 
 #[tokio::test]
-async fn a_filtered_tool_is_nowhere() {
+async fn a_filtered_tool_is_absent_from_stubs_docs_and_bindings() {
     let filter = Filter::parse(None, Some("github-getUser"));
     let fake = Arc::new(Fake::ends(Ok(None)));
     let caller = caller(&catalog(), fake.clone(), BindingLevel::Tool, &filter);
@@ -596,7 +597,7 @@ async fn a_script_gets_every_tool_that_the_stubs_name() {
 }
 
 #[tokio::test]
-async fn a_result_is_told_with_what_was_printed_and_not_with_what_tools_answered() {
+async fn a_report_has_result_and_printed_text_but_no_tool_results() {
     let fake = Fake::ends(Ok(Some(json!({"z": 1, "a": [true, "x"]}))))
         .calling(&["clock-now"])
         .printing(&["one", "two"]);
@@ -623,7 +624,7 @@ async fn a_result_is_told_with_what_was_printed_and_not_with_what_tools_answered
 }
 
 #[tokio::test]
-async fn without_a_result_the_printed_lines_stand_alone() {
+async fn a_run_without_a_result_reports_the_printed_lines() {
     insta::assert_snapshot!(run(Fake::ends(Ok(None)).printing(&["one"]), "...").await.expect("it succeeds").to_text(), @r#"
     Print output:
     one
@@ -637,7 +638,7 @@ async fn without_a_result_the_printed_lines_stand_alone() {
 }
 
 #[tokio::test]
-async fn a_script_that_leaves_nothing_is_told_how_to_leave_something() {
+async fn a_run_without_output_reports_hints() {
     let output =
         run(Fake::ends(Ok(None)).calling(&["clock-now"]), "...").await.expect("it succeeds");
     insta::assert_snapshot!(output.to_text(), @r#"
@@ -658,7 +659,7 @@ async fn a_script_that_leaves_nothing_is_told_how_to_leave_something() {
 }
 
 #[tokio::test]
-async fn what_is_printed_is_bounded() {
+async fn printed_text_is_bounded() {
     let line = "x".repeat(1 << 10);
     let output = run(Fake::ends(Ok(None)).printing(&[line.as_str(); 100]), "...")
         .await
@@ -672,7 +673,7 @@ async fn what_is_printed_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_result_beyond_its_bound_is_refused_and_indenting_does_not_count() {
+async fn a_result_beyond_its_limit_without_indentation_is_refused() {
     let fits = json!("x".repeat(report::MAX_RESULT - 2));
     assert!(run(Fake::ends(Ok(Some(fits))), "...").await.is_ok());
     let larger = json!("x".repeat(report::MAX_RESULT - 1));
@@ -684,7 +685,7 @@ async fn a_result_beyond_its_bound_is_refused_and_indenting_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_failure_tells_what_was_printed_and_what_was_already_done() {
+async fn a_failure_reports_printed_text_and_completed_calls() {
     let fake = Fake::ends(Err(failure(FailureKind::Runtime)))
         .calling(&["clock-now", "github-create-issue", "github-create-issue"])
         .printing(&["one"]);
@@ -729,7 +730,7 @@ async fn each_kind_of_failure_has_a_code_and_a_heading() {
 }
 
 #[tokio::test]
-async fn a_script_that_was_stopped_ends_with_the_reason_as_it_is() {
+async fn the_reason_of_a_stopped_script_is_returned_unchanged() {
     for stopped in [
         CallError::Cancelled,
         CallError::Busy,
@@ -755,7 +756,7 @@ async fn a_call_that_needs_approval_stops_the_script() {
 }
 
 #[test]
-fn the_meta_tools_say_how_files_are_laid_out() {
+fn descriptions_of_meta_tools_match_the_file_layout() {
     let described =
         |level| meta::tools(level).iter().map(|tool| tool.description.clone()).collect::<Vec<_>>();
     let (by_server, by_tool) = (described(BindingLevel::Server), described(BindingLevel::Tool));
@@ -773,8 +774,7 @@ fn the_meta_tools_say_how_files_are_laid_out() {
 }
 
 proptest! {
-    /// What a model can read about, what is explained to it, and what its script can call are one
-    /// set.
+    /// The tools in stubs, in docs and in the bindings of a script are the same set.
     #[test]
     fn stubs_docs_and_bindings_name_the_same_tools(names in prop::collection::btree_set("[aAbB_.\\- 1\"]{1,4}|for|\\PC{1,6}", 1..20)) {
         let tools: Vec<_> = names.iter().map(|name| json!({"name": name, "inputSchema": {}})).collect();

@@ -1,21 +1,20 @@
-//! Untrusted text made safe to stand in a stub: on one line, in a docstring, or between quotes.
+//! Makes untrusted text safe for a stub: on one line, in a docstring, or between quotes.
 //!
-//! Tool names, descriptions and schemas come from servers that may want to write more than their
-//! own line. What breaks a line, and what a model reads but a person does not see, is taken out
-//! here and nowhere else.
+//! Tool names, descriptions and schemas come from servers that may try to write more than their own
+//! line. Only this module removes line breaks and characters that a model reads but a person does
+//! not see.
 
 use crate::text::is_invisible;
 use std::fmt::Write as _;
 
-/// How many times the bytes that are shown of a text may be read to find them.
+/// Maximum ratio of bytes read from a text to bytes shown of it.
 const MAX_READ: usize = 16;
 
-/// Text on one line: every run of blanks, line breaks and control characters is one blank. Cut to
-/// `limit` bytes.
+/// Returns text on one line, cut to `limit` bytes. Every run of blanks, line breaks and control
+/// characters becomes one blank.
 ///
-/// At most [`MAX_READ`] times as many bytes are read, because blanks and hidden characters need not
-/// leave anything behind and a schema can repeat one text many times. What is behind them is cut
-/// too.
+/// At most [`MAX_READ`] times `limit` bytes are read, because blanks and hidden characters need not
+/// produce output and a schema can repeat one text many times. Text after these bytes is cut too.
 pub(super) fn line(text: &str, limit: usize) -> String {
     let mut out = String::new();
     let read = &text[..text.floor_char_boundary(limit.saturating_mul(MAX_READ))];
@@ -28,7 +27,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
             continue;
         }
         out.push(c);
-        // One character more than fits says that there is more.
+        // Reads slightly more than the limit, so that `cut` detects the overflow.
         if out.len() > limit + 4 {
             break;
         }
@@ -37,20 +36,20 @@ pub(super) fn line(text: &str, limit: usize) -> String {
     crate::text::cut(out, limit)
 }
 
-/// Text as lines of a docstring: nothing in it ends the docstring. Cut to `limit` bytes.
+/// Returns text as lines of a docstring, cut to `limit` bytes. The text cannot end the docstring.
 pub(super) fn block(text: &str, limit: usize) -> Vec<String> {
     let text = crate::text::cut(text.trim().to_owned(), limit).replace("\r\n", "\n");
     let lines = text.split(is_line_break).map(|line| {
         let visible =
             line.chars().filter(|c| !is_hidden(*c)).map(|c| if c.is_control() { ' ' } else { c });
-        // After the rest: what is taken out may have stood between quotes.
+        // Replaced last, because a removed character may have stood between quotes.
         let visible = visible.collect::<String>().replace(r#"""""#, "'''");
         visible.trim_end().to_owned()
     });
     lines.collect()
 }
 
-/// The first sentence of a description, or its beginning.
+/// Returns the first sentence of a description, or its beginning if the sentence is too long.
 pub(super) fn summary(description: &str) -> String {
     const LIMIT: usize = 80;
     let text = line(description, 4 * LIMIT);
@@ -61,7 +60,7 @@ pub(super) fn summary(description: &str) -> String {
     }
 }
 
-/// A string literal of Python that means exactly `text` and shows all of it.
+/// Returns a Python string literal with exactly the value `text` and no hidden characters.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
@@ -81,7 +80,7 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// Lines up to `limit` bytes; the last one says how many were left out.
+/// Joins lines up to `limit` bytes. The last line states the number of omitted lines.
 pub(super) fn bounded(lines: impl IntoIterator<Item = String>, limit: usize) -> String {
     let mut out = String::new();
     let mut left_out = 0_usize;
@@ -100,7 +99,7 @@ pub(super) fn bounded(lines: impl IntoIterator<Item = String>, limit: usize) -> 
     out
 }
 
-/// Whether Python, or a reader of text, takes `c` for the end of a line.
+/// Returns whether Python or a text reader treats `c` as the end of a line.
 fn is_line_break(c: char) -> bool {
     matches!(
         c,
@@ -108,8 +107,9 @@ fn is_line_break(c: char) -> bool {
     )
 }
 
-/// Characters that a model reads and a person does not see: direction overrides, zero-width marks,
-/// tags and variation selectors. The two joiners stay, since languages are written with them.
+/// Returns whether a model reads `c` but a person does not see it: direction overrides, zero-width
+/// marks, tags and variation selectors. The two joiners are not hidden, because some languages need
+/// them.
 fn is_hidden(c: char) -> bool {
     is_invisible(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_the_first_sentence_if_that_is_short_and_the_beginning_otherwise() {
+    fn a_summary_is_the_first_sentence_or_the_beginning_of_a_long_one() {
         assert_eq!(summary("Reads a file. Then closes it."), "Reads a file.");
         assert_eq!(summary("Reads\n  a file"), "Reads a file");
         let long = "ä".repeat(60);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded_and_say_so() {
+    fn a_bounded_list_states_the_number_of_omitted_lines() {
         assert_eq!(bounded(["a".to_owned(), "b".to_owned()], 100), "a\nb");
         assert_eq!(bounded((0..9).map(|n| n.to_string()), 5), "0\n1\n... and 7 more");
     }
@@ -145,14 +145,14 @@ mod tests {
         }
 
         #[test]
-        fn a_docstring_cannot_be_left(text in "[\"'\\\\\r\n\u{2028}\u{200b}a\\x00]*") {
+        fn text_cannot_end_its_docstring(text in "[\"'\\\\\r\n\u{2028}\u{200b}a\\x00]*") {
             for line in block(&text, 40) {
                 prop_assert!(!line.contains("\"\"\"") && !line.contains(|c: char| c.is_control() || is_line_break(c)), "{line:?}");
             }
         }
 
         #[test]
-        fn a_literal_has_no_quote_of_its_own_and_no_line_break(text in any::<String>()) {
+        fn a_literal_has_no_unescaped_quote_and_no_line_break(text in any::<String>()) {
             let literal = quoted(&text);
             let inner = literal[1..literal.len() - 1].replace("\\\\", "").replace("\\\"", "");
             prop_assert!(!inner.contains('"') && !inner.contains(|c: char| c.is_control() || is_line_break(c) || is_hidden(c)));

@@ -1,9 +1,9 @@
-//! JSON Schema as Python types, for models to read.
+//! Renders JSON Schemas as Python types, for models to read.
 //!
-//! Schemas are untrusted and of any depth and width, with references that may lead in circles or to
-//! one large object again and again. Every type has a bound on the schemas that it reads and on its
-//! length, and all types of one tool share a [`Budget`] that pays for everything that is read.
-//! Beyond either bound a type says `Any` or `dict`.
+//! Schemas are untrusted and of any depth and width. References may form cycles or lead to one
+//! large object repeatedly. Every type is bounded in the schemas that it reads and in its length,
+//! and all types of one tool share a [`Budget`] for everything that is read. Beyond a bound, a type
+//! is rendered as `Any` or `dict`.
 
 use std::collections::HashSet;
 
@@ -11,24 +11,24 @@ use serde_json::{Map, Value};
 
 use super::{budget::Budget, text};
 
-/// Schemas that one type may look at.
+/// Maximum number of schemas that one type reads.
 const MAX_SCHEMAS: u32 = 64;
-/// Schemas inside schemas.
+/// Maximum nesting of schemas.
 const MAX_DEPTH: u32 = 8;
-/// Alternatives of a union.
+/// Maximum number of alternatives of a union.
 const MAX_ALTERNATIVES: usize = 12;
-/// Bytes of a `Literal`'s options, and of a dict's fields.
+/// Maximum length of the options of a `Literal`, and of the fields of a dict, in bytes.
 const MAX_TEXT: usize = 320;
-/// Fields of a dict that is written out.
+/// Maximum number of fields of a dict that is written out.
 const MAX_FIELDS: usize = 12;
-/// Bytes of a value in an example.
+/// Maximum length of a value in an example, in bytes.
 const MAX_PLACEHOLDER: usize = 80;
-/// References that lead to references.
+/// Maximum number of references followed in a row.
 const MAX_REFERENCES: usize = 8;
-/// Bytes of a reference. Resolving one reads all of it, each time.
+/// Maximum length of a reference, in bytes. Each resolution reads all of it.
 const MAX_REFERENCE: usize = 512;
 
-/// A schema with what its references point into.
+/// Types of one schema document. References are resolved in `root`.
 #[derive(Clone, Copy)]
 pub(super) struct Types<'a> {
     root: &'a Value,
@@ -42,12 +42,12 @@ pub(super) struct Field<'a> {
     pub(super) is_required: bool,
 }
 
-/// How much a type says of the objects in it.
+/// Level of detail at which a type renders objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// `dict`.
+    /// Renders objects as `dict`.
     Outline,
-    /// Fields, and of those that are objects the fields too.
+    /// Renders the fields of objects, two levels deep.
     Fields,
 }
 
@@ -61,20 +61,21 @@ impl Detail {
 }
 
 impl<'a> Types<'a> {
-    /// The types of `root`. What is read of it is paid from `budget`.
+    /// Creates the types of `root`. Everything read from it is paid from `budget`.
     pub(super) fn new(root: &'a Value, budget: &'a Budget) -> Self {
         Self { root, budget }
     }
 
-    /// The properties of an object: the required ones first, each group by name. `None` if the
-    /// budget does not pay for them.
+    /// Returns the properties of an object: required ones first, each group sorted by name. `None`
+    /// if the budget does not cover them.
     pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
         self.resolve(schema)
             .as_object()
             .map_or_else(|| Some(Vec::new()), |schema| self.fields_of(schema))
     }
 
-    /// The fields that a value of this type has, or each of its items.
+    /// Returns the fields of a value of this type, or of its items if it is an array. `None` if the
+    /// budget does not cover them.
     pub(super) fn inner_fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
         let schema = self.resolve(schema);
         match schema.get("items") {
@@ -83,7 +84,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// A schema behind its references, as far as they lead into the same document.
+    /// Follows the references of a schema, as far as they lead into the same document.
     pub(super) fn resolve(self, mut schema: &'a Value) -> &'a Value {
         for _ in 0..MAX_REFERENCES {
             let reference =
@@ -99,7 +100,7 @@ impl<'a> Types<'a> {
         schema
     }
 
-    /// A value of this type, for an example.
+    /// Returns an example value of this type.
     pub(super) fn placeholder(self, schema: &'a Value) -> String {
         let schema = self.resolve(schema);
         let only =
@@ -136,7 +137,7 @@ impl<'a> Types<'a> {
         Some(fields)
     }
 
-    /// A schema as a type.
+    /// Renders a schema as a type.
     pub(super) fn text(self, schema: &'a Value, detail: Detail) -> String {
         Writer { types: self, left: MAX_SCHEMAS, depth: 0 }.schema(schema, detail.levels())
     }
@@ -218,7 +219,8 @@ impl<'a> Writer<'a> {
         name.to_owned()
     }
 
-    /// Fields as in `{"path": str, "line": NotRequired[int]}`, where there is room for them.
+    /// Renders fields as in `{"path": str, "line": NotRequired[int]}`, if they fit the bounds;
+    /// otherwise `dict`.
     fn object(&mut self, schema: &'a Map<String, Value>, levels: u32) -> String {
         let dict = || "dict".to_owned();
         let Some(levels) = levels.checked_sub(1) else { return dict() };
@@ -235,12 +237,12 @@ impl<'a> Writer<'a> {
                 .fields_of(schema)
                 .and_then(|fields| self.fields(&fields, levels))
                 .unwrap_or_else(dict),
-            // Not even read: references can lead here once for each schema.
+            // Not read at all: references can lead here once for each schema.
             _ => dict(),
         }
     }
 
-    /// `None` where the text would be longer than [`MAX_TEXT`].
+    /// Renders the fields of a dict. `None` if the text is longer than [`MAX_TEXT`].
     fn fields(&mut self, fields: &[Field<'a>], levels: u32) -> Option<String> {
         let mut out = String::from("{");
         for (at, field) in fields.iter().enumerate() {
@@ -257,7 +259,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A field of a dict, as a type.
+/// Renders a field of a dict with its type.
 pub(super) fn keyed(field: &Field<'_>, kind: &str) -> String {
     let name = text::quoted(field.name);
     if field.is_required {
@@ -267,7 +269,7 @@ pub(super) fn keyed(field: &Field<'_>, kind: &str) -> String {
     }
 }
 
-/// A value as Python writes it. `None` for a list, an object, and a string that is longer than
+/// Renders a value in Python syntax. `None` for a list, an object, or a string longer than
 /// [`MAX_TEXT`].
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
@@ -280,7 +282,7 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The values that are allowed, or as many as fit. No more are read than that.
+/// Renders the permitted values as a `Literal`, as many as fit. Reads no more values than that.
 fn literal(options: &[Value]) -> String {
     let mut out = String::from("Literal[");
     for (at, option) in options.iter().enumerate() {
@@ -302,7 +304,7 @@ fn literal(options: &[Value]) -> String {
     out
 }
 
-/// Alternatives, each once and `None` last.
+/// Renders a union of distinct alternatives, with `None` last.
 fn union(alternatives: Vec<String>) -> String {
     let mut distinct: Vec<String> = Vec::new();
     for alternative in alternatives {
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn each_schema_has_the_type_that_a_python_programmer_expects() {
+    fn each_schema_is_rendered_as_its_python_type() {
         for (schema, expected) in [
             (json!({"type": "string"}), "str"),
             (json!({"type": "number"}), "float"),
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_show_their_fields_two_levels_down() {
+    fn objects_are_rendered_two_levels_deep() {
         let schema = json!({"type": "object", "required": ["a"], "properties": {
             "a": {"type": "array", "items": {"type": "object", "properties": {"b": {"type": "object", "properties": {"c": {}}}}}},
             "user-id": {"type": "string"},
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_followed_and_circles_end() {
+    fn references_are_followed_and_cycles_end() {
         let schema = json!({"$defs": {
             "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "tags": {"$ref": "#/$defs/tags"}}},
             "tags": {"type": "array", "items": {"type": "string"}},

@@ -1,11 +1,11 @@
-//! What is wrong with a configuration, in the operator's words.
+//! Errors of a configuration, for the operator.
 
 use std::{fmt, io};
 
 use serde::Serialize;
 
-/// Why there is no configuration. No value of the file or of the environment is quoted where it
-/// could be a secret.
+/// Reason that there is no configuration. Values of the file or the environment that may be secrets
+/// are never quoted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -13,29 +13,29 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// The file says something that cannot be done.
+    /// The content of the file is invalid.
     #[error("{}", list(file, problems))]
     Invalid {
         /// The file.
         file: String,
-        /// Everything that was found, in the order of the file where that is known.
+        /// All problems, in the order of the file if known.
         problems: Vec<Problem>,
     },
 }
 
 impl ConfigError {
-    /// The file that was read.
+    /// Returns the name of the file.
     pub fn file(&self) -> &str {
         match self {
             Self::Unreadable { file, .. } | Self::Invalid { file, .. } => file,
         }
     }
 
-    /// What is wrong in the file; nothing if it was not read at all.
+    /// Returns the problems in the file; empty if the file could not be read.
     pub fn problems(&self) -> &[Problem] {
         match self {
             Self::Unreadable { .. } => &[],
@@ -44,12 +44,12 @@ impl ConfigError {
     }
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Where: `mcp.client_configs[1].stdio_config.command`. Empty if it is the file as a whole.
+    /// Key path: `mcp.client_configs[1].stdio_config.command`. Empty for the file as a whole.
     pub key: KeyPath,
-    /// What was found, and what would be valid.
+    /// The found value and the valid ones.
     pub message: String,
 }
 
@@ -75,7 +75,8 @@ impl fmt::Display for Problem {
 pub struct KeyPath(String);
 
 impl KeyPath {
-    /// The path of a member. A name that a dot would not set apart is quoted.
+    /// Returns the path of a member. Names with characters other than ASCII letters, digits, `_`,
+    /// `-` and `$` are quoted.
     pub(super) fn member(&self, name: &str) -> Self {
         let is_plain = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'));
@@ -86,12 +87,12 @@ impl KeyPath {
         })
     }
 
-    /// The path of an element.
+    /// Returns the path of an element.
     pub(super) fn element(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// The path of the element with a name, where its index is not known any more.
+    /// Returns the path of the element with a name, for places where its index is no longer known.
     pub(super) fn named(&self, name: &str) -> Self {
         Self(format!("{}[name = {name:?}]", self.0))
     }

@@ -1,5 +1,5 @@
-//! The file as written. Comments here are what the published schema says; defaults are applied in
-//! [`resolve`](super::resolve).
+//! The configuration file as written. Doc comments of these types are texts of the published
+//! schema. [`resolve`](super::resolve) applies the defaults.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData, path::PathBuf};
 
@@ -484,7 +484,7 @@ pub(super) struct KeyRow {
     pub(super) tools_to_execute: Vec<String>,
 }
 
-/// Something that has a name already, or is said in full.
+/// Either a name or the whole value.
 pub(super) enum NameOr<T> {
     Name(String),
     Whole(T),

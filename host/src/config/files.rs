@@ -1,4 +1,4 @@
-//! Whether the files that a configuration names are there.
+//! Checks that the files named by a configuration exist.
 
 use std::path::Path;
 
@@ -9,9 +9,8 @@ use crate::{
 };
 
 impl Config {
-    /// Looks for every component, script and directory. `origin` names the configuration's file in
-    /// the error. A gateway starts without one of them, and says of that source alone that it
-    /// failed.
+    /// Checks every component, script and directory. `origin` names the configuration file in the
+    /// error. A gateway also starts without these files; only the affected source fails.
     pub fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         for provider in &self.providers {

@@ -1,5 +1,5 @@
-//! Text → JSON, more strictly than usual: a key written twice is an error, since one of the two
-//! would be lost in silence.
+//! Parses text as JSON, more strictly than usual: a duplicate key is an error, because one of the
+//! two values would be silently lost.
 
 use std::fmt;
 
@@ -11,10 +11,11 @@ use serde_json::{Map, Number, Value};
 
 use super::Problem;
 
-/// A configuration beyond this is a mistake, such as the wrong file.
+/// Maximum size of a configuration file, in bytes. A larger file is a mistake, such as the wrong
+/// file.
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// Parses a whole file. The one problem of a file that is no JSON carries line and column.
+/// Parses a whole file. If it is not JSON, the problem names line and column.
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     if text.len() > MAX_FILE_BYTES {
         return Err(Problem::of_file(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20)));

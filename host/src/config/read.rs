@@ -1,8 +1,8 @@
-//! JSON → the file's types, with errors for the person who wrote the file.
+//! Deserializes JSON into the file's types, with errors for the operator.
 //!
-//! `serde_json`'s own deserializer would quote a value of the wrong type, which may be a secret in
-//! the wrong place, and would stop at the first unknown key. This one knows where it is, collects
-//! unknown keys, and quotes nothing but names.
+//! `serde_json`'s own deserializer would quote a value of the wrong type, which may be a misplaced
+//! secret, and would stop at the first unknown key. This one tracks key paths, collects unknown
+//! keys, and quotes names but no values.
 
 use std::{cell::RefCell, fmt};
 
@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 use super::{KeyPath, Problem, unsupported};
 use crate::text::nearest;
 
-/// Reads a value. With problems there may still be a value: one unknown key does not hide what else
-/// is wrong.
+/// Reads a value. Even with problems there may be a value: an unknown key does not hide other
+/// problems.
 pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> (Option<T>, Vec<Problem>) {
     let unknown = RefCell::default();
     let read = T::deserialize(Reader { value, key: KeyPath::default(), unknown: &unknown });
@@ -29,7 +29,7 @@ pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> (Option<T>, V
     (value, problems)
 }
 
-/// One value and where it stands.
+/// One value and its key path.
 struct Reader<'de, 'p> {
     value: &'de Value,
     key: KeyPath,
@@ -60,7 +60,7 @@ impl<'de> Reader<'de, '_> {
         Self { value, key, unknown: self.unknown }
     }
 
-    /// Notes every key that `owner` does not have.
+    /// Notes every key that the type `owner` does not have.
     fn note_unknown(&self, owner: &'static str, known: &[&str], members: &Map<String, Value>) {
         let unknown = members.keys().filter(|name| !known.contains(&name.as_str()));
         self.unknown.borrow_mut().extend(unknown.map(|name| Problem {
@@ -96,7 +96,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         visitor: V,
     ) -> Result<V::Value, Wrong> {
         let Value::Object(members) = self.value else {
-            // Left to serde, an array would do: members by position.
+            // serde itself would accept an array here, as members by position.
             let wrong: Wrong = de::Error::invalid_type(unexpected(self.value), &visitor);
             return Err(wrong.at(&self.key));
         };
@@ -153,7 +153,7 @@ impl<'de> SeqAccess<'de> for Elements<'de, '_> {
     }
 }
 
-/// Members of an object. One that is null counts as absent, as files written by programs have it.
+/// Members of an object. A `null` member counts as absent, because programs write files like that.
 struct Members<'de, 'p> {
     reader: Reader<'de, 'p>,
     rest: serde_json::map::Iter<'de>,
@@ -196,10 +196,10 @@ impl<'de> MapAccess<'de> for Members<'de, '_> {
     }
 }
 
-/// A problem on its way up to where its place is known.
+/// A problem whose key path may not be known yet.
 #[derive(Debug)]
 struct Wrong {
-    /// The member of the value at hand that it is about.
+    /// Member of the current value that the problem is about.
     member: Option<&'static str>,
     key: Option<KeyPath>,
     message: String,
@@ -210,7 +210,7 @@ impl Wrong {
         Self { member: None, key: None, message: message.into() }
     }
 
-    /// Says where, unless someone closer did.
+    /// Sets the key path, unless it is already set by a more specific position.
     fn at(mut self, key: &KeyPath) -> Self {
         let member = self.member;
         self.key
@@ -280,7 +280,7 @@ fn any_of(names: &[&str]) -> String {
     }
 }
 
-/// serde's word for what was expected, in JSON's.
+/// Translates serde's description of the expected type into JSON terms.
 fn wanted(expected: &dyn Expected) -> String {
     let text = expected.to_string();
     match text.as_str() {
@@ -293,7 +293,7 @@ fn wanted(expected: &dyn Expected) -> String {
     }
 }
 
-/// What was found: a number as it is, a string never, since it may be a secret.
+/// Describes the found value. Numbers are quoted, strings never are, because they may be secrets.
 fn found(unexpected: &Unexpected<'_>) -> String {
     match unexpected {
         Unexpected::Bool(value) => value.to_string(),

@@ -1,5 +1,6 @@
-//! The file's types → each module's settings: defaults, bounds, the environment, and what must fit
-//! together. Every problem is noted and the work goes on, so that one look at the errors is enough.
+//! Turns the file's types into the settings of each module: applies defaults, bounds and the
+//! environment, and checks values against each other. Every problem is collected, so that one run
+//! reports all errors.
 
 mod client;
 mod key;
@@ -29,7 +30,7 @@ use crate::{
 /// Looks up a variable of the gateway's environment.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Resolves a whole file whose paths are relative to `base`.
+/// Resolves a whole file. Its paths are relative to `base`.
 pub(super) fn resolve(file: file::File, base: &Path, env: Env<'_>) -> Result<Config, Vec<Problem>> {
     let problems = RefCell::default();
     let root = Place { key: KeyPath::default(), base, env, problems: &problems };
@@ -40,7 +41,7 @@ pub(super) fn resolve(file: file::File, base: &Path, env: Env<'_>) -> Result<Con
     }
 }
 
-/// What is returned is whole only if no problem was noted.
+/// The result is complete only if no problem was noted.
 fn config(root: &Place<'_>, file: file::File) -> Config {
     let mcp = root.member("mcp");
     let names = client::names(&mcp.member("client_configs"), &file.mcp.client_configs);
@@ -71,8 +72,8 @@ fn config(root: &Place<'_>, file: file::File) -> Config {
     }
 }
 
-/// Where compiled code is kept: what `AIRLOCK_CACHE_DIR` says, else the user's cache directory,
-/// else nowhere.
+/// Returns the directory for compiled code: below `AIRLOCK_CACHE_DIR`, else below the user's cache
+/// directory; `None` if neither is known.
 fn code_cache(env: Env<'_>) -> Option<PathBuf> {
     let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
@@ -85,7 +86,7 @@ fn tool_manager(
     place: &Place<'_>,
     file: &file::ToolManager,
 ) -> (agent::Settings, Budget, BindingLevel) {
-    // Zero stands for the default, as it always did.
+    // Zero means the default, for compatibility.
     let timeout = file
         .tool_execution_timeout
         .map(|timeout| timeout.0)
@@ -136,7 +137,7 @@ fn tool_manager(
     (agent, budget, binding_level)
 }
 
-/// A place in the file. What is checked here is noted under its key.
+/// A position in the file. Problems are noted under its key.
 struct Place<'a> {
     key: KeyPath,
     base: &'a Path,
@@ -160,12 +161,12 @@ impl<'a> Place<'a> {
             .push(Problem { key: self.key.clone(), message: message.to_string() });
     }
 
-    /// Notes the error, if it is one.
+    /// Returns the value, or notes the error and returns `None`.
     fn accept<T, E: fmt::Display>(&self, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.refuse(error)).ok()
     }
 
-    /// Unwraps what must be there.
+    /// Returns a required value, or notes that it is missing.
     fn required<T>(&self, value: Option<T>) -> Option<T> {
         if value.is_none() {
             self.refuse("is required, but missing");
@@ -173,7 +174,8 @@ impl<'a> Place<'a> {
         value
     }
 
-    /// Text as written or from the environment; never empty.
+    /// Returns text as written or from the environment. Notes a problem if it is empty or the
+    /// variable is not set.
     fn text(&self, text: EnvText) -> Option<Secret> {
         match text {
             EnvText::Written(text) if text.expose().is_empty() => {
@@ -206,7 +208,7 @@ impl<'a> Place<'a> {
         self.accept(Whitelist::parse(names)).unwrap_or_default()
     }
 
-    /// A value within its bounds.
+    /// Returns a value or its default. Notes a problem if the value is outside the range.
     fn within<T: Copy + PartialOrd + fmt::Display>(
         &self,
         value: Option<T>,
@@ -224,7 +226,7 @@ impl<'a> Place<'a> {
         value
     }
 
-    /// A number within its bounds.
+    /// Returns a number or its default. Notes a problem if the value is outside the range.
     fn count(&self, value: Option<u64>, default: u32, range: RangeInclusive<u32>) -> u32 {
         let value =
             self.within(value, default.into(), (*range.start()).into()..=(*range.end()).into());

@@ -1,8 +1,8 @@
-//! The published JSON Schema of the file.
+//! Published JSON Schema of the configuration file.
 
 use serde_json::Value;
 
-/// The JSON Schema of a configuration file, as `host/config.schema.json` has it.
+/// Returns the JSON Schema of a configuration file, identical to `host/config.schema.json`.
 pub fn schema() -> Value {
     schemars::schema_for!(super::file::File).to_value()
 }
@@ -12,7 +12,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_published_schema_is_the_one_of_the_code() {
+    fn the_published_schema_equals_the_schema_of_the_code() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config.schema.json");
         let current = format!("{:#}\n", super::schema());
         if std::env::var_os("UPDATE_SCHEMA").is_some() {

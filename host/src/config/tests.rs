@@ -33,7 +33,7 @@ fn good(file: &Value) -> Config {
     parse(file).expect("a good configuration")
 }
 
-/// What is wrong with a file, a line each.
+/// Returns the error of a file, one problem per line.
 fn error(file: &Value) -> String {
     let error = parse(file).expect_err("a bad configuration");
     assert!(!error.to_string().contains("hunter2"), "a secret is shown: {error}");
@@ -59,7 +59,7 @@ fn fs_with(key: &str, value: Value) -> Value {
 }
 
 #[test]
-fn an_empty_file_listens_on_loopback_and_lends_nothing() {
+fn an_empty_file_listens_on_loopback_and_grants_nothing() {
     let config = good(&json!({}));
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
     assert!(config.providers.is_empty() && config.clients.is_empty() && config.keys.is_empty());
@@ -77,7 +77,7 @@ fn an_empty_file_listens_on_loopback_and_lends_nothing() {
 }
 
 #[test]
-fn a_child_gets_what_is_listed_and_nothing_else() {
+fn a_child_process_gets_only_the_listed_environment() {
     let file = clients(json!([{
         "name": "fs",
         "connection_type": "stdio",
@@ -105,7 +105,7 @@ fn a_child_gets_what_is_listed_and_nothing_else() {
 }
 
 #[test]
-fn a_plugin_gets_its_grants_and_the_default_limits_but_for_what_is_said() {
+fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
     let file = clients(json!([{
         "name": "p",
         "connection_type": "inprocess",
@@ -178,7 +178,7 @@ fn providers_keep_their_order() {
 }
 
 #[test]
-fn a_bare_timeout_is_seconds_where_it_always_was_and_refused_elsewhere() {
+fn a_bare_timeout_is_seconds_in_tool_execution_timeout_and_refused_elsewhere() {
     let config = good(&json!({"mcp": {"tool_manager_config": {"tool_execution_timeout": 45}}}));
     assert_eq!(config.budget.deadline.as_secs(), 45);
     assert_snapshot!(
@@ -243,7 +243,7 @@ fn syntax_errors_have_line_and_column() {
 }
 
 #[test]
-fn every_unknown_key_is_told_with_the_nearest_known_one() {
+fn every_unknown_key_is_reported_with_the_nearest_known_one() {
     let file = json!({
         "sever": {},
         "server": {"lisen": ":8080", "colour": "blue"},
@@ -364,7 +364,7 @@ fn whitelists_are_checked() {
 }
 
 #[test]
-fn what_the_build_does_not_act_on_is_refused_and_not_ignored() {
+fn unimplemented_settings_are_refused_and_not_ignored() {
     let http = json!({"name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp"});
     for accepted in ["none", "headers"] {
         good(&clients(json!([with(http.clone(), "auth_type", json!(accepted))])));
@@ -449,7 +449,7 @@ fn grants_and_limits_are_checked() {
 }
 
 #[test]
-fn a_key_opens_only_clients_that_exist() {
+fn a_row_of_a_key_must_name_an_existing_client() {
     let rows = json!([
         {"mcp_client_name": "fs"},
         {"mcp_client_name": "fs"},
@@ -470,7 +470,7 @@ fn a_key_opens_only_clients_that_exist() {
 }
 
 #[test]
-fn what_can_be_reached_from_outside_needs_keys() {
+fn a_public_listen_address_needs_virtual_keys() {
     assert_snapshot!(
         error(&json!({"server": {"listen": "0.0.0.0:80"}})),
         @"server.listen: 0.0.0.0:80 can be reached from other machines: set `server.require_virtual_key` to true, or listen on 127.0.0.1"
@@ -509,7 +509,7 @@ fn what_can_be_reached_from_outside_needs_keys() {
 }
 
 #[test]
-fn memory_for_requests_holds_a_body_of_the_largest_size() {
+fn request_memory_must_hold_a_body_of_the_largest_size() {
     assert_eq!(good(&json!({})).server.max_request_memory_bytes, 256 << 20);
     let server = good(&json!({"server": {"max_body": "256MiB"}})).server;
     assert_eq!(
@@ -552,14 +552,14 @@ fn every_sample_is_accepted() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told_with_the_cause() {
+fn a_missing_configuration_file_is_reported_with_the_cause() {
     let error = Config::load(Path::new("/nowhere/gateway.json")).expect_err("no file");
     assert_snapshot!(error, @"/nowhere/gateway.json cannot be read");
     assert!(std::error::Error::source(&error).is_some());
 }
 
 #[test]
-fn a_file_that_the_configuration_names_and_that_is_not_there_is_told() {
+fn missing_files_named_by_the_configuration_are_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("gateway.json");
     let wasm = json!({
@@ -578,7 +578,7 @@ fn a_file_that_the_configuration_names_and_that_is_not_there_is_told() {
 
 proptest! {
     #[test]
-    fn no_secret_is_printed_wherever_it_stands(secret in "[a-zA-Z0-9]{24}", from_env: bool) {
+    fn no_secret_is_printed_at_any_position(secret in "[a-zA-Z0-9]{24}", from_env: bool) {
         let credential = format!("sk-bf-{secret}");
         let text = if from_env { "env.SECRET".to_owned() } else { credential.clone() };
         let file = json!({

@@ -1,9 +1,9 @@
-//! What Bifrost's configuration has and this build does not act on. Each is refused with the
-//! reason: a field that is accepted and ignored would let an operator believe in a protection that
-//! is not there.
+//! Settings of Bifrost's configuration that this build does not implement. Each is refused with a
+//! reason: an operator would rely on a protection that does not exist if the setting were accepted
+//! and ignored.
 
-/// Why a known key of a known object is refused, if it is. `owner` is the type's name in
-/// [`file`](super::file).
+/// Returns the reason that a known key is refused; `None` for other keys. `owner` is the type's
+/// name in [`file`](super::file).
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
     let reason = match (owner, key) {
         ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => {
@@ -66,7 +66,8 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
     Some(format!("this build does not act on it: {reason}"))
 }
 
-/// Why a known value is refused, if it is. `owner` is the type's name in [`file`](super::file).
+/// Returns the reason that a known value is refused; `None` for other values. `owner` is the type's
+/// name in [`file`](super::file).
 pub(super) fn value(owner: &str, value: &str) -> Option<String> {
     let reason = match (owner, value) {
         ("ConnectionType", "sse") => "most servers speak \"http\" as well",

@@ -10,14 +10,14 @@ use serde::{
 
 use crate::secret::Secret;
 
-/// Text as written, or the name of a variable of the gateway's environment.
+/// Text as written, or the name of an environment variable of the gateway.
 pub(super) enum EnvText {
     Written(Secret),
     Variable(String),
 }
 
 impl EnvText {
-    /// Reads `env.NAME` as a variable and everything else as it is.
+    /// Parses `env.NAME` as a variable and all other text as written.
     pub(super) fn parse(text: &str) -> Self {
         match text.strip_prefix("env.") {
             Some(name) => Self::Variable(name.to_owned()),
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for EnvText {
 
 struct EnvTextVisitor;
 
-/// The longer form, as Bifrost's API writes it.
+/// The long form, as Bifrost's API writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EnvObject {
@@ -57,14 +57,13 @@ impl<'de> Visitor<'de> for EnvTextVisitor {
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<EnvText, A::Error> {
         let object = EnvObject::deserialize(MapAccessDeserializer::new(members))?;
         let from_env = object.from_env;
-        // An empty one of the two is how programs write that it is not there.
+        // Programs write an empty string for the absent one of the two.
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         match (given(object.value), given(object.env_var)) {
             (Some(value), None) if from_env != Some(true) => {
                 Ok(EnvText::Written(Secret::new(value)))
             }
-            // Bifrost writes the value that it found beside the variable; the variable is what was
-            // meant.
+            // Bifrost writes the resolved value beside the variable. The variable is the setting.
             (value, Some(variable))
                 if from_env == Some(true) || (value.is_none() && from_env.is_none()) =>
             {

@@ -1,7 +1,7 @@
-//! A small MCP server over stdio: what the demonstration connects to as any other server.
+//! A small MCP server over stdio, which the demo connects to like any other server.
 //!
-//! It keeps counters and reports in memory, bounded, and forgets them when it ends. It knows
-//! nothing of the gateway.
+//! It keeps a bounded number of counters and reports in memory until it ends. It has no dependency
+//! on the gateway.
 
 use std::{
     collections::BTreeMap,
@@ -20,15 +20,15 @@ use rmcp::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// Counters kept at one time.
+/// Maximum number of counters.
 const MAX_COUNTERS: usize = 1_000;
-/// Characters in a counter's name.
+/// Maximum length of a counter's name, in characters.
 const MAX_NAME_CHARS: usize = 100;
-/// Reports kept at one time; the oldest makes room.
+/// Maximum number of reports; the oldest one is dropped for a new one.
 const MAX_REPORTS: usize = 100;
-/// Characters in a report's title.
+/// Maximum length of a report's title, in characters.
 const MAX_TITLE_CHARS: usize = 200;
-/// Bytes in a report's body.
+/// Maximum length of a report's body, in bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// Serves on stdin and stdout until stdin is closed.
@@ -88,7 +88,7 @@ impl Server {
     }
 }
 
-/// Reads arguments; what is wrong with them is for the model to read.
+/// Parses arguments. The error is a message for the model.
 fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, String> {
     serde_json::from_value(Value::Object(arguments))
         .map_err(|error| format!("the arguments do not fit: {error}"))
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_numbered_and_the_oldest_make_room() {
+    fn reports_are_numbered_and_the_oldest_are_dropped() {
         let mut office = Office::default();
         let report = |body: String| Report { title: "t".into(), body };
         for id in 1..=MAX_REPORTS as u64 + 5 {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_do_not_fit_are_told_to_the_model() {
+    fn invalid_arguments_are_an_error_for_the_model() {
         let arguments = json!({"name": "a", "count": 2}).as_object().cloned().unwrap_or_default();
         let Err(message) = parse::<Tally>(arguments) else { panic!("it was taken") };
         insta::assert_snapshot!(message, @"the arguments do not fit: unknown field `count`, expected `name` or `n`");

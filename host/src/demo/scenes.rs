@@ -1,5 +1,4 @@
-//! The four scenes. Each plays over HTTP as a client of the gateway would, and checks what came of
-//! it.
+//! The four scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
 
 mod approval;
 mod hostile;
@@ -12,17 +11,17 @@ use serde_json::{Map, Value, json};
 
 use super::stage::{Reply, Stage};
 
-/// What came of one scene.
+/// Outcome of one scene.
 pub(super) struct Scene {
     /// Its name for machines.
     pub(super) name: &'static str,
     /// Its name for people.
     pub(super) title: &'static str,
-    /// Whether everything was as it should be.
+    /// True if every check passed.
     pub(super) ok: bool,
-    /// What happened, line by line: who, and what.
+    /// Events in order: the actor and the action.
     pub(super) story: Vec<(&'static str, String)>,
-    /// What was measured.
+    /// Measured values.
     pub(super) facts: Map<String, Value>,
 }
 
@@ -39,7 +38,7 @@ impl Scene {
         self.facts.insert(key.to_owned(), value.into());
     }
 
-    /// Takes down something that has to hold.
+    /// Checks a condition. If it does not hold, the scene fails with the message of `otherwise`.
     fn check(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
         if !holds {
             self.ok = false;
@@ -47,7 +46,7 @@ impl Scene {
         }
     }
 
-    /// The scene as one JSON object.
+    /// Returns the scene as one JSON object.
     pub(super) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("name".to_owned(), self.name.into());
@@ -62,7 +61,8 @@ impl Scene {
     }
 }
 
-/// Plays all scenes in order. One that breaks off is not ok, and the next is played all the same.
+/// Plays all scenes in order. A scene that ends with an error is not ok; the next one is played
+/// nevertheless.
 pub(super) async fn play(stage: &Stage, mut after_each: impl FnMut(&Scene)) -> Vec<Scene> {
     let mut played = Vec::new();
     let mut keep = |scene: Scene| {
@@ -95,17 +95,17 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// The model's last words in a chat answer.
+/// Returns the content of the model's message in a chat response.
 fn content(reply: &Reply) -> &str {
     reply.body["choices"][0]["message"]["content"].as_str().unwrap_or_default()
 }
 
-/// The calls that the gateway ran for a chat answer.
+/// Returns the calls that the gateway ran for a chat response.
 fn calls(reply: &Reply) -> &[Value] {
     reply.body["airlock"]["calls"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// "0.1 ms and 22,660 units of fuel", from a call's record.
+/// Formats the cost of a call record: "0.1 ms and 22,660 units of fuel".
 fn cost(call: &Value) -> String {
     let time = format!("{:.1} ms", call["duration_ms"].as_f64().unwrap_or_default());
     match call["fuel"].as_u64() {

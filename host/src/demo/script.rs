@@ -1,16 +1,16 @@
-//! What is said: the people's questions and the scripted model's part.
+//! Texts of the demo: the users' questions and the scripted model's turns.
 
 use serde_json::{Value, json};
 
-/// Scene 1.
+/// Question of scene 1.
 pub(super) const COUNT_QUESTION: &str =
     "How many words are in \"the quick brown fox jumps over the lazy dog\"?";
-/// Scene 2.
+/// Question of scene 2.
 pub(super) const NOTES_QUESTION: &str =
     "How many words are in all my notes together? Put the total on the desk's counter.";
-/// Scene 4.
+/// Question of scene 4.
 pub(super) const WRITE_QUESTION: &str = "Write \"see you at eight\" to outbox/note.txt, please.";
-/// The tool of scene 4, which nobody allowed to run by itself.
+/// Tool of scene 4. It needs approval.
 pub(super) const WRITE_TOOL: &str = "outbox-write_file";
 
 /// The script that the model writes in scene 2.
@@ -25,7 +25,7 @@ print("read", len(notes), "notes")
 result = desk.tally(name="words", n=total)
 "#;
 
-/// The scripted model's file.
+/// Returns the file of the scripted model.
 pub(super) fn model() -> Value {
     json!({"turns": [
         {"when": {"role": "user", "contains": COUNT_QUESTION, "offered": ["text-word_count"]},
@@ -42,16 +42,16 @@ pub(super) fn model() -> Value {
     ]})
 }
 
-/// Something that a gateway has to survive.
+/// An attack that the gateway must survive.
 pub(super) struct Hostile {
-    /// What it does.
+    /// Description of the attack.
     pub(super) does: &'static str,
-    /// The tool that is called for it.
+    /// Tool that is called.
     pub(super) tool: &'static str,
-    /// With which arguments.
+    /// Arguments of the call.
     pub(super) arguments: Value,
-    /// The codes of the errors that may end it; one that has none ends with an answer that says it
-    /// failed.
+    /// Error codes that may end the attack. If empty, it must end with a result that is marked as
+    /// an error.
     pub(super) ends_with: &'static [&'static str],
 }
 
@@ -63,7 +63,7 @@ pub(super) fn hostile() -> Vec<Hostile> {
             does: "a script that loops for ever",
             tool: "executeToolCode",
             arguments: code("for a in range(1000000):\n    for b in range(1000000):\n        pass"),
-            // Which of the two comes first depends on the machine.
+            // The machine decides which of the two limits is reached first.
             ends_with: &["out_of_fuel", "cpu_time"],
         },
         Hostile {

@@ -1,5 +1,5 @@
-//! What the demonstration plays on: a real gateway on a real port, made from a configuration file
-//! as any other, in a directory that is gone afterwards.
+//! Environment of the demo: a real gateway on a real port, built from a configuration file like any
+//! other, in a temporary directory.
 
 use std::{
     fs,
@@ -14,12 +14,12 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use super::script;
 use crate::{catalog::State, config::Config, gateway::Gateway, guests, tls};
 
-/// Notes that the script of the second scene reads.
+/// Number of notes that the script of scene 2 reads.
 pub(super) const NOTES: usize = 40;
-/// How long the sources may take to be there; the MCP server is a process that has to start.
+/// Time for the sources to connect; the MCP server is a process that must start.
 const SETTLE: Duration = Duration::from_secs(30);
 
-/// A running gateway and how to talk to it.
+/// A running gateway and a client for it.
 pub(super) struct Stage {
     pub(super) url: String,
     directory: tempfile::TempDir,
@@ -28,7 +28,7 @@ pub(super) struct Stage {
     running: JoinHandle<anyhow::Result<()>>,
 }
 
-/// An answer of the gateway.
+/// A response of the gateway.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) body: Value,
@@ -36,7 +36,7 @@ pub(super) struct Reply {
 }
 
 impl Stage {
-    /// Writes the files, starts the gateway and waits until every source of tools is there.
+    /// Writes the files, starts the gateway and waits until every source of tools is connected.
     pub(super) async fn set() -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("airlock-demo-")
@@ -48,7 +48,7 @@ impl Stage {
         let url = format!("http://{}", listener.local_addr()?);
         let (stop, stopped) = oneshot::channel();
         let stopped = async {
-            // A stage that was dropped without a word is to stop too.
+            // A dropped `Stage` stops the gateway too.
             let _ = stopped.await;
         };
         let gateway = Gateway::builder(config).listener(listener).shutdown(stopped).start().await?;
@@ -71,7 +71,7 @@ impl Stage {
             .await
     }
 
-    /// Runs one tool, as whoever approves a pending call does.
+    /// Runs one tool, as a caller does who approves a pending call.
     pub(super) async fn execute(&self, name: &str, arguments: &Value) -> anyhow::Result<Reply> {
         let call = json!({
             "id": "demo", "type": "function", "function": {"name": name, "arguments": arguments.to_string()},
@@ -79,14 +79,14 @@ impl Stage {
         self.post("/v1/mcp/tool/execute", &call).await
     }
 
-    /// Where files that the `outbox` plugin writes end up.
+    /// Returns the directory that the `outbox` plugin writes to.
     pub(super) fn outbox(&self) -> PathBuf {
         self.directory.path().join("outbox")
     }
 
     /// Stops the gateway and waits for it.
     pub(super) async fn strike(self) -> anyhow::Result<()> {
-        // The gateway may have ended by itself, which the next line tells.
+        // If the gateway has already ended, the next line returns its error.
         let _ = self.stop.send(());
         self.running.await?
     }
@@ -100,7 +100,8 @@ impl Stage {
     }
 }
 
-/// The text of one note. Its words are known, so that the script's answer can be checked.
+/// Returns the text of one note. Its number of words is known, so that the result of the script can
+/// be checked.
 pub(super) fn note(number: usize) -> String {
     format!("Note {number}\n{}", "one more thing to remember ".repeat(number))
 }
@@ -121,7 +122,7 @@ fn write_files(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The configuration, as an operator would write it.
+/// Returns the configuration, in the form that an operator would write.
 fn config(directory: &Path) -> anyhow::Result<Value> {
     let this_program = std::env::current_exe().context("cannot tell where this program is")?;
     let directory_grant = |name: &str, access: &str| json!([{"name": name, "path": directory.join(name), "access": access}]);

@@ -1,8 +1,8 @@
-//! Plugins: read, settled, compiled aside, and put in place of what was there, at the start and
-//! whenever one has changed.
+//! Plugins: read, checked, compiled in the background, and then swapped in, at startup and whenever
+//! a component has changed.
 //!
-//! A call in flight keeps the plugin that it began with. One that cannot be loaded is refused and
-//! the old one stays.
+//! A call in flight keeps the plugin that it began with. If a new component cannot be loaded, the
+//! old plugin stays.
 
 mod load;
 mod operate;
@@ -35,31 +35,31 @@ use crate::{
     tool::{ClientName, Policy},
 };
 
-/// Why a plugin is not loaded.
+/// Reason that a plugin is not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// The component cannot be used.
+    /// The component is unusable.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// It does not say what it is.
+    /// The facts about the component cannot be read.
     #[error(transparent)]
     Facts(#[from] FactsError),
-    /// What it asks for and what it is granted do not go together.
+    /// The plugin needs rights that are not granted, or the grant is invalid.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// It is not what was accepted.
+    /// The plugin differs from its accepted state.
     #[error("{0}")]
     Drift(#[from] Drift),
-    /// Nobody can tell what was accepted.
+    /// The accepted state is unknown.
     #[error("what was accepted cannot be told")]
     Lock(#[from] LockError),
-    /// It would be connected, and nobody could call anything of it.
+    /// None of its tools can be called, so it would be connected without use.
     #[error("none of its tools can be offered: {0}")]
     NoTools(String),
-    /// The database of its stores cannot be used.
+    /// The database for its stores cannot be opened.
     #[error(transparent)]
     Store(#[from] store::OpenError),
-    /// Nothing can be sent.
+    /// Outbound requests are not possible.
     #[error(transparent)]
     Egress(#[from] egress::Unusable),
     /// No plugin has this name.
@@ -67,12 +67,12 @@ pub enum PluginError {
     Unknown(String),
 }
 
-/// What came of loading a plugin again.
+/// Outcome of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reloaded {
-    /// It is as it was.
+    /// The component has not changed.
     Unchanged,
-    /// The new one is in place.
+    /// The new plugin is in place.
     Swapped,
 }
 
@@ -83,26 +83,26 @@ pub struct Plugins(Arc<Inner>);
 struct Inner {
     catalog: Arc<Catalog>,
     sandbox: Sandbox,
-    /// What was accepted, where the configuration is in a file.
+    /// Path of the lock file; `None` if the configuration was not loaded from a file.
     lock: Option<PathBuf>,
-    /// Whether it was ever there; it must not disappear then.
+    /// True once the lock file was seen; it must not disappear after that.
     had_lock: AtomicBool,
-    /// Where stores are kept, opened by the first plugin that has one.
+    /// Path of the database for stores. The first plugin with a store opens it.
     store: PathBuf,
     database: OnceCell<Database>,
-    /// The way out, made for the first plugin that may use it.
+    /// Egress client. Created for the first plugin with network rules.
     egress: OnceCell<Egress>,
     entries: BTreeMap<ClientName, Entry>,
-    /// What is compiled right now, for whoever waits at a terminal.
+    /// Progress of compilations, shown on a terminal.
     progress: MultiProgress,
 }
 
 struct Entry {
     policy: Policy,
     wasm: Wasm,
-    /// Loading takes turns: the last file wins, and not the last to be compiled.
+    /// Serializes loading, so that the last file wins and not the last one to be compiled.
     turn: tokio::sync::Mutex<()>,
-    /// What was looked at last, whether it could be loaded or not.
+    /// State of the last load, successful or not.
     seen: Mutex<Seen>,
 }
 
@@ -111,7 +111,7 @@ struct Seen {
     mark: Option<Mark>,
     /// Digest of the component that is in place.
     loaded: Option<String>,
-    /// Whether its operator was told that nothing was accepted of it.
+    /// True if the operator was told that the plugin is not pinned.
     is_told_unpinned: bool,
 }
 
@@ -147,7 +147,7 @@ impl Plugins {
         }))
     }
 
-    /// Loads every plugin; what cannot be loaded is marked failed, with the reason.
+    /// Loads every plugin. A plugin that cannot be loaded is marked as failed, with the reason.
     pub(super) async fn load_all(&self) {
         for (client, entry) in &self.0.entries {
             self.0.catalog.add_client(client, "wasm", entry.policy.clone());
@@ -162,9 +162,9 @@ impl Plugins {
         join_all(self.0.entries.keys().map(load)).await;
     }
 
-    /// Loads one plugin again, if its component has changed or was not accepted before. What was in
-    /// place stays where the new one cannot be loaded. Dropping the future leaves the old one in
-    /// place too, unless the new one was already complete.
+    /// Reloads one plugin if its component has changed or was not loaded before. The old plugin
+    /// stays if the new one cannot be loaded. If the future is dropped, the old plugin stays too,
+    /// unless the new one was already complete.
     pub async fn reload(&self, client: &str) -> Result<Reloaded, PluginError> {
         let name = self.0.entries.keys().find(|name| name.as_str() == client);
         let name = name.ok_or_else(|| PluginError::Unknown(client.to_owned()))?;
@@ -175,9 +175,9 @@ impl Plugins {
         reloaded
     }
 
-    /// Loads again whatever has changed.
+    /// Reloads every plugin that has changed.
     pub async fn reload_all(&self) {
-        // Each says for itself what came of it.
+        // Each reload logs its own outcome.
         join_all(self.0.entries.keys().map(|client| self.reload(client.as_str()))).await;
     }
 
@@ -207,7 +207,7 @@ impl Plugins {
 
 impl Entry {
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        // Both members are whole after every statement.
+        // Both members are consistent after every statement.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,14 +1,14 @@
-//! Shows on a terminal that something is compiled, which happens once and takes seconds.
+//! Shows on a terminal that a component is being compiled, which happens once and takes seconds.
 
 use std::{pin::pin, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// A component that loads in less was in the cache, and no line is shown.
+/// A component that loads faster was in the cache, and no progress is shown.
 const SOON: Duration = Duration::from_millis(200);
 
-/// Awaits `load`, which compiles `wasm`, and says so once it takes a while. Nothing is shown where
-/// there is no terminal.
+/// Awaits `load`, which compiles `wasm`, and shows progress after [`SOON`]. Shows nothing without a
+/// terminal.
 pub(crate) async fn compiling<T>(
     progress: &MultiProgress,
     what: &str,

@@ -1,10 +1,10 @@
-//! What the operator reads of sources that are not as they should be.
+//! Log messages about problems of sources, for the operator.
 
 use tracing::warn;
 
 use crate::tool::ClientName;
 
-/// Says which tools were left out, and why.
+/// Logs the tools that were left out, with the reasons.
 pub(super) fn report_dropped(client: &ClientName, dropped: &[String]) {
     const TOLD: usize = 10;
     for reason in dropped.iter().take(TOLD) {

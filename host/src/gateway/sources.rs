@@ -1,5 +1,4 @@
-//! Where tools come from besides plugins: the embedding program, MCP servers, and code mode on top
-//! of them all.
+//! Sources of tools other than plugins: the embedding program, MCP servers, and code mode.
 
 use std::sync::Arc;
 
@@ -25,8 +24,8 @@ impl Gateway {
         report_dropped(&client, &self.catalog.blocking_publish(&client, definitions, provider));
     }
 
-    /// Starts one task a server, apart from what serves HTTP: a slow, dead or flooding one delays
-    /// nobody.
+    /// Starts one task per server, on a runtime separate from the HTTP server: a slow, dead or
+    /// flooding server does not delay other work.
     pub(super) fn connect_upstreams(&self) {
         let Some(runtime) = &self.upstreams.runtime else { return };
         for client in &self.config.clients {
@@ -45,7 +44,7 @@ impl Gateway {
         }
     }
 
-    /// Loads the script executor, where a client is offered to scripts.
+    /// Loads the script executor if any client is in code mode.
     pub(super) async fn load_code_mode(&self) -> Result<(), LoadError> {
         if !self.config.clients.iter().any(|client| client.policy.code_mode) {
             return Ok(());

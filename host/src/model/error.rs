@@ -1,33 +1,33 @@
-//! Why there is no answer from a model, and how that is told in OpenAI's shape.
+//! Errors of model providers, and their form in OpenAI's shape.
 
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::{BadScript, Object, object};
 
-/// `Retry-After`, in seconds, where memory is short: other requests end all the time.
+/// `Retry-After` in seconds if memory is short: other requests end all the time.
 pub(crate) static SOON: HeaderValue = HeaderValue::from_static("1");
 
-/// Why a provider cannot be set up.
+/// Reason that a provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum BadProvider {
-    /// Two of one name.
+    /// Two providers have the same name.
     #[error("there are two providers named {provider:?}")]
     Duplicate {
         /// The name.
         provider: String,
     },
-    /// No usable address.
+    /// The base URL cannot be used.
     #[error(
         "base_url {base_url:?} of provider {provider:?} must be an http:// or https:// address without user or query"
     )]
     BaseUrl {
         /// The provider.
         provider: String,
-        /// What is configured.
+        /// The configured URL.
         base_url: String,
     },
-    /// The key cannot be sent.
+    /// The API key cannot be sent.
     #[error("the API key of provider {provider:?} has characters that no HTTP header can hold")]
     Key {
         /// The provider.
@@ -38,7 +38,7 @@ pub enum BadProvider {
     Client {
         /// The provider.
         provider: String,
-        /// Why.
+        /// The cause.
         #[source]
         cause: reqwest::Error,
     },
@@ -47,47 +47,48 @@ pub enum BadProvider {
     Script {
         /// The provider.
         provider: String,
-        /// Why.
+        /// The cause.
         #[source]
         cause: BadScript,
     },
 }
 
-/// Why there is no completion. `Display` is safe to show to clients: it holds no credentials and no
-/// addresses.
+/// Reason that there is no completion. `Display` is safe to show to clients: it contains no
+/// credentials and no addresses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The request names no model.
     #[error("`model` must be a string, as in \"provider/model\"")]
     NoModel,
-    /// Nobody to ask.
+    /// No provider is configured.
     #[error("there is no provider for model '{model}'")]
     UnknownModel {
-        /// What was asked for.
+        /// The requested model.
         model: String,
     },
-    /// The provider answered with an error in OpenAI's shape; both are kept.
+    /// The provider returned an error. Its status is kept, and its `error` object if it is in
+    /// OpenAI's shape.
     #[error("provider '{provider}' answered with status {}", .refusal.status.as_u16())]
     Refused {
         /// The provider.
         provider: String,
-        /// What it said.
+        /// The provider's error.
         refusal: Box<Refusal>,
     },
-    /// The provider does not accept the gateway's credential. What it says about that is not the
-    /// caller's business.
+    /// The provider does not accept the gateway's credential. The provider's message is not for the
+    /// caller.
     #[error("provider '{provider}' does not accept the gateway's credential")]
     Credential {
         /// The provider.
         provider: String,
     },
-    /// The provider answered with something else than a completion.
+    /// The provider returned something other than a completion.
     #[error("provider '{provider}' answered with {what}")]
     BadAnswer {
         /// The provider.
         provider: String,
-        /// What came.
+        /// Description of the response.
         what: &'static str,
     },
     /// The provider could not be reached, or hung up.
@@ -95,20 +96,21 @@ pub enum ModelError {
     Unreachable {
         /// The provider.
         provider: String,
-        /// Why. For the operator.
+        /// The cause. For the operator.
         #[source]
         cause: reqwest::Error,
     },
-    /// The provider took too long.
+    /// The provider did not respond in time.
     #[error("provider '{provider}' did not answer in time")]
     Timeout {
         /// The provider.
         provider: String,
-        /// Why. For the operator.
+        /// The cause. For the operator.
         #[source]
         cause: reqwest::Error,
     },
-    /// The request's memory has no room for what is sent to the provider, or for its answer.
+    /// The memory of the request has no room for the data that is sent to the provider, or for its
+    /// response.
     #[error(
         "the request to provider '{provider}' and its answer do not fit into `max_request_memory` beside what is in flight; try \
          again later"
@@ -122,7 +124,7 @@ pub enum ModelError {
     NoTurn {
         /// The provider.
         provider: String,
-        /// What the turns were asked about.
+        /// Description of the conversation.
         conversation: String,
     },
 }
@@ -139,7 +141,7 @@ pub struct Refusal {
 }
 
 impl ModelError {
-    /// The HTTP status that tells it.
+    /// Returns the HTTP status of the error.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NoModel | Self::NoTurn { .. } => StatusCode::BAD_REQUEST,
@@ -153,7 +155,7 @@ impl ModelError {
         }
     }
 
-    /// When to try again, where that is known.
+    /// Returns the `Retry-After` of the error, if known.
     pub fn retry_after(&self) -> Option<&HeaderValue> {
         match self {
             Self::Refused { refusal, .. } => refusal.retry_after.as_ref(),
@@ -162,7 +164,7 @@ impl ModelError {
         }
     }
 
-    /// The `error` object: a provider's own where there is one.
+    /// Returns the `error` object: the provider's own, if there is one.
     pub fn to_object(&self) -> Object {
         let (kind, param, code) = match self {
             Self::Refused { refusal, .. } => return refusal.error.clone(),

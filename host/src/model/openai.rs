@@ -1,4 +1,4 @@
-//! A service with OpenAI's chat completions, or one that speaks like it.
+//! Client of a service with OpenAI's chat completions, or of a compatible one.
 
 use std::{
     sync::Arc,
@@ -20,18 +20,18 @@ use crate::{
     tls,
 };
 
-/// How far a provider is trusted with the gateway's time and memory.
+/// Limits on the time and memory that a provider may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Time to a connection, TLS included.
+    /// Time limit for a connection, TLS included.
     pub(super) connect: Duration,
-    /// Time to the whole answer. Long: reasoning models think for minutes.
+    /// Time limit for the whole response. It is long, because reasoning models think for minutes.
     pub(super) answer: Duration,
-    /// Time to the list of models.
+    /// Time limit for the list of models.
     pub(super) list: Duration,
-    /// Largest answer.
+    /// Maximum bytes of a response.
     pub(super) answer_bytes: usize,
-    /// Memory that an answer may take when parsed, in bytes.
+    /// Maximum memory of a parsed response, in bytes.
     pub(super) answer_tree_bytes: usize,
 }
 
@@ -42,9 +42,11 @@ const BOUNDS: Bounds = Bounds {
     answer_bytes: 16 << 20,
     answer_tree_bytes: 64 << 20,
 };
-/// An answer beyond this is parsed on a thread for blocking work.
+/// Maximum bytes of a response that is parsed inline. A longer one is parsed on a thread for
+/// blocking work.
 const INLINE_BYTES: usize = 32 * 1024;
-/// How long a list of models is used, an empty one of a dead provider included.
+/// Time for which a list of models is cached, also the empty list of a provider that does not
+/// respond.
 const LIST_AGE: Duration = Duration::from_mins(1);
 
 /// A client of one service.
@@ -57,24 +59,24 @@ pub(super) struct Client {
     api_key: Option<Secret>,
     bounds: Bounds,
     listed: ArcSwapOption<Listed>,
-    /// Bounds parsing to the number of cores of the machine.
+    /// Limits parsing of long responses to the number of cores of the machine.
     parsers: Arc<Semaphore>,
 }
 
-/// The text of an answer.
+/// The text of a response.
 struct Body {
     text: Vec<u8>,
     /// The memory of `text`.
     _held: Held,
 }
 
-/// Why an answer was not parsed.
+/// Reason that a response was not parsed.
 enum Unparsed {
-    /// It would take more memory than an answer may.
+    /// Its tree would take more memory than a response may.
     Dense(json::Error),
-    /// The request's memory has no room for it.
+    /// The memory of the request has no room for it.
     NoMemory,
-    /// It is no JSON object.
+    /// It is not a JSON object.
     NoObject,
 }
 
@@ -111,8 +113,8 @@ impl Client {
             bearer.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, bearer);
         }
-        // A redirect would carry the conversation to an address that no operator wrote down, and so
-        // would a proxy taken from the environment.
+        // A redirect would send the conversation to an address that the operator did not configure,
+        // and so would a proxy from the environment.
         let http = tls::client()
             .default_headers(headers)
             .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
@@ -135,8 +137,9 @@ impl Client {
         })
     }
 
-    /// Answers a chat completion. The text of the request and of the answer is held of the same
-    /// room as `held` while this runs, and `held` grows by the answer's tree.
+    /// Sends a chat completion and returns the response. While this runs, the texts of the request
+    /// and of the response are held in the same room as `held`. `held` grows by the tree of the
+    /// response.
     pub(super) async fn complete(
         &self,
         prompt: &Prompt,
@@ -158,7 +161,7 @@ impl Client {
         }
     }
 
-    /// The models of the service; none while it does not answer.
+    /// Returns the models of the service; an empty list if it does not respond.
     pub(super) async fn list(&self) -> Vec<Object> {
         if let Some(listed) = &*self.listed.load()
             && listed.at.elapsed() < LIST_AGE
@@ -166,7 +169,7 @@ impl Client {
             return listed.models.clone();
         }
         let request = self.http.get(self.models.clone()).timeout(self.bounds.list);
-        // The list is every caller's, so that none is charged for it.
+        // The list is shared by all callers, so no caller is charged for it.
         let held = Room::unlimited().hold();
         let models = match self
             .exchange(request, &held)
@@ -184,7 +187,7 @@ impl Client {
         models
     }
 
-    /// Sends a request and takes in the answer, an object if all is well.
+    /// Sends a request and returns the response. Fails if it is an error or not a JSON object.
     async fn exchange(
         &self,
         request: reqwest::RequestBuilder,
@@ -206,7 +209,7 @@ impl Client {
         if status.is_success() {
             let object =
                 object.ok_or_else(|| self.bad_answer("something that is no JSON object"))?;
-            // Some services answer 200 and mean an error.
+            // Some services return an error with status 200.
             return match error_object(&object) {
                 Some(error) => Err(self.refused(StatusCode::BAD_GATEWAY, error, retry_after)),
                 None => Ok(object),
@@ -235,11 +238,12 @@ impl Client {
         Ok(Body { text, _held: held })
     }
 
-    /// Parses an answer; `None` if it is no JSON object. Fails if that would take too much memory.
-    /// `held` grows by the tree.
+    /// Parses a response; `None` if it is not a JSON object. Fails if the tree would take too much
+    /// memory. `held` grows by the tree.
     async fn parse(&self, body: Body, held: &Held) -> Result<Option<Object>, ModelError> {
         let caps = Caps::memory(self.bounds.answer_tree_bytes);
-        // Its own: the thread goes on where the request is dropped.
+        // The tree has an account of its own, because the thread continues after the request is
+        // dropped.
         let tree = held.beside();
         let (parsed, tree) = if body.text.len() <= INLINE_BYTES {
             (parse(&body.text, &caps, &tree), tree)
@@ -268,7 +272,7 @@ impl Client {
         }
     }
 
-    /// Blots out the key where a service sends it back.
+    /// Redacts the API key if a service sends it back.
     fn without_key(&self, mut body: Body) -> Body {
         let Some(key) = self.api_key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
         else {
@@ -282,8 +286,8 @@ impl Client {
         body
     }
 
-    /// What went wrong on the way. The address may hold more than a client should know, so it is
-    /// taken off.
+    /// Converts an error of the transport. The URL is removed, because it may hold more than a
+    /// client should know.
     fn trouble(&self, error: reqwest::Error) -> ModelError {
         let provider = self.provider.clone();
         let cause = error.without_url();
@@ -313,7 +317,7 @@ impl Client {
         ModelError::BadAnswer { provider: self.provider.clone(), what }
     }
 
-    /// The error of a service that gave only a status.
+    /// Returns the error object for a response that has only a status.
     fn plain_error(&self, status: StatusCode) -> Object {
         let message =
             format!("provider '{}' answered with status {}", self.provider, status.as_u16());
@@ -322,8 +326,8 @@ impl Client {
     }
 }
 
-/// Lets `text` grow to `len` bytes, by doubling up to `most`. Returns false if there is no room.
-/// Holds what is allocated.
+/// Lets `text` grow to `len` bytes, and doubles its capacity up to `most`. Returns false if there
+/// is no room. `held` grows by what is allocated.
 fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     let capacity = text.capacity();
     if len > capacity {
@@ -336,7 +340,7 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     true
 }
 
-/// Parses an object, whose tree is held before it is built.
+/// Parses an object. `held` grows by its tree before the tree is built.
 fn parse(text: &[u8], caps: &Caps, held: &Held) -> Result<Object, Unparsed> {
     let cost = match json::check(text, caps) {
         Ok(cost) => cost,
@@ -364,7 +368,7 @@ fn below(base: &Url, path: &str) -> Url {
     url
 }
 
-/// The `error` of an answer, if it is one that OpenAI's clients can read.
+/// Returns the `error` of a response, if OpenAI's clients can read it.
 fn error_object(answer: &Object) -> Option<Object> {
     let error = answer.get("error")?.as_object()?;
     error.get("message")?.is_string().then(|| error.clone())

@@ -1,4 +1,4 @@
-//! A chat completion as a provider is asked for it.
+//! Requests for chat completions, as a provider receives them.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 use super::Object;
 use crate::tool::Tool;
 
-/// The member that holds definitions of tools.
+/// Member that holds the definitions of tools.
 const TOOLS: &str = "tools";
 
-/// A chat completion as a provider is asked for it: what the caller sent, and the gateway's tools.
-/// The tools are shared with the catalog, and their schemas are written into the request as the
-/// text that they are.
+/// Request for a chat completion: the members that the caller sent, and the gateway's tools. The
+/// tools are shared with the catalog, and the text of their schemas is copied into the request
+/// unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
-    /// The caller's members. Its `tools`, where it has some, are offered before the gateway's.
+    /// The caller's members. Its own `tools`, if any, are offered before the gateway's.
     pub body: Object,
     /// The gateway's tools.
     pub tools: Vec<Arc<Tool>>,
 }
 
 impl Prompt {
-    /// Names of all tools that are offered.
+    /// Returns the names of all offered tools.
     pub(crate) fn offered(&self) -> impl Iterator<Item = &str> {
         self.own_tools()
             .iter()
@@ -30,19 +30,19 @@ impl Prompt {
             .chain(self.tools.iter().map(|tool| tool.name.as_str()))
     }
 
-    /// The caller's own definitions of tools.
+    /// Returns the caller's own definitions of tools.
     pub(crate) fn own_tools(&self) -> &[Value] {
         self.body.get(TOOLS).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether definitions can be added to the caller's. Where `tools` is not a list, the provider
-    /// is left to say so.
+    /// Returns whether definitions can be added to the caller's. If `tools` is not a list, the
+    /// provider reports the error.
     pub(crate) fn takes_tools(&self) -> bool {
         matches!(self.body.get(TOOLS), None | Some(Value::Null | Value::Array(_)))
     }
 
-    /// The request as JSON text: the caller's members in their order, and `tools` last where the
-    /// gateway adds some.
+    /// Returns the request as JSON text: the caller's members in their order, with `tools` last if
+    /// the gateway adds some.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         let mut out = vec![b'{'];
         for (name, value) in &self.body {
@@ -73,7 +73,7 @@ impl Prompt {
     }
 }
 
-/// The name of a tool that a caller defines.
+/// Returns the name of a tool that a caller defines.
 fn name_of(tool: &Value) -> Option<&str> {
     tool.get("function").or_else(|| tool.get("custom"))?.get("name")?.as_str()
 }
@@ -94,7 +94,7 @@ fn member(out: &mut Vec<u8>, name: &str) {
     out.push(b':');
 }
 
-/// Writes a comma, unless what is written next is the first after `opening`.
+/// Writes a comma, unless the next item is the first after `opening`.
 fn separate(out: &mut Vec<u8>, opening: u8) {
     if out.last() != Some(&opening) {
         out.push(b',');

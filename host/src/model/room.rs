@@ -1,7 +1,7 @@
-//! Memory of one request, as its owner accounts for it: a hook, and what is held through it.
+//! Memory of one request: a hook for its accounting, and the bytes that are held through it.
 //!
-//! Neither the loop nor a client of a provider knows who else needs memory. Both ask before they
-//! keep anything that a model or a tool sent, and the server charges it to the request.
+//! Neither the agent loop nor a client of a provider knows the other users of memory. Both ask
+//! before they keep anything that a model or a tool sent, and the server charges it to the request.
 
 use std::{
     fmt,
@@ -13,38 +13,38 @@ use std::{
 
 /// Accounts for the memory of one request.
 pub trait RequestMemory: Send + Sync {
-    /// Takes so many bytes. Returns false if there is no room for them, and then takes nothing.
+    /// Takes `bytes`. Returns false if there is no room for them, and then takes nothing.
     fn take(&self, bytes: usize) -> bool;
 
-    /// Gives back bytes that were taken.
+    /// Releases bytes that were taken.
     fn give_back(&self, bytes: usize);
 }
 
-/// Room for what a model and tools add to one request. Clones share it.
+/// Room for the data that a model and tools add to one request. Clones share it.
 #[derive(Clone)]
 pub struct Room(Arc<dyn RequestMemory>);
 
-/// Bytes that are held of a [`Room`], given back when this is dropped.
+/// Bytes that are held in a [`Room`]. Dropping it releases them.
 pub(crate) struct Held {
     room: Room,
     bytes: AtomicUsize,
 }
 
-/// Always has room.
+/// Memory without a limit.
 struct Unlimited;
 
 impl Room {
-    /// Room as `memory` has it.
+    /// Creates a room that is accounted for by `memory`.
     pub fn new(memory: impl RequestMemory + 'static) -> Self {
         Self(Arc::new(memory))
     }
 
-    /// Room that never ends, for programs that bound their requests in another way.
+    /// Creates a room without a limit, for programs that bound their requests in another way.
     pub fn unlimited() -> Self {
         Self::new(Unlimited)
     }
 
-    /// Holds nothing yet.
+    /// Opens an account in this room. It holds nothing yet.
     pub(crate) fn hold(&self) -> Held {
         Held { room: self.clone(), bytes: AtomicUsize::new(0) }
     }
@@ -57,8 +57,7 @@ impl fmt::Debug for Room {
 }
 
 impl Held {
-    /// Holds so many bytes more. Returns false if there is no room for them, and then holds what it
-    /// held before.
+    /// Holds `bytes` more. Returns false if there is no room for them, and then changes nothing.
     #[must_use]
     pub(crate) fn grow(&self, bytes: usize) -> bool {
         let has_room = self.room.0.take(bytes);
@@ -68,17 +67,17 @@ impl Held {
         has_room
     }
 
-    /// Whether so many bytes more could be held now.
+    /// Returns whether `bytes` more could be held now.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.beside().grow(bytes)
     }
 
-    /// Something else that is held of the same room. Holds nothing yet.
+    /// Opens another account in the same room. It holds nothing yet.
     pub(crate) fn beside(&self) -> Self {
         self.room.hold()
     }
 
-    /// Holds from now on what `other` held.
+    /// Takes over the bytes that `other` holds.
     pub(crate) fn adopt(&self, other: Self) {
         self.bytes.fetch_add(other.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         drop(other);
@@ -106,12 +105,12 @@ impl RequestMemory for Unlimited {
 pub(crate) mod tests {
     use super::*;
 
-    /// So many bytes, and those that are taken of them. Clones share them.
+    /// Memory with a limit, which counts the bytes that are taken. Clones share the counts.
     #[derive(Clone)]
     pub(crate) struct Limited {
         limit: usize,
         taken: Arc<AtomicUsize>,
-        /// The most that was taken at the same time.
+        /// Maximum that was taken at the same time.
         most: Arc<AtomicUsize>,
     }
 
@@ -150,7 +149,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_held_is_given_back_once_and_a_refusal_holds_nothing() {
+    fn held_bytes_are_released_once_and_a_refusal_holds_nothing() {
         let memory = Limited::new(100);
         let held = Room::new(memory.clone()).hold();
         assert!(held.grow(60) && !held.grow(41));

@@ -1,5 +1,5 @@
-//! A model that is a file of turns, for demonstrations and tests. It answers at once, offline, and
-//! always the same.
+//! Scripted model: a file of turns, for demonstrations and tests. It responds at once, offline, and
+//! always in the same way.
 //!
 //! ```json
 //! {"turns": [
@@ -11,21 +11,22 @@
 //! ]}
 //! ```
 //!
-//! The first turn whose `when` holds answers. Each condition that is written must hold, and none is
-//! needed:
+//! The first turn whose `when` holds is used. All conditions of a `when` must hold; each is
+//! optional:
 //!
 //! | condition | holds if |
 //! |---|---|
 //! | `role` | the last message has this role |
-//! | `contains` | the text of the last message holds this text |
+//! | `contains` | the text of the last message contains this text |
 //! | `offered` | the request offers all these tools |
-//! | `tool_results` | so many tool messages stand after the last user message |
+//! | `tool_results` | exactly this many tool messages follow the last user message |
 //!
-//! An answer is `content`, `tool_calls` or both, or an `error`. A call's `arguments` are any JSON,
-//! or a string that is sent as it is; its `id` is made up unless given. In `content` and in every
-//! string of `arguments`, `{{last_tool_result}}` and `{{last_user_message}}` stand for those texts.
-//! Nothing is remembered between requests, the conversation says it all, so any number of
-//! conversations can be held at once.
+//! An answer is `content`, `tool_calls` or both, or an `error`. The `arguments` of a call are any
+//! JSON, or a string, which is sent without JSON encoding. The `id` of a call is generated unless
+//! given. In `content` and in every string of `arguments`, `{{last_tool_result}}` and
+//! `{{last_user_message}}` are replaced by those texts. A script keeps no state between requests,
+//! because the conversation contains all that it needs. Any number of conversations can therefore
+//! run at once.
 
 use std::{
     fs, io,
@@ -42,10 +43,10 @@ use super::{BadProvider, ModelError, Object, Prompt, Refusal, object};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
-/// The one model of a script, for lists. A request may call it anything.
+/// Name of a script's only model, for lists. A request may use any name.
 const MODEL: &str = "script";
 
-/// Why a script cannot be used.
+/// Reason that a script cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadScript {
     /// The file cannot be read.
@@ -53,32 +54,32 @@ pub enum BadScript {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         cause: io::Error,
     },
-    /// The file is no list of turns.
+    /// The file is not a list of turns.
     #[error("{} must be a JSON object {{\"turns\": [...]}}", .path.display())]
     Shape {
         /// The file.
         path: PathBuf,
-        /// What was found, and where.
+        /// The problem and its position.
         #[source]
         cause: serde_json::Error,
     },
-    /// One turn is wrong.
+    /// One turn is invalid.
     #[error("turn {turn} of {}: {problem}", .path.display())]
     Turn {
         /// The file.
         path: PathBuf,
         /// Its number, from 1.
         turn: usize,
-        /// What is wrong and what would be valid.
+        /// Description of the problem and of valid values.
         problem: String,
     },
 }
 
-/// A script, ready to answer.
+/// A loaded script.
 #[derive(Debug)]
 pub(super) struct Script {
     provider: String,
@@ -144,7 +145,7 @@ struct Failure {
     retry_after: Option<u32>,
 }
 
-/// The model of a script in OpenAI's list.
+/// Returns the model of a script in the form of OpenAI's list.
 pub(super) fn listing() -> Object {
     object(json!({"id": MODEL, "object": "model", "created": 0, "owned_by": "airlock"}))
 }
@@ -212,7 +213,7 @@ impl When {
     }
 }
 
-/// A conversation as far as turns look at it.
+/// The parts of a conversation that turns use.
 struct Seen<'a> {
     role: Option<Role>,
     last_text: String,
@@ -250,7 +251,7 @@ impl<'a> Seen<'a> {
     }
 
     fn fill_in(&self, text: &str) -> String {
-        // One pass, so that a placeholder in a tool's result stays a text.
+        // The text is read once, so that a placeholder in a tool's result stays plain text.
         let mut out = String::new();
         let mut rest = text;
         while let Some(at) = rest.find("{{") {
@@ -294,7 +295,7 @@ fn role_of(message: &Value) -> Option<Role> {
     Role::deserialize(message.get("role")?).ok()
 }
 
-/// The text of a message, whether it is a string or a list of parts.
+/// Returns the text of a message, whether it is a string or a list of parts.
 fn text_of(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
@@ -355,7 +356,7 @@ impl Failure {
     }
 }
 
-/// Rough counts: four bytes to a token.
+/// Returns rough token counts: four bytes per token.
 fn usage(request: &Object, message: &Value) -> Value {
     let tokens = |bytes: usize| bytes.div_ceil(4);
     let prompt = tokens(request.get("messages").map_or(0, |messages| messages.to_string().len()));

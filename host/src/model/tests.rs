@@ -16,7 +16,7 @@ fn models() -> Models {
 }
 
 #[test]
-fn a_provider_is_named_before_the_slash_or_is_the_first() {
+fn a_model_goes_to_the_provider_before_its_slash_or_to_the_first() {
     let models = models();
     for (asked, provider, model) in [
         ("second/m", "second", "m"),
@@ -43,7 +43,7 @@ fn a_provider_is_named_before_the_slash_or_is_the_first() {
 }
 
 #[tokio::test]
-async fn listed_ids_can_be_asked_for() {
+async fn listed_ids_start_with_the_name_of_their_provider() {
     let ids: Vec<_> = models().list().await.iter().map(|model| model["id"].clone()).collect();
     assert_eq!(ids, ["first/script", "second/script"]);
 }

@@ -1,4 +1,4 @@
-//! The operator's answer: `wasm_config`, as the configuration hands it on.
+//! The operator's grant for a plugin: `wasm_config`, as parsed from the configuration.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,56 +11,56 @@ use crate::{
     secret::Source,
 };
 
-/// What an operator lets one plugin have.
+/// Grant of an operator for one plugin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// The ceiling.
     pub profile: Profile,
     /// The plugin's configuration.
     pub config: Arc<Map<String, Value>>,
-    /// Descriptions of tools that have none, or that the operator words better. By the tool's own
-    /// name.
+    /// Descriptions of tools that have none, or that the operator rewrites. By the plugin's own
+    /// name of the tool.
     pub descriptions: BTreeMap<String, String>,
-    /// Places on the network.
+    /// Network rules.
     pub http: Vec<HttpAnswer>,
-    /// Secrets, by the plugin's name for them.
+    /// Secrets, by the plugin's names.
     pub secrets: BTreeMap<String, SecretAnswer>,
-    /// Stores of keys and values.
+    /// Key-value stores.
     pub stores: Vec<StoreAnswer>,
     /// Directories.
     pub directories: Vec<DirectoryAnswer>,
-    /// A directory of its own for each call.
+    /// Private directory of each call.
     pub scratch: Option<QuotaAnswer>,
     /// Tools, by full name.
     pub tools: Vec<String>,
-    /// The real time.
+    /// True if the real time is granted.
     pub clocks: bool,
-    /// Real randomness.
+    /// True if real randomness is granted.
     pub random: bool,
-    /// What a call may spend.
+    /// Limits of a call.
     pub limits: LimitsAnswer,
 }
 
-/// A granted place on the network.
+/// One grant of network access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HttpAnswer {
-    /// What the plugin asks for under this name, as it asks for it.
+    /// The request of this name, exactly as the plugin requests it.
     Requested(String),
-    /// What the operator says, as far as the plugin asks for it.
+    /// A rule of the operator's, as far as the plugin requests it.
     Rule(Rule),
 }
 
 /// A granted secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretAnswer {
-    /// Where its value is.
+    /// Source of its value.
     pub source: Source,
-    /// Where it may go, where the operator says less than the plugin asks for; it goes only where
-    /// both say so.
+    /// Narrower audience, if the operator sets one. The secret is sent only to places that both the
+    /// operator and the plugin name.
     pub audience: Option<Vec<HttpAnswer>>,
-    /// How it is attached, for a plugin that embeds no manifest.
+    /// Injection into requests, for a plugin that embeds no manifest.
     pub inject: Option<Injection>,
-    /// Whether the plugin may see the value.
+    /// True if the plugin may read the value.
     pub reveal: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct SecretAnswer {
 pub struct StoreAnswer {
     /// Its name.
     pub name: String,
-    /// What it may hold. Where absent, what is asked for, and at most the usual 4 MiB.
+    /// Maximum size in bytes. If absent, the requested size, and at most the default of 4 MiB.
     pub max_bytes: Option<u64>,
 }
 
@@ -78,24 +78,25 @@ pub struct StoreAnswer {
 pub struct DirectoryAnswer {
     /// Its name in the guest.
     pub name: String,
-    /// Where it is.
+    /// Path on the host.
     pub path: PathBuf,
-    /// Whether the guest may change what is in it.
+    /// Read-only or read-write access.
     pub access: Access,
-    /// What may be in it.
+    /// Maximum content.
     pub quota: QuotaAnswer,
 }
 
-/// A granted amount of files. Where absent, what is asked for, and at most what is usual.
+/// Quota of a granted directory or of scratch space. If a member is absent, the requested amount
+/// applies, and at most the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QuotaAnswer {
-    /// Bytes of all files together.
+    /// Total bytes of all files.
     pub bytes: Option<u64>,
-    /// Files and directories.
+    /// Number of files and directories.
     pub files: Option<u64>,
 }
 
-/// What one call may spend, where the operator says so.
+/// Limits of one call that the operator sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is described at `sandbox::Limits` or `egress::Bounds`")]
 pub struct LimitsAnswer {

@@ -1,4 +1,5 @@
-//! What has changed since a plugin was accepted, in words that a person can decide on.
+//! Differences between a plugin and its accepted state, described for the person who decides on
+//! them.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -12,12 +13,12 @@ use crate::{
     tool::ClientName,
 };
 
-/// How one plugin differs from what was accepted.
+/// Differences of one plugin from its accepted state.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 pub struct Drift {
     /// The client.
     pub client: String,
-    /// What differs; never empty.
+    /// The differences; never empty.
     pub changes: Vec<Change>,
 }
 
@@ -25,57 +26,58 @@ pub struct Drift {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
-    /// Nobody has accepted it yet.
+    /// The plugin was never accepted.
     NotAccepted,
-    /// Its code is another.
+    /// The digest of the component changed.
     Component {
-        /// The digest that was accepted.
+        /// Accepted digest.
         was: String,
-        /// The digest that was found.
+        /// Found digest.
         is: String,
     },
-    /// Another version of itself, as it says.
+    /// The version in the manifest changed.
     Version {
-        /// What was accepted.
+        /// Accepted version.
         was: String,
-        /// What was found.
+        /// Found version.
         is: String,
     },
-    /// It asks for more.
+    /// The plugin requests one more right.
     RequestAdded {
-        /// What it asks for.
+        /// Description of the right.
         request: String,
     },
-    /// It no longer asks for something.
+    /// The plugin no longer requests a right.
     RequestRemoved {
-        /// What it asked for.
+        /// Description of the right.
         request: String,
     },
-    /// It has one tool more.
+    /// The plugin has one more tool.
     ToolAdded {
         /// The tool.
         tool: String,
-        /// Its description, with what is invisible made visible.
+        /// Its description, with invisible characters made visible.
         description: String,
     },
-    /// It has one tool less.
+    /// A tool was removed.
     ToolRemoved {
         /// The tool.
         tool: String,
     },
-    /// A tool is told differently.
+    /// The definition of a tool changed.
     ToolChanged {
         /// The tool.
         tool: String,
-        /// Which member of its definition.
+        /// Changed member of the definition.
         field: String,
-        /// Line by line: ` ` stayed, `-` was, `+` is. What is invisible is made visible.
+        /// Line diff: ` ` for unchanged, `-` for removed, `+` for added lines. Invisible characters
+        /// are made visible.
         diff: Vec<String>,
     },
 }
 
 impl Drift {
-    /// Compares a plugin with what was accepted of it; nothing if it is the same.
+    /// Compares a plugin with its accepted state; `None` if they are equal.
     pub fn between(lock: &Lock, client: &ClientName, facts: &Facts) -> Option<Self> {
         let changes = match lock.pin(client) {
             None => vec![Change::NotAccepted],
@@ -104,8 +106,8 @@ fn changes(pin: &Pin, facts: &Facts) -> Vec<Change> {
         was.difference(&is)
             .map(|request| Change::RequestRemoved { request: visible_line(request) }),
     );
-    // A component that embeds none was not asked for them; its code tells them, and that is
-    // compared above.
+    // A component without embedded descriptors was not run to list its tools. Its tools are defined
+    // by its code, which is compared above by digest.
     if facts.tools.is_empty() {
         return changes;
     }
@@ -164,7 +166,7 @@ fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
 }
 
 impl fmt::Display for Drift {
-    /// In one line, for logs and the state of a client.
+    /// Writes the drift on one line, for logs and the state of a client.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told: Vec<_> = self.changes.iter().map(Change::to_string).collect();
         let client = &self.client;
@@ -201,7 +203,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// As much of a digest as people compare.
+/// Shortens a digest to the part that people compare.
 fn short(digest: &str) -> &str {
     digest.get(..19).unwrap_or(digest)
 }
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_is_no_drift_also_after_a_restart() {
+    fn an_accepted_plugin_has_no_drift_after_a_restart() {
         let facts = facts(
             b"one",
             json!([{"name": "b", "inputSchema": {"y": 1, "x": 2}}, {"name": "a", "inputSchema": {}}]),
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_change_but_a_description_has_lines_of_its_own() {
+    fn a_displayed_change_has_no_line_breaks() {
         let mut lock = Lock::default();
         lock.accept(&client(), &Facts::new(b"one", Vec::new(), None, Vec::new()));
         let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_told_with_what_is_invisible_made_visible() {
+    fn every_change_is_shown_with_invisible_characters_made_visible() {
         let mut lock = Lock::default();
         let tool =
             |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});

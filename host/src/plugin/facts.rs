@@ -1,5 +1,5 @@
-//! What a component is, as far as it can be told without running it: what gets accepted, and
-//! compared later.
+//! Facts about a component that are known without running it. They are accepted, and compared
+//! later.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -14,17 +14,17 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// Why a component tells nothing of itself.
+/// Reason that the facts of a component cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
-    /// It is no component, or what it embeds cannot be read.
+    /// The bytes are not a component, or its embedded sections cannot be read.
     #[error(transparent)]
     Component(#[from] LoadError),
-    /// What it embeds as its manifest is none.
+    /// The embedded manifest is invalid.
     #[error("the plugin's manifest (plugin.toml): {0}")]
     Manifest(#[from] BadManifest),
-    /// It tells tools that nobody would ever be offered: those of a component without the contract
-    /// are its functions.
+    /// The component embeds tool descriptors that would never be offered. The tools of a component
+    /// without the contract are its functions.
     #[error(
         "the component embeds descriptors of tools (the section airlock:tools) but does not export airlock:plugin/tools, so they \
          are not what it does; take the section out"
@@ -32,21 +32,22 @@ pub enum FactsError {
     Descriptors,
 }
 
-/// What one component is.
+/// Facts about one component.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// `sha256:` and the digest of its bytes.
+    /// Digest of its bytes: `sha256:` and hexadecimal.
     pub component: String,
-    /// Its tools, as it tells them; none where they are not embedded and it was not asked.
+    /// Its tools, from the embedded descriptors; empty if none are embedded and the component was
+    /// not run.
     pub tools: Vec<ToolDefinition>,
-    /// What its author says of it.
+    /// Its manifest, written by the author.
     pub manifest: Option<Manifest>,
-    /// The interfaces that it imports.
+    /// Interfaces that it imports.
     pub imports: Vec<String>,
 }
 
 impl Facts {
-    /// What a component tells without being run.
+    /// Reads the facts of a component without running it.
     pub fn of(wasm: &[u8]) -> Result<Self, FactsError> {
         let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
         let tools = match (sandbox::embedded_tools(wasm)?, sandbox::contract_version(wasm)?) {
@@ -56,7 +57,7 @@ impl Facts {
         Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
     }
 
-    /// Gathers what there is to say of a component's bytes.
+    /// Combines the facts of a component.
     pub fn new(
         wasm: &[u8],
         mut tools: Vec<ToolDefinition>,
@@ -68,14 +69,14 @@ impl Facts {
         Self { component: digest(wasm), tools, manifest, imports }
     }
 
-    /// `sha256:` and the digest of the tools' canonical form: sorted by name, members of objects
-    /// too.
+    /// Returns the digest, `sha256:` and hexadecimal, of the tools' canonical form: tools sorted by
+    /// name, members of objects sorted too.
     pub fn descriptors(&self) -> String {
         let tools: Vec<_> = self.tools.iter().map(canonical_tool).collect();
         digest(Value::from(tools).to_string().as_bytes())
     }
 
-    /// What it asks for, one line each, in a form that stays the same as long as the wish does.
+    /// Returns the requested rights, one line each. A line changes only if the request does.
     pub fn requests(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.imports.iter().map(|import| format!("import {import}")).collect();
@@ -87,12 +88,12 @@ impl Facts {
     }
 }
 
-/// `sha256:` and the digest of some bytes, in hexadecimal.
+/// Returns `sha256:` and the digest of `bytes`, in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", text::hex(&Sha256::digest(bytes)))
 }
 
-/// A tool as JSON that does not depend on the order in which its members were written.
+/// Returns a tool as JSON with sorted members, so that the order in the source does not matter.
 pub(super) fn canonical_tool(tool: &ToolDefinition) -> Value {
     sorted(serde_json::to_value(tool).unwrap_or_default())
 }
@@ -114,7 +115,7 @@ fn requests(manifest: &Manifest) -> Vec<String> {
     let request = &manifest.request;
     let mut lines = Vec::new();
     for (name, http) in &request.http {
-        // The manifest was checked when it was read, so there is a rule.
+        // The manifest was checked when it was parsed, so `rule` does not fail.
         let rule =
             http.rule().ok().flatten().map_or_else(|| ANY.to_owned(), |rule| rule.to_string());
         lines.push(format!("http.{name} {rule}"));
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn embedded_tools_are_believed_only_beside_the_contract_that_they_belong_to() {
+    fn embedded_tools_without_the_contract_are_refused() {
         let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"a","inputSchema":{}}]}"#;
         let tools = format!("(@custom \"airlock:tools\" {section:?})");
         let contract = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i))"#;
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_all_of_how_a_secret_is_sent() {
+    fn a_request_line_shows_the_header_prefix_query_and_audience_of_a_secret() {
         let manifest = |inject: Value| {
             let request = json!({
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},

@@ -1,6 +1,6 @@
-//! `airlock.lock`: what was accepted of each plugin. Beside the configuration, and the operator's
-//! to keep under version control. Where it is, a plugin that differs from it, or is not in it, is
-//! not loaded.
+//! `airlock.lock`: the accepted state of each plugin. It lies beside the configuration, and the
+//! operator keeps it under version control. If it exists, a plugin that differs from it or is not
+//! in it is not loaded.
 
 use std::{
     fs,
@@ -14,53 +14,53 @@ use serde_json::Value;
 use super::{Facts, facts};
 use crate::tool::{ClientName, ToolDefinition};
 
-/// Its name, beside the configuration.
+/// File name, beside the configuration.
 pub const FILE_NAME: &str = "airlock.lock";
-/// The form that this build writes and reads.
+/// Version of the format that this build writes and reads.
 const VERSION: u32 = 1;
-/// A file beyond this is refused.
+/// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 const HEAD: &str = "# What was accepted of each plugin. Written by `airlock plugin accept`; keep it under version control.\n\
                     # The gateway does not load what has changed since: `airlock plugin diff` tells what.\n\n";
 
-/// Everything that was accepted.
+/// The accepted state of all plugins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lock {
     pins: Vec<Pin>,
 }
 
-/// What was accepted of one plugin.
+/// The accepted state of one plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
     /// The client.
     pub client: String,
-    /// Its manifest's name for itself.
+    /// Name of the plugin in its manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Its version.
+    /// Version of the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Digest of the component.
     pub component: String,
-    /// Digest of its tools' descriptors.
+    /// Digest of the tool descriptors.
     pub descriptors: String,
-    /// What it asks for.
+    /// Requested rights.
     pub requests: Vec<String>,
-    /// Its tools, so that a change can be shown.
+    /// Tools, so that a change can be shown.
     #[serde(default, rename = "tool")]
     pub tools: Vec<PinnedTool>,
 }
 
-/// One tool as it was accepted.
+/// One accepted tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedTool {
-    /// Its own name.
+    /// Name that the plugin uses.
     pub name: String,
     /// Its description.
     pub description: String,
-    /// All of it, as JSON.
+    /// The whole definition, as JSON.
     pub definition: String,
 }
 
@@ -72,29 +72,29 @@ struct File {
     plugins: Vec<Pin>,
 }
 
-/// Why there is no lock to go by.
+/// Reason that a lock file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It is there and cannot be read, or cannot be written.
+    /// The file exists but cannot be read, or it cannot be written.
     #[error("{path} cannot be {what}")]
     Io {
         /// The file.
         path: PathBuf,
         /// `read` or `written`.
         what: &'static str,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// It is something else.
+    /// The file is not a lock file of this version.
     #[error("{path} is no lock file: {reason}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// Description of the defect.
         reason: String,
     },
-    /// It was there before.
+    /// The file existed before and is missing now.
     #[error(
         "{path} was there and is gone, so that nothing tells what was accepted; put it back, or restart to go on without"
     )]
@@ -105,8 +105,8 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Reads the file, if there is one. One that cannot be read is an error: without it nobody
-    /// knows what was accepted.
+    /// Reads the file; `None` if it does not exist. Fails if it cannot be read, because the
+    /// accepted state is then unknown.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), what: "read", source };
         let malformed = |reason: String| LockError::Malformed { path: path.to_owned(), reason };
@@ -129,7 +129,7 @@ impl Lock {
         Ok(Some(Self { pins: file.plugins }))
     }
 
-    /// Writes the file whole: a reader sees the old one or the new one.
+    /// Replaces the file atomically: a reader sees the old file or the new one.
     pub fn save(&self, path: &Path) -> Result<(), LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), what: "written", source };
         let text = toml::to_string(&File { version: VERSION, plugins: self.pins.clone() })
@@ -140,26 +140,26 @@ impl Lock {
         let written =
             file.write_all(HEAD.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
         written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-        // Like any file of the operator's, and unlike a temporary one, for others to read.
+        // Readable by others, as the operator's other files are; a temporary file is not.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         file.as_file().set_permissions(readable).map_err(failed)?;
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())
     }
 
-    /// What was accepted of a client.
+    /// Returns the accepted state of a client; `None` if it was never accepted.
     pub fn pin(&self, client: &ClientName) -> Option<&Pin> {
         self.pins.iter().find(|pin| pin.client == client.as_str())
     }
 
-    /// Accepts a plugin as it is.
+    /// Accepts the current state of a plugin.
     pub fn accept(&mut self, client: &ClientName, facts: &Facts) {
         self.remove(client);
         self.pins.push(Pin::of(client, facts));
         self.pins.sort_by(|one, other| one.client.cmp(&other.client));
     }
 
-    /// Forgets a client; answers whether it was there.
+    /// Removes a client. Returns whether it was present.
     pub fn remove(&mut self, client: &ClientName) -> bool {
         let before = self.pins.len();
         self.pins.retain(|pin| pin.client != client.as_str());
@@ -187,7 +187,7 @@ impl Pin {
 }
 
 impl PinnedTool {
-    /// The definition as JSON; null if somebody spoilt it.
+    /// Returns the definition as JSON; `null` if the file was edited and the text is not JSON.
     pub(super) fn value(&self) -> Value {
         serde_json::from_str(&self.definition).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! `plugin.toml`: what a plugin says of itself and asks for. Its author's document, embedded in the
-//! component as JSON; as untrusted as the code beside it.
+//! `plugin.toml`: the author's description of a plugin, and the rights that it requests. Embedded
+//! in the component as JSON; as untrusted as the code.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,56 +15,56 @@ use crate::{
     units::{Size, Span},
 };
 
-/// The custom section that holds it.
+/// Custom section of the component that contains the manifest.
 pub const SECTION: &str = "airlock:manifest";
-/// What `schema` must say.
+/// Required value of `schema`.
 pub const SCHEMA: &str = "airlock.plugin/1";
-/// A manifest beyond this is refused.
+/// Maximum size of a manifest, in bytes.
 const MAX_BYTES: usize = 256 << 10;
-/// A reason beyond this is refused: people read it before they grant anything.
+/// Maximum length of a reason, in bytes: people read it before they grant anything.
 const MAX_REASON: usize = 300;
-/// Requests of one kind.
+/// Maximum number of requests of one kind.
 const MAX_REQUESTS: usize = 32;
-/// The full name of a tool, longer than any that the catalog gives.
+/// Maximum length of a requested tool name, in bytes; longer than any name in the catalog.
 const MAX_TOOL_NAME: usize = 128;
-/// Leaves a choice to the operator: of hosts, or of directories.
+/// Leaves the choice of hosts or directories to the operator.
 pub(super) const ANY: &str = "*";
 
-/// What a plugin says of itself and asks for.
+/// Description of a plugin and the rights that it requests.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     schema: String,
-    /// Its name: `[a-z0-9-]{1,32}`.
+    /// Name of the plugin: `[a-z0-9-]{1,32}`.
     pub id: String,
-    /// Its version.
+    /// Version of the plugin.
     pub version: Version,
-    /// The version of the contract that it was written for: `0.1`.
+    /// Version of the contract that the plugin was written for: `0.1`.
     pub contract: String,
-    /// What it is for.
+    /// Purpose of the plugin.
     #[serde(default)]
     pub description: String,
     /// SPDX expression.
     #[serde(default)]
     pub license: Option<String>,
-    /// What its tools do to the world.
+    /// Declared effects of its tools.
     #[serde(default, rename = "tool")]
     pub tools: Vec<ToolNote>,
-    /// What it asks to be lent.
+    /// Requested rights.
     #[serde(default)]
     pub request: Request,
-    /// JSON Schema 2020-12 of its configuration.
+    /// JSON Schema 2020-12 of the plugin's configuration.
     #[serde(default)]
     config: Option<ConfigRequest>,
 }
 
-/// What one tool does to the world.
+/// Declared effects of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolNote {
     /// The tool.
     pub name: String,
-    /// Its effects; each needs a request that makes it possible.
+    /// Effects; each needs a request that makes it possible.
     #[serde(default)]
     pub effects: BTreeSet<Effect>,
 }
@@ -79,7 +79,7 @@ pub enum Effect {
     WriteFiles,
     /// Sends HTTP requests.
     Network,
-    /// Has secrets attached to them, or sees secrets.
+    /// Has secrets attached to HTTP requests, or reads secrets.
     Credential,
     /// Keeps values between calls.
     Store,
@@ -87,23 +87,23 @@ pub enum Effect {
     CallTools,
 }
 
-/// Everything that a plugin asks to be lent.
+/// All rights that a plugin requests.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Places on the network, by a name of the author's.
+    /// Places on the network, by names that the author chose.
     #[serde(default)]
     pub http: BTreeMap<String, HttpRequest>,
     /// Secrets.
     #[serde(default)]
     pub secret: BTreeMap<String, SecretRequest>,
-    /// Stores of keys and values.
+    /// Key-value stores.
     #[serde(default)]
     pub kv: BTreeMap<String, StoreRequest>,
-    /// Directories. One named `*` stands for whatever directories the operator grants.
+    /// Directories. The name `*` stands for all directories that the operator grants.
     #[serde(default)]
     pub files: BTreeMap<String, FilesRequest>,
-    /// A directory of its own for each call.
+    /// Private directory of each call.
     #[serde(default)]
     pub scratch: Option<ScratchRequest>,
     /// Other tools.
@@ -115,19 +115,19 @@ pub struct Request {
     /// Real randomness.
     #[serde(default)]
     pub random: Option<Asked>,
-    /// What one call needs to spend.
+    /// Limits that one call needs.
     #[serde(default)]
     pub limits: LimitsRequest,
 }
 
-/// Why something is asked for, and whether the plugin can do without.
+/// Reason of a request, and whether it is optional.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// Why, for the person who decides.
+    /// Reason, for the person who decides.
     pub reason: String,
-    /// Whether the plugin works without. What is not optional must be granted, or the plugin is not
-    /// loaded.
+    /// True if the plugin works without it. A plugin with a required request that is not granted is
+    /// not loaded.
     #[serde(default)]
     pub optional: bool,
 }
@@ -139,9 +139,9 @@ macro_rules! asked {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$field_meta])* pub $field: $type,)*
-            /// Why, for the person who decides.
+            /// Reason, for the person who decides.
             pub reason: String,
-            /// Whether the plugin works without.
+            /// True if the plugin works without it.
             #[serde(default)]
             pub optional: bool,
         }
@@ -154,83 +154,83 @@ asked! {
         /// Scheme, host and port: `https://api.example.com`; see [`Rule::new`]. `*` leaves the
         /// choice to the operator.
         url: String,
-        /// Methods; GET and HEAD where absent.
+        /// Methods; GET and HEAD if empty.
         #[serde(default)]
         methods: Vec<String>,
-        /// Patterns of paths; all below `url` where absent.
+        /// Patterns of paths; all paths below `url` if empty.
         #[serde(default)]
         paths: Vec<String>,
-        /// Whether it may be in a private network. With `*` this says nothing: like the hosts,
-        /// private networks are the operator's to grant then.
+        /// True if the host may be in a private network. Without effect if `url` is `*`: the
+        /// operator grants private networks then, as it does the hosts.
         #[serde(default)]
         private: bool,
     }
     /// One secret.
     SecretRequest {
-        /// How the host attaches it to requests.
+        /// Injection by the host into requests.
         #[serde(default)]
         inject: Option<InjectRequest>,
-        /// Which of `request.http` it may go to, by name.
+        /// Audience: names of `request.http`.
         #[serde(default)]
         audience: Vec<String>,
-        /// Whether the plugin has to see the value itself.
+        /// True if the plugin needs to read the value.
         #[serde(default)]
         reveal: bool,
     }
-    /// One store of keys and values.
+    /// One key-value store.
     StoreRequest {
-        /// What it holds at most.
+        /// Maximum size.
         max_bytes: Size,
     }
-    /// One directory, seen as `/<name>`.
+    /// One directory, mounted at `/<name>`.
     FilesRequest {
         /// `read-only` or `read-write`.
         access: FilesAccess,
-        /// What may be in it, where it is written to.
+        /// Maximum total size, if it is written to.
         #[serde(default)]
         max_bytes: Option<Size>,
-        /// How many files and directories may be in it, where it is written to.
+        /// Maximum number of files and directories, if it is written to.
         #[serde(default)]
         max_files: Option<u64>,
     }
-    /// A directory of its own for each call, seen as `/tmp`.
+    /// Private directory of each call, mounted at `/tmp`.
     ScratchRequest {
-        /// What it holds at most.
+        /// Maximum total size.
         max_bytes: Size,
-        /// How many files and directories it holds at most.
+        /// Maximum number of files and directories.
         max_files: u64,
     }
     /// Other tools.
     ToolsRequest {
-        /// Their full names, `<client>-<tool>`.
+        /// Full names, `<client>-<tool>`.
         call: Vec<String>,
     }
 }
 
-/// How a directory is asked for.
+/// Requested access to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FilesAccess {
-    /// Reading alone.
+    /// Read-only access.
     ReadOnly,
-    /// Reading and writing.
+    /// Read and write access.
     ReadWrite,
 }
 
-/// How a secret is attached to requests: one of the two.
+/// Injection of a secret into requests: either `header` or `query`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InjectRequest {
-    /// Into this header.
+    /// Header that carries the secret.
     pub header: Option<String>,
-    /// With this in front of the value.
+    /// Text in front of the value.
     #[serde(default)]
     pub prefix: String,
-    /// Into this parameter of the query.
+    /// Query parameter that carries the secret.
     pub query: Option<String>,
 }
 
-/// What one call needs to spend. What is absent is as the profile has it.
+/// Limits that one call needs. An absent limit requests nothing beyond the default.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(
@@ -254,13 +254,13 @@ struct ConfigRequest {
     schema: Value,
 }
 
-/// Why a manifest cannot be used.
+/// Reason that a manifest is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{key}{problem}", key = Prefix(.key))]
 pub struct BadManifest {
-    /// Where: `request.http.api.url`. Empty for the whole.
+    /// Position: `request.http.api.url`. Empty for the whole manifest.
     pub key: String,
-    /// What was found and what would be valid.
+    /// The found value and the valid ones.
     pub problem: String,
 }
 
@@ -277,7 +277,7 @@ fn bad(key: impl Into<String>, problem: impl Into<String>) -> BadManifest {
 }
 
 impl Manifest {
-    /// Reads the embedded form: JSON of `plugin.toml`, with `config.schema_file` replaced by the
+    /// Parses the embedded form: `plugin.toml` as JSON, with `config.schema_file` replaced by the
     /// schema itself.
     pub fn parse(json: &[u8]) -> Result<Self, BadManifest> {
         if json.len() > MAX_BYTES {
@@ -292,7 +292,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// JSON Schema of the configuration, where it takes one.
+    /// Returns the JSON Schema of the configuration; `None` if the plugin takes none.
     pub fn config_schema(&self) -> Option<&Value> {
         self.config.as_ref().map(|config| &config.schema)
     }
@@ -326,7 +326,7 @@ impl Manifest {
 }
 
 impl Request {
-    /// Every reason, by the place where it is asked for.
+    /// Returns each request's position, reason, and whether it is optional.
     pub fn asked(&self) -> impl Iterator<Item = (String, &str, bool)> {
         let named = |kind: &'static str| move |name: &String| format!("{kind}.{name}");
         let (http, secret, kv, files) =
@@ -428,7 +428,8 @@ impl Request {
         self.check_tools()
     }
 
-    /// These names stand in lines that people decide on, which they must not be able to break.
+    /// Checks the names of requested tools. They are printed in lines that people decide on, so
+    /// they must not contain line breaks.
     fn check_tools(&self) -> Result<(), BadManifest> {
         let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let fits =
@@ -444,7 +445,7 @@ impl Request {
         }
     }
 
-    /// What has to be asked for so that a tool can have this effect, if it is not.
+    /// Returns the request that an effect needs; `None` if it is present.
     fn lacks(&self, effect: Effect) -> Option<&'static str> {
         let writes = |files: &FilesRequest| files.access == FilesAccess::ReadWrite;
         let (has, needs) = match effect {
@@ -462,7 +463,7 @@ impl Request {
 }
 
 impl HttpRequest {
-    /// The rule that is asked for; none where the choice is the operator's.
+    /// Returns the requested rule; `None` if the choice is the operator's.
     pub fn rule(&self) -> Result<Option<Rule>, BadRule> {
         if self.url == ANY {
             Ok(None)
@@ -473,13 +474,13 @@ impl HttpRequest {
 }
 
 impl InjectRequest {
-    /// How it is attached; the error says what would be valid.
+    /// Returns the injection. The error names the valid forms.
     pub fn injection(&self) -> Result<Injection, String> {
         match (&self.header, &self.query) {
             (Some(header), None) => {
                 Injection::header(header, &self.prefix).map_err(|error| error.to_string())
             }
-            // It stands in a line that people decide on.
+            // The name is printed in a line that people decide on.
             (None, Some(query))
                 if query.contains(|c: char| c.is_control() || c.is_whitespace()) =>
             {
@@ -496,7 +497,7 @@ impl InjectRequest {
     }
 }
 
-/// Whether a name fits where guests use it as one.
+/// Returns whether `name` is valid as a name for guests.
 pub(super) fn is_name(name: &str) -> bool {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     (1..=64).contains(&name.len()) && name.chars().all(is_fit)
@@ -521,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_can_be_asked_for_is_read_with_its_reason() {
+    fn every_kind_of_request_is_parsed_with_its_reason() {
         let manifest = parse(&json!({
             "license": "MIT",
             "tool": [{"name": "get", "effects": ["network", "credential"]}],
@@ -558,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_for_is_refused_with_its_place() {
+    fn an_invalid_request_is_refused_with_its_position() {
         insta::assert_snapshot!(refusal(&json!({"schema": "airlock.plugin/2"})), @r#"schema: found "airlock.plugin/2", this build reads "airlock.plugin/1""#);
         insta::assert_snapshot!(refusal(&json!({"id": "Weather"})), @r#"id: found "Weather", expected 1 to 32 of the characters a-z, 0-9 and `-`"#);
         insta::assert_snapshot!(

@@ -1,4 +1,4 @@
-//! Ceilings by name: what may be lent at most, whatever is asked for and granted.
+//! Named ceilings: the maximum rights of a plugin, whatever is requested and granted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Its name in the configuration.
+    /// Returns the name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Untrusted => "untrusted",
@@ -30,20 +30,20 @@ impl Profile {
         }
     }
 
-    /// Whether a plugin may reach private networks, or speak HTTP without TLS.
+    /// Returns whether a plugin may reach private networks or use HTTP without TLS.
     pub fn opens_private_network(self) -> bool {
         self == Self::Trusted
     }
 
-    /// Whether a plugin may see a secret's value.
+    /// Returns whether a plugin may read the value of a secret.
     pub fn reveals_secrets(self) -> bool {
         self == Self::Trusted
     }
 
-    /// The most that a call may spend.
+    /// Returns the maximum limits of a call.
     pub fn limits(self) -> Limits {
         match self {
-            // A deadline is bounded by the caller's own, which is the operator's to set.
+            // A deadline is bounded by the caller's own deadline, which the operator sets.
             Self::Untrusted => Limits { deadline: LONGEST, ..Limits::PLUGIN },
             Self::Trusted => Limits {
                 fuel: 1_000_000_000_000,
@@ -61,7 +61,7 @@ impl Profile {
         }
     }
 
-    /// The most that a call may send and take in over HTTP.
+    /// Returns the maximum HTTP bounds of a call.
     pub fn bounds(self) -> Bounds {
         match self {
             Self::Untrusted => Bounds::PLUGIN,

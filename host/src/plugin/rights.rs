@@ -1,4 +1,4 @@
-//! Request ∩ grant ∩ ceiling. Pure but for reading secrets, which the caller does.
+//! Request ∩ grant ∩ ceiling. Pure, except that it calls `read` for the values of secrets.
 
 mod limits;
 mod rules;
@@ -21,27 +21,27 @@ use crate::{
     units::Size,
 };
 
-/// What a directory or a store may hold where its operator says nothing, whatever the plugin asks
-/// for.
+/// Quotas of directories and stores without a quota of the operator's, whatever the plugin
+/// requests.
 const DEFAULT_DIRECTORY: Quota = Quota { bytes: 1 << 30, files: 10_000 };
 const DEFAULT_SCRATCH: Quota = Quota { bytes: 64 << 20, files: 1_000 };
 const DEFAULT_STORE_BYTES: u64 = 4 << 20;
 
-/// What a plugin is lent in the end.
+/// Granted rights of a plugin.
 #[derive(Debug)]
 pub struct Settled {
-    /// What it may use.
+    /// Rights.
     pub grants: Grants,
-    /// What one call may spend.
+    /// Limits of one call.
     pub limits: Limits,
-    /// What its operator should know: grants that open nothing, wishes that were not fulfilled.
+    /// Notes for the operator: grants without effect, and optional requests that are not granted.
     pub notes: Vec<String>,
 }
 
-/// Why a plugin is not loaded: everything that is wrong, in the operator's words.
+/// Reasons that a plugin is not loaded, as messages for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
-    /// One sentence each, beginning with the key in `wasm_config` where there is one.
+    /// One sentence each. Starts with the key in `wasm_config` if there is one.
     pub reasons: Vec<String>,
 }
 
@@ -51,10 +51,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Reads a secret's value.
+/// Reads the value of a secret.
 pub type ReadSecret<'a> = &'a dyn Fn(&Source) -> Result<Secret, SourceError>;
 
-/// Decides what a plugin is lent. One without a manifest asks for whatever its operator grants.
+/// Computes the granted rights of a plugin. A plugin without a manifest requests every right that
+/// its operator grants. Fails with all reasons if the plugin cannot be loaded.
 pub fn settle(
     manifest: Option<&Manifest>,
     answer: &Answer,
@@ -96,9 +97,9 @@ pub fn settle(
     }
 }
 
-/// The three documents side by side, and what came of comparing them.
+/// Manifest and answer, and the results of their comparison.
 struct Desk<'a> {
-    /// None where the plugin embeds no manifest.
+    /// `None` if the plugin embeds no manifest.
     request: Option<&'a Request>,
     answer: &'a Answer,
     refusals: Vec<String>,
@@ -118,7 +119,8 @@ impl Desk<'_> {
         self.answer.profile
     }
 
-    /// Refuses a plugin that cannot do without something.
+    /// Records that a requested right is not granted: as a note if the request is optional,
+    /// otherwise as a refusal.
     fn missing(&mut self, place: &str, reason: &str, optional: bool, how: &str) {
         if optional {
             self.notes
@@ -129,12 +131,13 @@ impl Desk<'_> {
         }
     }
 
-    /// Notes a grant that opens nothing because it is not asked for.
+    /// Notes a grant without effect, because the plugin does not request it.
     fn unasked(&mut self, key: &str) {
         self.notes.push(format!("{key} opens nothing: the plugin does not ask for it"));
     }
 
-    /// What is asked for and not granted, for the guest to be told.
+    /// Returns the stores and secrets that are requested but not granted, for error messages to the
+    /// guest.
     fn denied(&self) -> Denied {
         let Some(request) = self.request else { return Denied::default() };
         let granted = |name: &String| self.answer.stores.iter().any(|store| store.name == *name);
@@ -152,7 +155,7 @@ impl Desk<'_> {
     fn config(&mut self, manifest: Option<&Manifest>) {
         let given = &self.answer.config;
         match manifest.map(Manifest::config_schema) {
-            // Without a manifest nobody knows what it takes.
+            // Without a manifest the schema of the configuration is unknown.
             None => {}
             Some(None) if given.is_empty() => {}
             Some(None) => {
@@ -197,8 +200,8 @@ impl Desk<'_> {
                         self.missing(&what, &asked.reason, asked.optional, &how);
                     }
                 }
-                // One that leaves the choice to the operator asks for whatever is granted, private
-                // networks among it.
+                // A request that leaves the choice to the operator covers everything that is
+                // granted, private networks included.
                 let rules = request.http.values().map(|asked| asked.rule().ok().flatten());
                 rules.collect::<Option<Vec<_>>>()
             }
@@ -294,8 +297,8 @@ impl Desk<'_> {
         }
     }
 
-    /// How the secret is attached to requests, where it is: to the audience that is asked for and,
-    /// where the operator names one, granted too.
+    /// Returns the injection of a secret into requests; `None` if it is not injected. The audience
+    /// is the requested one. If the operator names an audience too, it is the overlap of both.
     fn credential(
         &mut self,
         name: &str,
@@ -310,7 +313,7 @@ impl Desk<'_> {
         let injection: Injection =
             asked_injection.or_else(|| grant.inject.clone().filter(|_| asked.is_none()))?;
         let places = asked.map(|asked| self.requested_audience(asked)).unwrap_or_default();
-        // A place that leaves the choice of hosts to the operator leaves this one too.
+        // A requested place without a fixed host leaves the audience to the operator too.
         let is_open = asked.is_none() || places.iter().any(Option::is_none);
         let requested: Vec<Rule> = places.into_iter().flatten().collect();
         let audience = match &grant.audience {
@@ -329,15 +332,16 @@ impl Desk<'_> {
         made.map_err(|error| self.refusals.push(format!("{key}: {error}"))).ok()
     }
 
-    /// Where a plugin asks to send a secret; nothing for a place whose hosts are the operator's
-    /// choice.
+    /// Returns the places that a plugin requests to send a secret to; `None` for a place whose
+    /// hosts are the operator's choice.
     fn requested_audience(&self, asked: &SecretRequest) -> Vec<Option<Rule>> {
         let places = asked.audience.iter().filter_map(|name| self.request?.http.get(name));
         places.map(|place| place.rule().ok().flatten()).collect()
     }
 
-    /// Of what the operator says, as much as the plugin asks for too: a secret goes nowhere that
-    /// only one of them named.
+    /// Returns the overlap of the granted and the requested audience: a secret is not sent to a
+    /// place that only one of them names. If `requested` is `None`, all of the granted audience is
+    /// returned.
     fn granted_audience(
         &mut self,
         key: &str,
@@ -438,7 +442,7 @@ impl Desk<'_> {
             });
             let access = if is_read_only { Access::ReadOnly } else { grant.access };
             let quota = quota(wanted, grant.quota, DEFAULT_DIRECTORY);
-            // Where nothing can be written, nobody misses room.
+            // The quota of a read-only directory limits nothing.
             if access == Access::ReadWrite {
                 self.note_quota(&format!("files.{}", grant.name), wanted, quota);
             }
@@ -503,7 +507,7 @@ impl Desk<'_> {
         self.note_less(place, asked.files, given.files, |files| format!("{files} files"));
     }
 
-    /// Notes that a place holds less than is asked for.
+    /// Notes that a quota is less than requested.
     fn note_less(&mut self, place: &str, asked: Option<u64>, given: u64, show: fn(u64) -> String) {
         if let Some(asked) = asked.filter(|asked| *asked > given) {
             self.notes.push(format!(
@@ -562,7 +566,7 @@ impl Desk<'_> {
     }
 }
 
-/// Both sides together.
+/// Combines both sides of a quota.
 fn quota(asked: QuotaAnswer, granted: QuotaAnswer, default: Quota) -> Quota {
     Quota {
         bytes: lesser(asked.bytes, granted.bytes, default.bytes),
@@ -570,8 +574,8 @@ fn quota(asked: QuotaAnswer, granted: QuotaAnswer, default: Quota) -> Quota {
     }
 }
 
-/// As granted or else as usual, and never more than is asked for. An author's number alone opens
-/// nothing: it would fill a disk.
+/// Returns the granted amount or else the default, and never more than is requested. A requested
+/// amount alone never raises the default, because it could fill a disk.
 fn lesser(asked: Option<u64>, granted: Option<u64>, default: u64) -> u64 {
     let granted = granted.unwrap_or(default);
     asked.map_or(granted, |asked| asked.min(granted))

@@ -1,8 +1,9 @@
-//! Tracks what one connection is doing, and ends it when that has gone on for too long.
+//! Tracks the requests and responses of one connection, and ends the connection after too long a
+//! time in one state.
 //!
-//! hyper times the head of a request over HTTP/1 and nothing else. A connection of HTTP/2 may send
-//! pings for ever, never take its answers, or begin requests to break them off at once; none of
-//! that counts as use here.
+//! hyper only times the head of an HTTP/1 request. An HTTP/2 connection may send pings for ever,
+//! never read its responses, or begin requests and reset them at once; none of that counts as use
+//! here.
 
 use std::{
     collections::BTreeMap,
@@ -15,47 +16,47 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Requests that a connection may have broken off beyond those that were answered. Resetting
-/// streams as fast as they are opened costs a client nothing and the gateway a call each
-/// (CVE-2023-44487).
+/// Maximum number of aborted requests of a connection in excess of those that got a response.
+/// Resetting streams as fast as they are opened costs a client nothing and the gateway one call
+/// each (CVE-2023-44487).
 const MAX_BROKEN_OFF: usize = 128;
 
-/// How long a connection may go on in each state.
+/// Maximum time of a connection in each state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waits {
-    /// From its start to the end of the first request's head.
+    /// From the start of the connection to the end of the first request's head.
     pub(super) first_head: Duration,
     /// Without any request.
     pub(super) idle: Duration,
-    /// From the answer to a request until all of it is sent.
+    /// From the moment a response is ready until all of it is sent.
     pub(super) write: Duration,
 }
 
-/// Why a connection is closed.
+/// Reason that the gateway closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It never asked for anything.
+    /// It never sent a request.
     Silent,
-    /// It asks for nothing any more.
+    /// It sent no request for longer than the idle time.
     Idle,
-    /// No request was running, and others needed its room.
+    /// No request was running, and a new connection needed its room.
     Evicted,
-    /// It does not take an answer.
+    /// The client did not read a response in time.
     Unread,
-    /// It breaks its requests off.
+    /// The client aborted too many requests.
     BrokenOff,
 }
 
-/// Place in the order of eviction: the least is evicted first.
+/// Position in the order of eviction: the lowest is evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// No request is running and every answer is sent, since this time.
+    /// No request is running and every response is sent, since this time.
     Idle(Instant),
-    /// No request is running, and the oldest unsent answer was made at this time.
+    /// No request is running, and the oldest unsent response was ready at this time.
     Unsent(Instant),
 }
 
-/// One connection's requests.
+/// State of one connection's requests.
 pub(super) struct Activity {
     state: Mutex<State>,
     changed: Notify,
@@ -63,19 +64,19 @@ pub(super) struct Activity {
 
 struct State {
     has_asked: bool,
-    /// Requests whose answers are not there yet.
+    /// Requests whose responses are not ready yet.
     running: usize,
-    /// When answers were there that are not sent yet, by their number.
+    /// Times when the unsent responses were ready, by number.
     unsent: BTreeMap<u64, Instant>,
     next_answer: u64,
-    /// Since when there is neither.
+    /// Start of the time without running requests and unsent responses.
     idle_since: Instant,
     broken_off: usize,
     is_evicted: bool,
 }
 
 impl Activity {
-    /// A connection that starts now.
+    /// Creates the state of a connection that starts now.
     pub(super) fn new() -> Arc<Self> {
         let state = State {
             has_asked: false,
@@ -89,7 +90,7 @@ impl Activity {
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
 
-    /// Notes that a request begins.
+    /// Records the start of a request.
     pub(super) fn begin(self: &Arc<Self>) -> Running {
         self.change(|state| {
             state.has_asked = true;
@@ -98,14 +99,14 @@ impl Activity {
         Running { activity: self.clone(), is_answered: false }
     }
 
-    /// The connection's rank among those that may be evicted; `None` while a request is running or
-    /// once it is evicted.
+    /// Returns the eviction rank of the connection; `None` while a request is running or after
+    /// eviction.
     pub(super) fn rank(&self) -> Option<Rank> {
         let state = self.state();
         if state.is_evicted { None } else { state.rank() }
     }
 
-    /// Has the connection closed unless a request is running; returns whether it is evicted.
+    /// Marks the connection as evicted unless a request is running. Returns whether it is evicted.
     pub(super) fn evict(&self) -> bool {
         self.change(|state| {
             state.is_evicted |= state.rank().is_some();
@@ -113,7 +114,7 @@ impl Activity {
         })
     }
 
-    /// Waits until the connection has to be closed.
+    /// Waits until the connection must be closed.
     pub(super) async fn end(&self, waits: &Waits) -> Reason {
         loop {
             let changed = self.changed.notified();
@@ -148,7 +149,7 @@ impl Activity {
             state.idle_since = Instant::now();
         }
         drop(state);
-        // Kept for the one who waits if it is not waiting right now.
+        // `notify_one` stores the notification if the waiting task does not wait at this moment.
         self.changed.notify_one();
         changed
     }
@@ -163,20 +164,20 @@ impl State {
         self.running == 0 && self.unsent.is_empty()
     }
 
-    /// When the oldest answer that is not sent yet was made.
+    /// Returns the time when the oldest unsent response was ready.
     fn oldest_unsent(&self) -> Option<Instant> {
         self.unsent.values().next().copied()
     }
 
-    /// `None` while a request is running. An unsent answer alone does not protect a connection: a
-    /// client that never reads its answers, not even a refusal for want of a key, would keep its
+    /// `None` while a request is running. An unsent response alone does not protect a connection: a
+    /// client that never reads its responses, not even a refusal for a missing key, would keep its
     /// place until `write` is over.
     fn rank(&self) -> Option<Rank> {
         (self.running == 0)
             .then(|| self.oldest_unsent().map_or(Rank::Idle(self.idle_since), Rank::Unsent))
     }
 
-    /// When the connection has to be closed as things are, and why.
+    /// Returns the time when the connection must be closed in its current state, and the reason.
     fn due(&self, waits: &Waits) -> Option<(Instant, Reason)> {
         if self.broken_off > MAX_BROKEN_OFF {
             return Some((self.idle_since, Reason::BrokenOff));
@@ -195,14 +196,14 @@ impl State {
     }
 }
 
-/// A request that is being answered. Dropping it without an answer notes that it was broken off.
+/// A request that is being handled. Dropping it without a response counts it as aborted.
 pub(super) struct Running {
     activity: Arc<Activity>,
     is_answered: bool,
 }
 
 impl Running {
-    /// Notes that the answer is there and remains to be sent.
+    /// Records that the response is ready and remains to be sent.
     pub(super) fn answer(mut self) -> Sending {
         self.is_answered = true;
         let number = self.activity.change(|state| {
@@ -225,7 +226,7 @@ impl Drop for Running {
     }
 }
 
-/// An answer on its way. Dropping it notes that it is sent, or never will be.
+/// A response that is being sent. Dropping it records that it is sent, or never will be.
 pub(super) struct Sending {
     activity: Arc<Activity>,
     number: u64,
@@ -251,7 +252,7 @@ mod tests {
         write: Duration::from_secs(100),
     };
 
-    /// After how many seconds the connection is closed, and why.
+    /// Returns the seconds until the connection is closed, and the reason.
     async fn end(activity: &Activity) -> (u64, Reason) {
         let started = Instant::now();
         let reason = activity.end(&WAITS).await;
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_state_lasts_so_long_and_a_running_request_lasts_for_ever() {
+    async fn each_state_has_its_timeout_and_a_running_request_has_none() {
         let activity = Activity::new();
         assert_eq!(end(&activity).await, (1, Reason::Silent));
         let running = activity.begin();
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_answer_counts_whatever_comes_after_it() {
+    async fn the_oldest_unsent_response_sets_the_deadline() {
         let activity = Activity::new();
         let _old = activity.begin().answer();
         tokio::time::advance(Duration::from_mins(1)).await;
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_end_that_is_waited_for_follows_every_change() {
+    async fn a_pending_wait_for_the_end_follows_every_change() {
         let activity = Activity::new();
         let (watch, ()) = tokio::join!(end(&activity), async {
             tokio::task::yield_now().await;
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_ranks_by_its_oldest_unsent_answer_and_before_that_if_it_is_idle() {
+    async fn an_idle_connection_ranks_before_one_with_unsent_responses() {
         let (activity, started) = (Activity::new(), Instant::now());
         let old = activity.begin().answer();
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_that_are_broken_off_end_the_connection_unless_as_many_are_answered() {
+    async fn too_many_aborted_requests_end_the_connection_unless_as_many_are_answered() {
         let activity = Activity::new();
         for _ in 0..1_000 {
             drop(activity.begin());
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_running_is_waited_for_and_what_is_unsent_is_not() {
+    async fn answered_waits_for_running_requests_and_not_for_unsent_responses() {
         let activity = Activity::new();
         let _unsent = activity.begin().answer();
         let running = activity.begin();

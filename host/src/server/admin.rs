@@ -1,4 +1,4 @@
-//! `GET /api/mcp/clients`: the configured sources of tools, as Bifrost's administrators know it.
+//! `GET /api/mcp/clients`: the configured sources of tools, in the form of Bifrost's admin API.
 
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ use crate::{
     tool::{Tool, Whitelist},
 };
 
-/// Lists every client with all its tools, callable or not; what could be a secret is not here. The
-/// holder of a virtual key is no operator: it is shown what its key opens, and neither what is
-/// closed to it nor why a source is away.
+/// Lists clients and their tools, without anything that could be a secret. A request without a key
+/// sees every client with all its tools, callable or not. The holder of a virtual key is not an
+/// operator: it sees only the tools that its key permits, and no reasons for failures.
 pub(super) fn clients(app: &App, sender: &Sender) -> Reply {
     let snapshot = app.catalog.snapshot();
     let clients: Vec<Value> = if sender.key.is_none() {
@@ -45,7 +45,8 @@ fn describe(client: &Client, visible: impl Fn(&Tool) -> bool) -> Value {
     })
 }
 
-/// The same with all its tools, its policy, why it is away, and which component it is.
+/// Describes a client for its operator: all tools, the policy, the reason it is unavailable, and
+/// the digest of its component.
 fn describe_for_operator(app: &App, client: &Client) -> Value {
     let mut out = describe(client, |_| true);
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
@@ -64,7 +65,7 @@ fn describe_for_operator(app: &App, client: &Client) -> Value {
     out
 }
 
-/// A tool under the name that its source gave it, which is what whitelists are written with.
+/// Describes a tool under the name that its source uses, because whitelists use that name.
 fn describe_tool(tool: &Tool) -> Value {
     json!({"name": tool.original, "description": tool.description, "parameters": tool.input_schema})
 }

@@ -1,4 +1,4 @@
-//! Who sends a request: its virtual key.
+//! Authenticates the sender of a request by its virtual key.
 
 use std::sync::Arc;
 
@@ -7,14 +7,13 @@ use http::{HeaderMap, header};
 use super::respond::ApiError;
 use crate::door::{Keys, VirtualKey};
 
-/// Header for nothing else than virtual keys, of whatever form.
+/// Header that carries virtual keys only, in any form.
 const OWN_HEADER: &str = "x-bf-vk";
-/// How a virtual key starts that comes in a header which may hold other credentials. Case does not
-/// count.
+/// Prefix of virtual keys in headers that may also carry other credentials. Case-insensitive.
 const PREFIX: &str = "sk-bf-";
 
-/// Finds the sender's key. A key that was sent must exist; none need be sent unless one is
-/// required.
+/// Finds the sender's key. Fails if the sent key does not exist, or if `required` and no key is
+/// sent.
 pub(super) fn key(
     keys: &Keys,
     required: bool,
@@ -27,13 +26,13 @@ pub(super) fn key(
             Ok(None)
         };
     };
-    // What is not text is no key of ours.
+    // Virtual keys are text, so bytes that are not UTF-8 match none.
     let found = std::str::from_utf8(credential).ok().and_then(|credential| keys.find(credential));
     found.map(Some).ok_or_else(|| ApiError::unauthorized("virtual key not found"))
 }
 
-/// The first of the headers that holds a virtual key. Others' credentials in the same headers are
-/// none, as the dummy keys that OpenAI's clients insist on.
+/// Returns the first header value that is a virtual key. Other credentials in the shared headers
+/// are ignored, for example the dummy keys that OpenAI's clients require.
 fn credential(headers: &HeaderMap) -> Option<&[u8]> {
     let value = |name: &str| headers.get(name).map(http::HeaderValue::as_bytes);
     let bearer = value(header::AUTHORIZATION.as_str()).and_then(bearer);
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_in_four_headers_and_the_first_decides() {
+    fn a_key_is_found_in_four_headers_and_the_first_one_wins() {
         for (headers, name) in [
             (&[("x-bf-vk", "plain")][..], "odd"),
             (&[("authorization", "Bearer sk-bf-1")], "ann"),
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_sent_must_exist() {
+    fn an_unknown_key_is_rejected_even_where_none_is_required() {
         for headers in [
             &[("x-bf-vk", "")][..],
             &[("x-bf-vk", "sk-bf-3"), ("authorization", "Bearer sk-bf-1")],
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn other_credentials_are_no_key() {
+    fn credentials_without_the_prefix_are_ignored() {
         for headers in [
             &[][..],
             &[("authorization", "Bearer plain")],

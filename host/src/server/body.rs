@@ -17,18 +17,18 @@ use crate::{
     model::Object,
 };
 
-/// A body of the largest size may take so many times its bytes when parsed. Conversations take two
-/// to four times, dense schemas of tools seven.
+/// Factor between the largest body size and the memory that a parsed body may take. Conversations
+/// take two to four times their size, dense tool schemas seven times.
 const TREE_FACTOR: usize = 4;
-/// A body may take so much when parsed, however small the largest size is.
+/// Memory that a parsed body may always take, in bytes, however small the largest body size is.
 const LEAST_TREE_BYTES: usize = 1 << 20;
-/// A body beyond this is parsed on a thread for blocking work: the worst of this size keeps a
-/// worker for a few milliseconds.
+/// Bodies above this size, in bytes, are parsed on a blocking thread. The worst body of this size
+/// occupies a worker for a few milliseconds.
 const INLINE_BYTES: usize = 32 * 1024;
 
-/// Takes in bodies.
+/// Reads and parses bodies.
 pub(super) struct Intake {
-    /// Bounds parsing to what the machine has cores for.
+    /// Limits parsing on blocking threads to the number of cores.
     parsers: Arc<Semaphore>,
 }
 
@@ -38,9 +38,9 @@ impl Intake {
         Self { parsers: Arc::new(Semaphore::new(cores)) }
     }
 
-    /// Reads and parses the body of `request`. Its buffer is charged as it arrives and its tree
-    /// before it is built. Fails if it is not sent as JSON, is too large in bytes or memory, does
-    /// not arrive in time, or is no JSON object.
+    /// Reads and parses the body of `request`. The buffer is charged as it arrives, and the tree
+    /// before it is built. Fails if the content type is not JSON, if the body is too large in bytes
+    /// or memory or does not arrive in time, or if it is not a JSON object.
     pub(super) async fn object(
         &self,
         request: Request<Incoming>,
@@ -60,7 +60,7 @@ impl Intake {
         }
         let permit =
             self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
-        // Its own charge: the thread goes on where the request is dropped.
+        // A clone of the charge, because the thread continues if the request is dropped.
         let charge = charge.clone();
         let parsing = spawn_blocking(move || {
             let _permit = permit;
@@ -70,22 +70,22 @@ impl Intake {
     }
 }
 
-/// Memory that a body may take when parsed, in bytes, where the largest is of `max_body_bytes`.
+/// Returns the memory that a parsed body may take, in bytes, if the largest body has
+/// `max_body_bytes`.
 const fn tree_bytes(max_body_bytes: usize) -> usize {
     let bytes = max_body_bytes.saturating_mul(TREE_FACTOR);
     if bytes < LEAST_TREE_BYTES { LEAST_TREE_BYTES } else { bytes }
 }
 
-/// The smallest budget for requests in which a body of `max_body_bytes` finds room, with a head of
-/// `max_header_bytes`.
+/// Returns the smallest budget for requests in which a body of `max_body_bytes` with a head of
+/// `max_header_bytes` fits.
 pub(super) const fn least_memory(max_body_bytes: usize, max_header_bytes: usize) -> usize {
     let tree = tree_bytes(max_body_bytes).saturating_add(REQUEST_BYTES);
     Memory::least_for(tree.saturating_add(max_body_bytes).saturating_add(max_header_bytes))
 }
 
-/// Refuses a body that is not sent as JSON. A page of another origin can send text and forms
-/// without being asked, but JSON only after the browser has asked the gateway, which does not
-/// agree.
+/// Fails if the body is not sent as JSON. A page of another origin can send text and forms without
+/// a preflight request. JSON needs a CORS preflight, which the gateway never approves.
 fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let found = match (types.next().map(HeaderValue::to_str), types.next()) {
@@ -107,7 +107,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     ))
 }
 
-/// Whether a content type is that of JSON, whatever its parameters.
+/// Returns whether a content type is JSON, with any parameters.
 fn is_json(found: &str) -> bool {
     found
         .split(';')
@@ -117,7 +117,7 @@ fn is_json(found: &str) -> bool {
 
 async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u8>, ApiError> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    // Refused before a byte of it is read, where the sender says how long it will be.
+    // An announced length above the limit is refused before any byte is read.
     if announced > limit {
         return Err(too_large(limit));
     }
@@ -136,8 +136,9 @@ async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u
     Ok(text)
 }
 
-/// Lets `text` grow to `len` bytes, by doubling up to `most`. What is charged is what is allocated:
-/// an announced length alone costs its sender nothing and must not cost the others anything either.
+/// Lets `text` grow to `len` bytes, by doubling up to `most`. Only allocated bytes are charged: an
+/// announced length costs its sender nothing, so it must not reserve memory that other callers
+/// need.
 fn make_room(text: &mut Vec<u8>, len: usize, most: usize, charge: &Charge) -> Result<(), ApiError> {
     let capacity = text.capacity();
     if len > capacity {
@@ -152,7 +153,7 @@ fn parse(text: &[u8], caps: &Caps, charge: &Charge) -> Result<Object, ApiError> 
     let cost = match json::check(text, caps) {
         Ok(cost) => cost,
         Err(error @ json::Error::TooLarge { .. }) => return Err(too_dense(&error)),
-        // Parsed for its error alone, which tells line and column, and within the caps.
+        // Parsed only for the error with line and column. The text is within the caps.
         Err(_) => {
             return json::parse(text, caps)
                 .map(|(object, _)| object)
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_json_by_its_content_type() {
+    fn only_a_body_with_one_json_content_type_is_accepted() {
         for good in [
             "application/json",
             "Application/JSON",
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_doubles_up_to_what_was_announced() {
+    fn a_buffer_doubles_up_to_the_announced_length() {
         let memory = Memory::new(1 << 20);
         let charge = charge(&memory);
         let mut text = Vec::new();

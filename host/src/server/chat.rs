@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{agent, door::Origin, model::Room};
 
-/// Answers a chat completion. Nothing is checked beyond what the loop needs: the rest is between
-/// sender and provider.
+/// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
+/// rest.
 pub(super) async fn complete(
     app: &App,
     sender: &Sender,

@@ -1,5 +1,5 @@
-//! Every open connection: how many there may be, of one peer and in all, and which gives way to new
-//! ones.
+//! Open connections: their maximum number per peer and in total, and the eviction of old ones for
+//! new ones.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -18,21 +18,23 @@ use tracing::{debug, warn};
 
 use super::{activity::Activity, peer::Peer};
 
-/// How long room is waited for before connections to evict are looked for again.
+/// Time to wait for room before the next attempt to evict.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Where there is no room, one connection in so many is evicted at a time, so that those who hold
-/// many and open them again do not keep the others waiting for each.
+/// If there is no room, one in this many of all connections is evicted at a time. A client that
+/// holds many connections and reopens them would otherwise make other clients wait for each single
+/// eviction.
 const EVICTED_PART: usize = 16;
-/// One connection of a peer's maximum in so many may be evicted and not closed yet. Evicted
-/// connections hold their room until they are closed, so a peer that opens connections faster than
-/// its evicted ones end would take the room of all.
+/// One in this many of a peer's maximum may be evicted but not closed yet. Evicted connections hold
+/// their room until they are closed, so without this limit a peer that opens connections faster
+/// than its evicted ones end would take all room.
 const CLOSING_PART: usize = 4;
 
-/// The open connections.
+/// The open connections, and the limits on them.
 pub(super) struct Connections {
     max: usize,
     max_per_peer: usize,
-    /// Connections of one peer, those that are evicted and not closed yet included.
+    /// Maximum number of connections of one peer, including those that are evicted but not closed
+    /// yet.
     max_held_per_peer: usize,
     room: Arc<Semaphore>,
     table: Mutex<Table>,
@@ -41,10 +43,10 @@ pub(super) struct Connections {
 
 #[derive(Default)]
 struct Table {
-    /// Connections that are not evicted, by their number.
+    /// Connections that are not evicted, by number.
     open: HashMap<u64, Open>,
-    /// How many connections of each peer hold room: those that are open, and those that are evicted
-    /// and not closed yet.
+    /// Number of connections of each peer that hold room: open ones, and evicted ones that are not
+    /// closed yet.
     held: HashMap<Peer, usize>,
 }
 
@@ -67,10 +69,11 @@ impl Connections {
         })
     }
 
-    /// Makes room for a connection of `peer`. A peer that has as many as it may loses the one of
-    /// the least rank; `None` if each of them has a request running, or if too many that it lost
-    /// are not closed yet. Where all room is taken, those of the least rank are evicted, and the
-    /// end of one is waited for.
+    /// Waits until there is room for a connection of `peer`. If the peer is at its maximum, its
+    /// connection of the lowest rank is evicted. `None` if each of the peer's connections has a
+    /// running request, or if too many of its evicted connections are not closed yet. If all room
+    /// is taken, the connections of the lowest rank are evicted, and the call waits until one of
+    /// them ends.
     pub(super) async fn admit(self: &Arc<Self>, peer: Peer) -> Option<Place> {
         if !self.has_share(peer) {
             return None;
@@ -81,7 +84,8 @@ impl Connections {
         Some(Place { activity, connections: self.clone(), number, peer, _permit: permit })
     }
 
-    /// Whether `peer` may have one more connection, for which it may lose another.
+    /// Returns whether `peer` may have one more connection. May evict another connection of the
+    /// peer.
     fn has_share(&self, peer: Peer) -> bool {
         let (open, held) = self.table().count(peer);
         if held >= self.max_held_per_peer {
@@ -108,16 +112,16 @@ impl Connections {
         }
     }
 
-    /// Evicts up to `most` connections without a running request, by rank: those that are idle for
-    /// longest first, and once none is idle, those whose answers are unsent for longest. Returns
-    /// how many. They are not open any more, and hold their room until they have ended.
+    /// Evicts up to `most` connections without a running request and returns their number. Order:
+    /// those that are idle for longest, then those whose responses are unsent for longest. Evicted
+    /// connections no longer count as open, but hold their room until they end.
     fn evict(&self, most: usize, of: impl Fn(&Open) -> bool) -> usize {
         let mut table = self.table();
         let ranked = table.open.iter().filter(|(_, open)| of(open));
         let mut ranked: Vec<_> =
             ranked.filter_map(|(number, open)| Some((open.activity.rank()?, *number))).collect();
         ranked.sort_unstable();
-        // A request may have come in between.
+        // `evict` checks again, because a request may have begun since the ranking.
         let evicted = ranked.into_iter().map(|(_, number)| number);
         let evicted = evicted
             .filter(|number| table.open.get(number).is_some_and(|open| open.activity.evict()))
@@ -135,7 +139,7 @@ impl Connections {
 }
 
 impl Table {
-    /// Connections of a peer: those that are open, and those that hold room.
+    /// Returns the number of open connections of a peer, and the number of those that hold room.
     fn count(&self, peer: Peer) -> (usize, usize) {
         let open = self.open.values().filter(|open| open.peer == peer).count();
         (open, self.held.get(&peer).copied().unwrap_or_default())
@@ -146,7 +150,7 @@ impl Table {
         self.open.insert(number, open);
     }
 
-    /// Forgets a connection that has ended.
+    /// Removes a connection that has ended.
     fn remove(&mut self, number: u64, peer: Peer) {
         self.open.remove(&number);
         if let Entry::Occupied(mut held) = self.held.entry(peer) {
@@ -158,7 +162,7 @@ impl Table {
     }
 }
 
-/// Room for one connection, given back when it is dropped.
+/// Room for one connection. Released on drop.
 pub(super) struct Place {
     /// Current activity of the connection.
     pub(super) activity: Arc<Activity>,
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_beyond_its_cap_loses_its_idle_connections_and_then_is_refused() {
+    async fn a_peer_at_its_cap_loses_an_idle_connection_and_is_refused_if_all_are_in_use() {
         let connections = Connections::new(10, 2);
         let (first, second, other) = (
             admit(&connections, 1).await,
@@ -219,7 +223,7 @@ mod tests {
             }
             assert!(connections.admit(peer(1)).await.is_none(), "{max_held} are not closed");
             let _other = admit(&connections, 2).await;
-            // The end of an evicted one makes room for exactly one.
+            // When an evicted connection ends, exactly one new one fits.
             drop(places.remove(0));
             places.push(admit(&connections, 1).await);
             assert!(connections.admit(peer(1)).await.is_none(), "{max_held} are not closed again");
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_all_room_is_taken_those_that_are_idle_for_longest_are_closed() {
+    async fn the_connection_that_is_idle_for_longest_is_evicted_if_all_room_is_taken() {
         let connections = Connections::new(3, 3);
         let mut places = Vec::new();
         for last in 1..=3 {
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_becomes_idle_later_is_closed_too() {
+    async fn a_connection_that_becomes_idle_while_another_waits_is_evicted() {
         let connections = Connections::new(1, 1);
         let place = admit(&connections, 1).await;
         let running = place.activity.begin();

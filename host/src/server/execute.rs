@@ -1,9 +1,10 @@
-//! `POST /v1/mcp/tool/execute`: runs one tool for a caller, who approves it by asking.
+//! `POST /v1/mcp/tool/execute`: runs one tool for a caller. The request itself is the caller's
+//! approval.
 //!
-//! The body is a tool call as a model writes it, the answer what the model is sent back: in the
-//! form of chat completions, or of responses with `?format=responses`. The answer has an `airlock`
-//! object besides, with `duration_ms`, `fuel` where the tool ran in the sandbox, and in `calls`
-//! what the tool called in turn.
+//! The body is a tool call as a model writes it. The response is the message that a model is sent
+//! back: in the form of chat completions, or of responses with `?format=responses`. The response
+//! also has an `airlock` object, with `duration_ms`, `fuel` if the tool ran in the sandbox, and
+//! `calls` with the calls that the tool made in turn.
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
@@ -22,8 +23,8 @@ use crate::{
     tool::CallError,
 };
 
-/// Runs the tool that the body names. A failure of the tool's own is its answer, marked by
-/// `is_error`; a call that could not be made or brought to its end is an error.
+/// Runs the tool that the body names. An error result of the tool is a normal response with
+/// `is_error`. Fails if the call is refused or does not complete.
 pub(super) async fn run(
     app: &App,
     sender: &Sender,
@@ -54,7 +55,7 @@ pub(super) async fn run(
 fn refusal(error: &CallError) -> ApiError {
     match error {
         CallError::Busy | CallError::CircuitOpen { .. } => {
-            // Whole seconds, rounded up: who comes back too early is refused again.
+            // Whole seconds, rounded up: a client that retries too early is refused again.
             let seconds = error
                 .retry_after()
                 .map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
@@ -66,7 +67,7 @@ fn refusal(error: &CallError) -> ApiError {
             )
             .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
-        // The status is what this API always had; the type says whose fault it was.
+        // The status is 400 for compatibility; the type tells client errors from server errors.
         CallError::NotFound { .. }
         | CallError::BadArguments { .. }
         | CallError::InvalidArguments { .. }
@@ -88,17 +89,17 @@ fn extension(ledger: &Ledger, id: CallId) -> Object {
     extension
 }
 
-/// Which of OpenAI's APIs a call is written for.
+/// OpenAI API whose form a call has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Chat,
     Responses,
 }
 
-/// A call, from either form.
+/// Tool call, from either form.
 #[derive(Debug)]
 struct Call {
-    /// Echoed as it is; whatever it is.
+    /// Echoed unchanged, whatever its type.
     id: Option<Value>,
     name: String,
     arguments: String,
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_chat_unless_it_says_responses() {
+    fn the_format_is_chat_unless_the_query_selects_responses() {
         for (query, format) in [
             (None, Format::Chat),
             (Some(""), Format::Chat),

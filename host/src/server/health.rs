@@ -1,5 +1,5 @@
-//! `GET /health`: whether the gateway is there, for whoever restarts it. Open to all, so it tells
-//! no names.
+//! `GET /health`: liveness, for the supervisor that restarts the gateway. Needs no key, so the
+//! response contains no names.
 
 use serde_json::json;
 
@@ -9,8 +9,8 @@ use super::{
 };
 use crate::catalog::State;
 
-/// Says that the gateway is there and how many sources of tools it has. One that is away does not
-/// make it unhealthy.
+/// Reports that the gateway is alive and the number of its sources of tools. An unavailable source
+/// does not make the gateway unhealthy.
 pub(super) fn show(app: &App) -> Reply {
     let snapshot = app.catalog.snapshot();
     let total = snapshot.clients().count();

@@ -1,4 +1,4 @@
-//! Sockets: accepts connections, bounds them, drains them.
+//! Sockets: accepts, bounds and drains connections.
 
 use std::{
     convert::Infallible, fmt, future::Future, io, net::IpAddr, pin::pin, sync::Arc, time::Duration,
@@ -27,25 +27,24 @@ use super::{
     peer::Peer,
 };
 
-/// Requests that one HTTP/2 connection may have in flight.
+/// Maximum number of requests in flight on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 64;
-/// Streams of one HTTP/2 connection that may be reset because of what the client sends, before the
-/// connection is closed (CVE-2025-8671). Those that the client itself resets before they are
-/// accepted are bounded by `h2`, to 20.
+/// Maximum number of streams on one HTTP/2 connection that the gateway resets because of client
+/// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before
+/// they are accepted are bounded by `h2`, to 20.
 const MAX_LOCAL_RESETS: usize = 128;
-/// How long to wait after the system could not give a connection, usually for want of file
-/// descriptors.
+/// Pause after `accept` fails, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection without a running request has to say goodbye. Over HTTP/2 that takes the
-/// other side.
+/// Time for a graceful shutdown of a connection without a running request. Over HTTP/2 the shutdown
+/// needs the client.
 const GOODBYE: Duration = Duration::from_millis(100);
 
-/// How long a connection may stay open without a request once the gateway was told to stop. An idle
-/// client of HTTP/2 that does not take its leave would hold up the end for all of `drain_timeout`.
+/// Idle time of a connection while the gateway drains. An idle HTTP/2 client that does not close
+/// its connection would delay the end for the whole `drain_timeout`.
 const LAST_IDLE: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` completes, then accepts no more and lets the requests in flight end, for
-/// at most `drain_timeout`. Dropping the future stops them at once.
+/// Serves until `shutdown` completes. Then it stops accepting connections and lets the requests in
+/// flight end, for at most `drain_timeout`. Dropping the future stops them at once.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,
@@ -86,7 +85,7 @@ struct Server {
 }
 
 impl Server {
-    /// Waits for a connection and then for room, so that those beyond the cap wait in the system's
+    /// Waits for a connection and then for room. Connections beyond the cap wait in the system's
     /// queue.
     async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, Place) {
         loop {
@@ -105,12 +104,12 @@ impl Server {
     }
 
     fn begin(&self, stream: TcpStream, address: IpAddr, place: Place) {
-        // Answers are written whole, so waiting for more of them only costs time.
+        // Responses are written whole, so Nagle's algorithm only adds latency.
         let _ = stream.set_nodelay(true);
         let (app, activity) = (self.app.clone(), place.activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            // Here and not in the future, which HTTP/2 runs as a task of its own: that may be
-            // dropped before it starts.
+            // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
+            // may be dropped before its first poll.
             let (app, running) = (app.clone(), activity.begin());
             async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running)) }
         });
@@ -181,11 +180,11 @@ fn waits(settings: &Settings) -> Waits {
     }
 }
 
-/// Waits as long as a connection that is being closed may take for it.
+/// Waits for as long as a connection that is being closed may take.
 async fn goodbye(reason: Reason, activity: &Activity, drain_timeout: Duration) {
     match reason {
         Reason::Silent | Reason::Idle | Reason::Evicted => sleep(GOODBYE).await,
-        // Other requests on the same connection are still answered.
+        // Other requests on the same connection still get their responses.
         Reason::Unread => {
             let _ = timeout(drain_timeout, activity.answered()).await;
         }
@@ -199,8 +198,9 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
     }
 }
 
-/// Hands an answer to hyper. The bytes know when the last of them is written: neither HTTP/1 nor
-/// HTTP/2 says so, and `h2` takes in a whole answer before its client has made room for any of it.
+/// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
+/// not report the last write, and `h2` buffers a whole response before its client has granted any
+/// window.
 fn send(answer: Answer, running: Running) -> Response<Full<Bytes>> {
     let (reply, charge) = answer;
     let sending = running.answer();
@@ -221,8 +221,8 @@ impl AsRef<[u8]> for Unsent {
     }
 }
 
-/// The server's tasks: a connection each, and what hyper spawns for a connection of HTTP/2. All end
-/// when the server does.
+/// Tasks of the server: one per connection, and those that hyper spawns for HTTP/2. All of them end
+/// with the server.
 #[derive(Clone, Default)]
 struct Tasks {
     tracker: TaskTracker,

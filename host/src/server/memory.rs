@@ -1,11 +1,10 @@
-//! Memory of requests: one budget for all that are in flight, from the first byte of a body until
-//! the last byte of the answer is sent.
+//! Memory of requests: one budget for all requests in flight, from the first byte of a body until
+//! the last byte of the response is sent.
 //!
-//! A limit on each body bounds nothing where thousands of requests wait for a model at the same
-//! time. What is charged: a base for every request, its head, the buffer that its body arrives in,
-//! the tree that is parsed of it, what a model and tools add to it, and then its answer. One
-//! caller, that is, a virtual key or all callers without one, gets at most half of the budget, so
-//! that the others are still served.
+//! A limit on each body is no bound if thousands of requests wait for a model at the same time. A
+//! request is charged for: a base amount, its head, the buffer of its body, the parsed tree, the
+//! bytes that a model and tools add, and then its response. One caller (a virtual key, or all
+//! callers without a key) gets at most half of the budget, so that other callers are still served.
 
 use std::{
     collections::HashMap,
@@ -17,12 +16,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use super::respond::ApiError;
 use crate::{model::RequestMemory, tenant::Tenant};
 
-/// A request without head and body: its task, its stream, its view of the tools.
+/// Base charge of a request without head and body: its task, its stream, its view of the tools.
 pub(super) const REQUEST_BYTES: usize = 16 * 1024;
-/// One caller gets one part in so many.
+/// One caller gets one part in this many of the budget.
 const SHARES: usize = 2;
 
-/// The budget.
+/// Memory budget of all requests in flight.
 pub(super) struct Memory {
     limit_bytes: usize,
     used: Mutex<Used>,
@@ -31,16 +30,16 @@ pub(super) struct Memory {
 #[derive(Default)]
 struct Used {
     bytes: usize,
-    /// Those who have anything charged.
+    /// Callers with a charge.
     by_caller: HashMap<Tenant, usize>,
 }
 
-/// Why nothing more can be charged.
+/// Reason that a charge is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spent {
-    /// All requests together have everything.
+    /// All requests together use the whole budget.
     Budget { limit_bytes: usize },
-    /// This caller's requests have all that one caller may have.
+    /// The requests of this caller use its whole share.
     Share { limit_bytes: usize },
 }
 
@@ -49,12 +48,12 @@ impl Memory {
         Arc::new(Self { limit_bytes, used: Mutex::default() })
     }
 
-    /// Bytes that one caller gets of a budget.
+    /// Returns the bytes of a budget that one caller gets.
     pub(super) const fn share_of(limit_bytes: usize) -> usize {
         limit_bytes / SHARES
     }
 
-    /// The smallest budget in which one caller's request of `bytes` finds room.
+    /// Returns the smallest budget in which one caller's request of `bytes` fits.
     pub(super) const fn least_for(bytes: usize) -> usize {
         bytes.saturating_mul(SHARES)
     }
@@ -87,7 +86,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Replaces what was charged, whether there is room or not.
+    /// Replaces a charge, even if there is no room for the new one.
     fn replace(&self, tenant: &Tenant, old: usize, new: usize) {
         let mut used = self.used();
         used.bytes = used.bytes.saturating_sub(old).saturating_add(new);
@@ -110,7 +109,7 @@ impl Memory {
     }
 }
 
-/// Memory that one request was charged. Given back when the last clone is dropped.
+/// Memory charge of one request. Released when the last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Charge(Arc<Charged>);
 
@@ -121,8 +120,8 @@ struct Charged {
 }
 
 impl Charge {
-    /// Charges so many bytes more. Fails if the caller's share or the budget has no room for them,
-    /// and then charges nothing.
+    /// Charges `bytes` more. Fails without a charge if the caller's share or the budget has no
+    /// room.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), Spent> {
         let mut charged = self.0.bytes();
         self.0.memory.add(&self.0.tenant, bytes)?;
@@ -130,8 +129,8 @@ impl Charge {
         Ok(())
     }
 
-    /// Charges so many bytes in place of everything so far. An answer is charged even where there
-    /// is no room, because the work is done; until it is sent there is less room for new requests.
+    /// Replaces the whole charge by `bytes`. A response is charged even if there is no room,
+    /// because the work is done; until it is sent, less room is left for new requests.
     pub(super) fn settle(&self, bytes: usize) {
         let mut charged = self.0.bytes();
         self.0.memory.replace(&self.0.tenant, *charged, bytes);
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_given_back() {
+    fn a_charge_is_released_when_its_last_clone_is_dropped() {
         let memory = Memory::new(LIMIT);
         let charge = open(&memory, "ann");
         charge.grow(REQUEST_BYTES).expect("there is room");
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_and_tools_add_is_charged_to_the_request_and_given_back() {
+    fn bytes_of_models_and_tools_are_charged_to_the_request_and_released() {
         let memory = Memory::new(LIMIT);
         let charge = open(&memory, "ann");
         assert!(charge.take(4 * REQUEST_BYTES) && !charge.take(1));

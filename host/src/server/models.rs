@@ -1,4 +1,4 @@
-//! `GET /v1/models`: what `model` may say.
+//! `GET /v1/models`: the valid values of `model`.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::{
     respond::{self, Reply},
 };
 
-/// Lists the models of every provider that answers. They are the same for every sender.
+/// Lists the models of every provider that responds. The list is the same for every sender.
 pub(super) async fn list(app: &App, _: &Sender) -> Reply {
     respond::json(&json!({"object": "list", "data": app.models.list().await}))
 }

@@ -1,25 +1,25 @@
-//! Keeps web pages out. A page that a browser has open can send requests to loopback addresses, and
-//! with a name that it points there (DNS rebinding) read the answers too. It cannot forge `Host`,
-//! `Origin` and `Sec-Fetch-Site`.
+//! Rejects requests of web pages. A page in a browser can send requests to loopback addresses, and
+//! can read the responses through a name that resolves to such an address (DNS rebinding). It
+//! cannot forge `Host`, `Origin` and `Sec-Fetch-Site`.
 //!
-//! `Host` must be one of the gateway's names, which stops rebinding. `Origin` must be that of the
-//! gateway itself, port included, because every other port of this machine is another program's; or
-//! the operator has listed it.
+//! `Host` must be one of the gateway's names, which stops DNS rebinding. `Origin` must be the
+//! gateway's own origin, port included, because every other port of this machine belongs to another
+//! program; or it must be listed by the operator.
 
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
 use super::{Settings, respond::ApiError};
 use crate::text::cut;
 
-/// Where a browser says that a request comes from, seen from its target.
+/// Header in which a browser states the relation between the origin of a request and its target.
 pub(super) const FETCH_SITE: &str = "sec-fetch-site";
-/// Values of headers are cut here in error messages, in bytes.
+/// Maximum length of header values in error messages, in bytes.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// Refuses a request whose `Host` is not one of the gateway's own names, and one that a page of
-/// another origin makes a browser send.
+/// Fails if `Host` is not one of the gateway's names, or if a page of another origin made the
+/// browser send the request.
 pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
-    // HTTP/2 sends `:authority`; a request that sends both is held to both.
+    // HTTP/2 sends `:authority`. If a request has both, both are checked.
     let hosts =
         headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
     let hosts: Vec<Option<Authority>> = hosts.chain(uri.authority().cloned().map(Some)).collect();
@@ -46,7 +46,7 @@ pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Resu
         );
         return Err(ApiError::forbidden("origin_not_allowed", message));
     }
-    // A page's GET carries no `Origin`; this it does carry, with any recent browser.
+    // A page's GET request carries no `Origin`, but every recent browser sends this header.
     let sites: Vec<&[u8]> = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes).collect();
     if !sites.iter().all(|site| matches!(*site, b"same-origin" | b"none")) {
         let message = format!(
@@ -58,7 +58,7 @@ pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Resu
     Ok(())
 }
 
-/// The values of a header for an error message, quoted and cut.
+/// Returns the values of a header for an error message, quoted and cut.
 fn shown<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
     let values: Vec<_> = values.map(String::from_utf8_lossy).collect();
     if values.is_empty() {
@@ -75,7 +75,7 @@ fn is_listed(settings: &Settings, origin: &HeaderValue) -> bool {
         .any(|allowed| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
 }
 
-/// Whether an origin is the one that all `hosts` are reached at. `null` is nobody's.
+/// Returns whether `origin` is the origin of all `hosts`. `null` equals no origin.
 fn is_same(origin: &HeaderValue, hosts: &[Option<Authority>]) -> bool {
     let Ok(origin) = Uri::try_from(origin.as_bytes()) else { return false };
     let scheme_port = match origin.scheme_str() {
@@ -84,8 +84,8 @@ fn is_same(origin: &HeaderValue, hosts: &[Option<Authority>]) -> bool {
         _ => return false,
     };
     let Some(origin) = origin.authority() else { return false };
-    // A `Host` without a port is reached at the one that belongs to the scheme, which a proxy
-    // before the gateway may know alone.
+    // A `Host` without a port means the default port of the scheme. Only a proxy in front of the
+    // gateway may know the scheme.
     let port = |authority: &Authority| authority.port_u16().unwrap_or(scheme_port);
     let is_origin = |host: &Authority| {
         host.host().eq_ignore_ascii_case(origin.host()) && port(host) == port(origin)
@@ -127,7 +127,7 @@ mod tests {
     const HOST: (&str, &str) = ("host", "localhost:8080");
 
     #[test]
-    fn own_names_are_let_in_on_any_port() {
+    fn own_names_are_accepted_on_any_port() {
         for host in [
             "localhost",
             "LOCALHOST:80",
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_not() {
+    fn other_names_are_refused() {
         for host in [
             "evil.example",
             "localhost.evil.example",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_the_host_with_its_port() {
+    fn an_origin_must_equal_the_host_with_its_port() {
         for (host, origin) in [
             ("localhost:8080", "http://localhost:8080"),
             ("localhost:8080", "http://LOCALHOST:8080"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_origins_are_let_in_exactly_as_listed() {
+    fn a_listed_origin_is_accepted_only_exactly_as_listed() {
         assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://ui.example:8443")]));
         assert!(is_let_in(
             LOCAL,
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_checked_where_hosts_are_not() {
+    fn origins_are_checked_even_if_hosts_are_not() {
         let settings = Settings {
             listen: "0.0.0.0:0".parse().expect("an address"),
             require_virtual_key: true,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_another_sites_page_is_refused_without_an_origin_too() {
+    fn a_cross_site_request_without_an_origin_is_refused() {
         for (site, expected) in [
             ("same-origin", true),
             ("none", true),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_that_is_sent_counts() {
+    fn every_sent_host_is_checked() {
         let check = |host: &'static str, origin: Option<&'static str>| {
             let mut headers =
                 HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);

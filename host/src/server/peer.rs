@@ -5,14 +5,14 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// An address that connections come from, or the network of it: who has one IPv6 address usually
-/// has all of its /64. Those whose address the system does not tell are one peer, and so is this
-/// machine with all its loopback addresses.
+/// An address that connections come from, or its /64 network for IPv6, because the holder of one
+/// IPv6 address usually has its whole /64. Connections without a known address are one peer. All
+/// loopback addresses are one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Peer(Option<IpAddr>);
 
 impl Peer {
-    /// The peer that has `address`.
+    /// Returns the peer of `address`.
     pub(super) fn of(address: Option<IpAddr>) -> Self {
         Self(address.map(|address| match address.to_canonical() {
             address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_one_peer() {
+    fn all_loopback_addresses_are_one_peer() {
         let shown = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.2"]
             .map(|address| peer(address).to_string());
         assert_eq!(shown, ["127.0.0.1"; 4]);

@@ -1,8 +1,9 @@
-//! `POST /api/mcp/client/{name}/reload`: loads a plugin again whose component has changed.
+//! `POST /api/mcp/client/{name}/reload`: reloads a plugin whose component has changed.
 //!
-//! This is the operator's to ask and nobody else's: neither a key's holder nor a page in a browser.
-//! There is no credential for operators yet, so it is whoever can reach the gateway from its own
-//! machine where no keys are required; elsewhere a signal or the file itself does it.
+//! Only the operator may reload, not the holder of a virtual key and not a page in a browser.
+//! Operators have no credential yet, so a request counts as the operator's if it comes from the
+//! gateway's own machine and no keys are required. Elsewhere the operator reloads with a signal or
+//! by replacing the file.
 
 use std::net::IpAddr;
 
@@ -17,44 +18,45 @@ use super::{
 
 const PREFIX: &str = "/api/mcp/client/";
 const SUFFIX: &str = "/reload";
-/// What proxies add. Behind one on this machine, everybody comes from this machine.
+/// Headers that proxies add. Behind a proxy on this machine, every request comes from this machine.
 const PROXIED: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
-/// The plugins, for their operator. The server does not know how they are loaded.
+/// Reloads plugins. The server does not depend on the way they are loaded.
 pub trait Reload: Send + Sync + 'static {
-    /// The digest of a client's component as it is in place; none where there is no such plugin or
-    /// it is not loaded.
+    /// Returns the digest of the component that a client currently runs; `None` if there is no such
+    /// plugin or if it is not loaded.
     fn digest(&self, client: &str) -> Option<String>;
 
-    /// Loads one client's plugin again if it has changed; answers whether it had. The old one stays
-    /// where that fails, and if the future is dropped.
+    /// Reloads one client's plugin if its component has changed. Returns whether it had changed.
+    /// The old plugin stays if the reload fails or if the future is dropped.
     fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>>;
 }
 
-/// Why a plugin was not loaded again, in words for its operator.
+/// Reason that a plugin was not reloaded, as a message for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReloaded {
-    /// There is no such plugin.
+    /// No plugin has this name.
     #[error("no plugin is named {0:?}")]
     Unknown(String),
-    /// It is not what was accepted, or needs what is not granted: the operator has to decide.
+    /// The plugin differs from its accepted state or needs rights that are not granted: the
+    /// operator must decide.
     #[error("{0}")]
     Undecided(String),
-    /// The component cannot be used.
+    /// The component is unusable.
     #[error("{0}")]
     Unusable(String),
 }
 
-/// The client in the path, if it is a path of this API.
+/// Returns the client that a path of this API names; `None` for other paths.
 pub(super) fn client_of(path: &str) -> Option<&str> {
     path.strip_prefix(PREFIX)?
         .strip_suffix(SUFFIX)
         .filter(|client| !client.is_empty() && !client.contains('/'))
 }
 
-/// Refuses everybody but the operator. `peer` is the other end of the connection, `sender` whose
-/// key was sent.
+/// Fails unless the request is the operator's. `peer` is the remote end of the connection; `sender`
+/// authenticates the request.
 pub(super) fn check(
     requires_key: bool,
     peer: Option<IpAddr>,
@@ -72,7 +74,8 @@ pub(super) fn check(
             "a virtual key does not make its holder an operator; only the operator reloads plugins",
         );
     }
-    // A command of the operator's carries none; a page in a browser always does.
+    // The operator's command-line clients send neither header; a page in a browser always sends one
+    // of them.
     if headers.contains_key(header::ORIGIN) || headers.contains_key(origin::FETCH_SITE) {
         return refuse("plugins are not reloaded for web pages");
     }
@@ -85,7 +88,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Loads the plugin again, for whom [`check`] lets through.
+/// Reloads the plugin. The request has passed [`check`].
 pub(super) async fn run(app: &App, client: &str) -> Result<Reply, ApiError> {
     let unknown = || NotReloaded::Unknown(client.to_owned());
     let reloaded = match &app.hooks.plugins {
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_operators_own_machine_is_let_in() {
+    fn a_reload_is_accepted_only_directly_from_the_local_machine_without_a_key() {
         assert!(is_let_in(false, LOCAL, false, &[]));
         assert!(
             is_let_in(false, "::1", false, &[]) && is_let_in(false, "::ffff:127.0.0.1", false, &[])

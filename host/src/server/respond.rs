@@ -1,4 +1,4 @@
-//! Answers: JSON, and errors in OpenAI's shape.
+//! Responses: JSON, and errors in OpenAI's shape.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
@@ -11,10 +11,10 @@ use crate::{
     text::with_causes,
 };
 
-/// An answer, whole.
+/// A complete response.
 pub(super) type Reply = Response<Bytes>;
 
-/// Answers 200 with JSON.
+/// Returns status 200 with a JSON body.
 pub(super) fn json(body: &Value) -> Reply {
     with_status(StatusCode::OK, body)
 }
@@ -26,7 +26,8 @@ fn with_status(status: StatusCode, body: &Value) -> Reply {
     reply
 }
 
-/// Reads a header that may be sent several times: the values joined by `,`, as HTTP means it.
+/// Reads a header that may occur several times. Returns the values joined by `,`, as HTTP defines
+/// it; `None` if the header is absent. Fails if a value is not UTF-8.
 pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
     let mut joined: Option<String> = None;
     for value in headers.get_all(name) {
@@ -44,7 +45,7 @@ pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<S
     Ok(joined)
 }
 
-/// An answer that says what went wrong.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct ApiError(Box<Parts>);
 
@@ -53,7 +54,7 @@ struct Parts {
     status: StatusCode,
     error: Object,
     headers: HeaderMap,
-    /// What was done before it went wrong.
+    /// The `airlock` object: the work that was done before the error.
     airlock: Option<Object>,
 }
 
@@ -114,7 +115,7 @@ impl ApiError {
         )
     }
 
-    /// Names the member of the request that is wrong.
+    /// Sets `param`, the invalid member of the request.
     pub(super) fn about(mut self, param: &str) -> Self {
         self.0.error.insert("param".to_owned(), param.into());
         self

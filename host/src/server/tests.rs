@@ -15,7 +15,7 @@ use tokio::{
 use super::*;
 use crate::{agent::fake, tls, tool::Whitelist};
 
-/// Long enough for anything that should happen at once.
+/// Time limit for events that should happen at once.
 const SOON: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -26,7 +26,7 @@ struct Gateway {
     running: JoinHandle<std::io::Result<()>>,
 }
 
-/// Plugins that were changed, refused, and broken.
+/// Fake plugins: changed, unchanged, refused and broken.
 struct Shelf;
 
 impl Reload for Shelf {
@@ -170,10 +170,10 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future).await.expect("it happens soon")
 }
 
-/// All that comes until the other side hangs up.
+/// Reads until the other side closes the connection.
 async fn rest_of(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
-    // A reset after the answer is an end like any other.
+    // A reset after the response counts as an end.
     let _ = soon(stream.read_to_end(&mut text)).await;
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -189,7 +189,7 @@ fn hanging_chat() -> String {
 }
 
 #[tokio::test]
-async fn a_chat_runs_tools_and_says_so() {
+async fn a_chat_runs_tools_and_reports_them() {
     let gateway = Gateway::standard().await;
     let (status, answer) = gateway.chat("echo", &[]).await;
     assert_eq!(
@@ -203,7 +203,7 @@ async fn a_chat_runs_tools_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_chat_that_cannot_be_answered_is_an_openai_error() {
+async fn an_invalid_chat_request_is_an_openai_error() {
     let gateway = Gateway::standard().await;
     for (body, status, code, param) in [
         ("{", 400, "invalid_json", Value::Null),
@@ -229,7 +229,7 @@ async fn a_chat_that_cannot_be_answered_is_an_openai_error() {
 }
 
 #[tokio::test]
-async fn a_tool_is_executed_for_whoever_asks() {
+async fn a_tool_is_executed_in_both_formats_and_its_failure_is_a_result() {
     let gateway = Gateway::standard().await;
     let (status, mut answer) = gateway.execute("desk-write", &[]).await;
     assert!(answer["airlock"]["duration_ms"].take().is_number());
@@ -266,7 +266,7 @@ async fn a_tool_is_executed_for_whoever_asks() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_executed_is_an_openai_error() {
+async fn a_call_that_cannot_be_executed_is_an_openai_error() {
     let gateway = Gateway::standard().await;
     let (status, answer) = gateway.execute("desk-nothing", &[]).await;
     assert_eq!(
@@ -299,7 +299,7 @@ async fn a_panic_is_an_error_and_the_next_request_is_answered() {
 }
 
 #[tokio::test]
-async fn models_clients_and_health_are_told() {
+async fn models_clients_and_health_are_listed() {
     let gateway = Gateway::standard().await;
     let (_, models) = gateway.get("/v1/models", &[]).await;
     assert_eq!(
@@ -328,7 +328,7 @@ async fn models_clients_and_health_are_told() {
 }
 
 #[tokio::test]
-async fn a_path_or_method_that_is_not_there_is_told() {
+async fn unknown_paths_are_404_and_wrong_methods_are_405() {
     let gateway = Gateway::standard().await;
     assert_eq!(gateway.get("/v1/completions", &[]).await.0, 404);
     let reply = gateway.send(Method::GET, "/v1/chat/completions", &[], "").await;
@@ -338,7 +338,7 @@ async fn a_path_or_method_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn a_key_is_asked_for_where_one_is_required_and_opens_its_tools_alone() {
+async fn a_required_key_must_be_sent_and_permits_only_its_own_tools() {
     let gateway = Gateway::start(Settings { require_virtual_key: true, ..settings() }).await;
     for path in ["/v1/models", "/api/mcp/clients"] {
         assert_eq!(gateway.get(path, &[]).await.0, 401);
@@ -354,7 +354,7 @@ async fn a_key_is_asked_for_where_one_is_required_and_opens_its_tools_alone() {
 }
 
 #[tokio::test]
-async fn a_web_page_is_kept_out() {
+async fn requests_of_web_pages_of_other_origins_are_refused() {
     let gateway = Gateway::standard().await;
     assert_eq!(gateway.get("/health", &[("host", "evil.example")]).await.0, 403);
     assert_eq!(gateway.execute("desk-echo", &[("origin", "http://evil.example")]).await.0, 403);
@@ -401,7 +401,7 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_sender_who_is_too_slow_is_not_waited_for() {
+async fn a_request_that_arrives_too_slowly_is_ended() {
     let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
     let body = "POST /v1/mcp/tool/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
     assert!(rest_of(gateway.connect(body).await).await.starts_with("HTTP/1.1 408 "));
@@ -413,7 +413,7 @@ async fn a_sender_who_is_too_slow_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_caller_who_hangs_up_stops_the_tool() {
+async fn closing_the_connection_stops_the_tool() {
     let mut gateway = Gateway::standard().await;
     let stream = gateway.connect(&hanging_chat()).await;
     assert_eq!(gateway.next_event().await, "started");
@@ -423,7 +423,7 @@ async fn a_caller_who_hangs_up_stops_the_tool() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_cap_wait_for_their_turn() {
+async fn a_connection_beyond_the_cap_waits_until_another_ends() {
     let mut gateway = Gateway::start(Settings { max_connections: 1, ..settings() }).await;
     let first = gateway.connect(&hanging_chat()).await;
     assert_eq!(gateway.next_event().await, "started");
@@ -437,7 +437,7 @@ async fn connections_beyond_the_cap_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn draining_waits_for_what_is_in_flight_and_not_for_what_hangs() {
+async fn a_drain_sends_finished_responses_and_drops_hanging_requests_at_its_timeout() {
     let mut gateway = Gateway::start(Settings { drain_timeout: SHORT, ..settings() }).await;
     let idle = gateway.connect("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let hanging = gateway.connect(&hanging_chat()).await;
@@ -490,7 +490,7 @@ fn a_gateway_open_to_the_network_needs_keys() {
 }
 
 #[tokio::test]
-async fn the_operator_is_told_what_came_of_a_reload_and_why_not() {
+async fn a_reload_reports_its_outcome_or_the_reason_of_its_failure() {
     let gateway = Gateway::standard().await;
     let reload = async |client: &str| {
         gateway.ask(Method::POST, &format!("/api/mcp/client/{client}/reload"), &[], "").await
@@ -510,7 +510,7 @@ async fn the_operator_is_told_what_came_of_a_reload_and_why_not() {
 }
 
 #[tokio::test]
-async fn nobody_but_the_operator_reloads() {
+async fn a_reload_with_a_key_or_from_a_web_page_or_proxy_is_refused() {
     let path = "/api/mcp/client/changed/reload";
     let gateway = Gateway::standard().await;
     let own = format!("http://{}", gateway.address);

@@ -1,4 +1,4 @@
-//! What a server answers to `tools/call`, read as far as it can be understood.
+//! Reads a server's response to `tools/call`, as far as it can be understood.
 
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value};
@@ -9,10 +9,11 @@ use crate::{
     tool::{CallError, Cause, Content, ErrorKind, Resource, ToolError, ToolName, ToolOutput},
 };
 
-/// Tells which server answered: the operator's business, not the caller's.
+/// Key of the metadata that names the server. It is for the operator and not for the caller.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Reads a result.
+/// Reads a result. Fails if it is not a complete result, if it has more than [`MAX_RESULT_BYTES`],
+/// or if it reports the tool's own failure.
 pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallError> {
     let Value::Object(mut result) = result else {
         return Err(no_result(tool, "the result is no object"));
@@ -44,7 +45,7 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
     }
 }
 
-/// Reads a JSON-RPC error.
+/// Converts a JSON-RPC error to a tool's own error.
 pub(super) fn refusal(error: ErrorData) -> CallError {
     let kind = match error.code {
         ErrorCode::INVALID_PARAMS => ErrorKind::InvalidInput,
@@ -62,12 +63,12 @@ pub(super) fn refusal(error: ErrorData) -> CallError {
     })
 }
 
-/// Says that an answer is over the bound.
+/// Returns the error for a result over the bound.
 pub(super) fn too_large(tool: &ToolName) -> CallError {
     CallError::ResultTooLarge { tool: tool.clone(), limit_bytes: MAX_RESULT_BYTES as u64 }
 }
 
-/// Says that an answer cannot be understood.
+/// Returns the error for a response that cannot be understood.
 pub(super) fn no_result(tool: &ToolName, what: &'static str) -> CallError {
     CallError::BadResult { tool: tool.clone(), cause: Cause::from(what) }
 }
@@ -97,8 +98,8 @@ fn content(content: Option<Value>) -> Vec<Content> {
     }
 }
 
-/// Reads one block. What is not understood becomes text, so that nothing of an answer is lost;
-/// annotations are left out.
+/// Reads one content block. An unknown block becomes text, so that no part of the result is lost.
+/// Annotations are left out.
 fn block(block: Value) -> Content {
     let known = match block.get("type").and_then(Value::as_str) {
         Some("text") => text_of(&block, "text").map(|text| Content::Text { text }),
@@ -145,8 +146,8 @@ fn meta(meta: Option<Value>) -> Option<Value> {
     (!meta.is_empty()).then_some(Value::Object(meta))
 }
 
-/// What a tool says about its own failure: its structured message, else its text, else all that
-/// there is.
+/// Builds the error of a failed tool. The message is the structured one, else the text, else the
+/// raw result.
 fn failure(output: ToolOutput, raw: &str) -> ToolError {
     let data = Data(output.structured.as_ref());
     let code = data.code();
@@ -159,7 +160,7 @@ fn failure(output: ToolOutput, raw: &str) -> ToolError {
     ToolError { code, details: output.structured, ..ToolError::new(ErrorKind::Internal, message) }
 }
 
-/// The structured content of a failure. There is no standard for it; these are the names in use.
+/// The structured content of a failure. No standard defines it; these are the names in use.
 struct Data<'a>(Option<&'a Value>);
 
 impl Data<'_> {
@@ -207,7 +208,8 @@ impl Data<'_> {
         })
     }
 
-    /// ` (code=E_TIMEOUT retriable=false)`, as far as it is known.
+    /// Returns ` (code=E_TIMEOUT retriable=false)` with the facts that are known; `None` if there
+    /// are none.
     fn suffix(&self) -> Option<String> {
         let code = self.code().map(|code| format!("code={code}"));
         let retriable = self.is_retriable().map(|flag| format!("retriable={flag}"));
@@ -235,7 +237,8 @@ fn raw(result: &Map<String, Value>) -> String {
     }
 }
 
-/// Text without control characters, lines and tabs apart, and not too much of it.
+/// Returns the text without control characters other than newlines and tabs, cut to
+/// [`MAX_FAILURE_BYTES`].
 fn printable(text: &str) -> String {
     let kept =
         text.trim().chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_repaired_or_becomes_text() {
+    fn malformed_content_is_repaired_or_becomes_text() {
         let text = |result| output(result).to_text();
         assert_eq!(text(json!({"content": "plain"})), "plain");
         assert_eq!(text(json!({"content": [{"type": "sql", "text": "SELECT 1"}]})), "SELECT 1");
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_tells_the_best_message_there_is() {
+    fn a_failure_uses_the_most_specific_message() {
         let message = |structured: Value, text: &str| {
             error(json!({"isError": true, "content": [{"type": "text", "text": text}], "structuredContent": structured})).message
         };
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_its_code_whether_to_retry_and_its_data() {
+    fn a_failure_keeps_its_code_its_retriable_flag_and_its_data() {
         let structured =
             json!({"message": "no\u{7} answer", "errorCode": "E_TIMEOUT", "retryable": "0"});
         let error = error(json!({"isError": true, "structuredContent": structured}));
@@ -352,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_another_kind_are_told_apart() {
+    fn results_of_another_type_are_refused() {
         assert_eq!(
             error(json!({"resultType": "input_required"})).code.as_deref(),
             Some("input_required")
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_the_callers_fault_or_the_tools() {
+    fn a_json_rpc_error_becomes_invalid_input_or_internal() {
         let refused =
             |code, message: &str| match refusal(ErrorData::new(code, message.to_owned(), None)) {
                 CallError::Tool(error) => (error.kind, error.message),

@@ -1,5 +1,4 @@
-//! How long to wait before the next attempt to connect, and before a list that keeps changing is
-//! read again.
+//! Backoff between attempts to connect, and between readings of a list that keeps changing.
 
 use std::time::Duration;
 
@@ -7,15 +6,16 @@ use uuid::Uuid;
 
 use super::limits::{FIRST_RETRY, LAST_RETRY, STABLE};
 
-/// Counts attempts that came to nothing, or lists that did not last.
+/// Counts consecutive failed attempts, or consecutive lists that soon changed again.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// What to wait after an attempt that ended `lived` after it began. The first retry comes at
-    /// once: most servers that crash come back.
+    /// Returns the delay after an attempt that ended `lived` after it began. The first retry is
+    /// immediate, because most servers that crash recover. An attempt that lived [`STABLE`] or
+    /// longer resets the count.
     pub(super) fn after(&mut self, lived: Duration) -> Duration {
         if lived >= STABLE {
             self.failures = 0;
@@ -28,8 +28,8 @@ impl Backoff {
     }
 }
 
-/// Between half of `delay` and all of it, so that servers that went down together do not come back
-/// together.
+/// Returns a random delay between half of `delay` and all of it, so that servers that failed
+/// together do not reconnect together.
 fn jittered(delay: Duration) -> Duration {
     let [byte, ..] = *Uuid::new_v4().as_bytes();
     delay.mul_f64(0.5 + f64::from(byte) / 510.0)
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_minute_and_start_over_after_a_stable_one() {
+    fn delays_double_up_to_a_minute_and_reset_after_a_stable_attempt() {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.after(Duration::ZERO), Duration::ZERO);
         for most in [1, 2, 4, 8, 16, 32, 60, 60] {

@@ -1,4 +1,4 @@
-//! Logs why tools cannot be used: in few lines, and each reason once.
+//! Logs the reasons that tools cannot be used: in few lines, and each reason once.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use tracing::warn;
 use super::limits::{MAX_COMPLAINT_BYTES, MAX_COMPLAINTS};
 use crate::{text::cut, tool::ClientName};
 
-/// Why tools of one list were left out. Keeps the first [`MAX_COMPLAINTS`] reasons, of
+/// Reasons that tools of one list were left out. Keeps the first [`MAX_COMPLAINTS`] reasons, of
 /// [`MAX_COMPLAINT_BYTES`] each, and counts the others.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
@@ -25,19 +25,19 @@ impl Complaints {
         }
     }
 
-    /// How many there were.
+    /// Returns the number of reasons.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.reasons.len() + self.more
     }
 
-    /// The reasons that are kept.
+    /// Returns the reasons that are kept.
     #[cfg(test)]
     pub(super) fn reasons(&self) -> impl Iterator<Item = &str> {
         self.reasons.iter().map(String::as_str)
     }
 
-    /// Tells the operator what `told`, the complaints about the list before, did not tell already.
+    /// Logs the reasons that are not in `told`, the complaints about the previous list.
     pub(super) fn tell(&self, client: &ClientName, told: &Self) {
         for reason in self.unlike(told) {
             warn!(%client, reason, "tool left out");
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_few_and_short() {
+    fn the_number_and_length_of_reasons_are_limited() {
         let mut complaints = Complaints::default();
         for n in 0..MAX_COMPLAINTS * 3 {
             complaints.push(format!("{n} {}", "x".repeat(100_000)));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again() {
+    fn a_reason_of_the_previous_list_is_not_logged_again() {
         let of = |reasons: &[&str]| {
             let mut complaints = Complaints::default();
             for reason in reasons {

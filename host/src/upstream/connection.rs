@@ -1,4 +1,5 @@
-//! From settings to a server that has shaken hands and listed its tools.
+//! Opens a connection: from settings to a server that has completed the handshake and listed its
+//! tools.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::{
     trouble::{Failure, Trouble, cause},
 };
 
-/// A server that is ready.
+/// A connected server that has listed its tools.
 pub(super) struct Connection {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) process: Option<Process>,
@@ -31,19 +32,19 @@ pub(super) struct Connection {
     pub(super) list: List,
 }
 
-/// What to try first. The protocol has two eras: in one a connection begins with `initialize`, in
-/// the other with `server/discover`. Asking an old server in new words can cost ten seconds, so
-/// what was found is remembered.
+/// Handshake to try first. The protocol has two eras: a legacy connection begins with `initialize`,
+/// a modern one with `server/discover`. The modern handshake can cost ten seconds with a legacy
+/// server, so the era of a server is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Era {
-    /// The new way, then the old.
+    /// The modern handshake, then the legacy one.
     Either,
-    /// The old way.
+    /// The legacy handshake.
     Legacy,
 }
 
 impl Era {
-    /// What to try after an attempt in this way came to nothing.
+    /// Returns the era to try after an attempt with this one has failed.
     pub(super) fn other(self) -> Self {
         match self {
             Self::Either => Self::Legacy,
@@ -62,7 +63,7 @@ impl Era {
     }
 }
 
-/// Connects within the time that `settings` allow. A child that does not get so far is stopped.
+/// Connects within the time that `settings` allow. If that fails, the child process is stopped.
 pub(super) async fn open(
     settings: &Settings,
     mask: &Arc<Mask>,
@@ -84,8 +85,8 @@ pub(super) async fn open(
 
 type Ready = (RunningService<RoleClient, Handler>, Arc<Link>, Abandoned, List);
 
-/// Shakes hands and lists. Dropping the future, like its failing, closes the connection, the first
-/// step of ending a child.
+/// Completes the handshake and lists the tools. If this fails or the future is dropped, the
+/// connection is closed, which is the first step of stopping a child process.
 async fn make_ready(settings: &Settings, wire: Wire, era: Era) -> Result<Ready, Trouble> {
     let late = |_| Trouble::Late(settings.connect_timeout);
     let deadline = Instant::now() + settings.connect_timeout;
@@ -103,7 +104,8 @@ async fn make_ready(settings: &Settings, wire: Wire, era: Era) -> Result<Ready, 
     }
 }
 
-/// Whatever else goes wrong with a server that floods, that is why.
+/// Returns the flood if the server floods the gateway, else `trouble`: a flood is the cause of any
+/// other trouble.
 pub(super) fn blame(trouble: Trouble, inbox: &Inbox) -> Trouble {
     inbox.flood().map_or(trouble, Trouble::Flood)
 }
@@ -116,7 +118,7 @@ async fn give_up(trouble: Trouble, process: Option<Process>) -> Failure {
     Failure { trouble, ending }
 }
 
-/// A way to a server.
+/// An outbox over one of the transports.
 enum Wire {
     Stdio(Outbox<Pipes>),
     Http(Outbox<Http>),
@@ -148,8 +150,7 @@ impl Wire {
     }
 }
 
-/// Handles the requests of a server: it may ask for nothing but an answer to `ping`, which `rmcp`
-/// gives.
+/// Handles the requests of a server. A server may only send `ping`, which `rmcp` answers.
 #[derive(Debug)]
 pub(super) struct Handler(ClientConfig);
 

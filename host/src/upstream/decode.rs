@@ -1,4 +1,4 @@
-//! From the text of a message, once it has passed the inbox, to what `rmcp` is handed.
+//! Converts the text of a message that has passed the inbox to the type that `rmcp` receives.
 
 use std::borrow::Cow;
 
@@ -15,37 +15,37 @@ use serde_json::Value;
 use super::limits::{MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_TREE_BYTES};
 use crate::{json, text::cut};
 
-/// Stands in for an answer that is over a bound. A server that sends it itself says of its own
-/// answer that it is too large.
+/// Error code of the error that replaces a response over a bound. A server that sends this code
+/// itself reports its own response as too large.
 const TOO_LARGE: ErrorCode = ErrorCode(-32_099);
 
-/// Kind of one of our requests.
+/// Kind of a request that the gateway has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A tool's result: read once, and as it came.
+    /// A tool call, whose result is parsed once and kept as received.
     Call,
-    /// Anything else; `rmcp` knows its shape.
+    /// Any other request, whose result `rmcp` decodes.
     Other,
 }
 
-/// Whether a text is JSON that may be parsed into a tree.
+/// Returns whether a text is JSON that may be parsed into a tree.
 pub(super) fn fits(text: &[u8]) -> bool {
     text.len() <= MAX_MESSAGE_BYTES
         && json::check(text, &json::Caps::memory(MAX_TREE_BYTES)).is_ok()
 }
 
-/// Whether an error stands for an answer over a bound.
+/// Returns whether an error stands for a response over a bound.
 pub(super) fn is_too_large(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(error) if error.code == TOO_LARGE)
 }
 
-/// The error in place of an answer that is over a bound.
+/// Returns the error that replaces a response over a bound.
 fn too_large(id: RequestId) -> ServerJsonRpcMessage {
     let message = format!("the answer takes more than {MAX_TREE_BYTES} bytes of memory");
     ServerJsonRpcMessage::error(ErrorData::new(TOO_LARGE, message, None), Some(id))
 }
 
-/// The error in place of an answer that did not pass.
+/// Returns the error that replaces a response that was not passed on: over a bound, or malformed.
 pub(super) fn unusable(text: &[u8], id: RequestId) -> ServerJsonRpcMessage {
     let is_over_a_bound = text.len() > MAX_MESSAGE_BYTES
         || matches!(json::check(text, &json::Caps::memory(MAX_TREE_BYTES)), Err(error) if error.is_cap());
@@ -59,7 +59,7 @@ fn malformed(id: RequestId) -> ServerJsonRpcMessage {
     )
 }
 
-/// A request by its name alone. `rmcp` refuses every one but `ping`.
+/// Builds a request that has only a method name. `rmcp` refuses every method but `ping`.
 pub(super) fn bare_request(method: Cow<'_, str>, id: RequestId) -> ServerJsonRpcMessage {
     let request = if method == "ping" {
         ServerRequest::PingRequest(PingRequest {
@@ -75,8 +75,8 @@ pub(super) fn bare_request(method: Cow<'_, str>, id: RequestId) -> ServerJsonRpc
     ServerJsonRpcMessage::request(request, id)
 }
 
-/// Parses what has passed. An answer that is of no known shape is answered for, so that its call
-/// need not wait.
+/// Parses a message that has passed. A response of no known shape is replaced by an error, so that
+/// its call does not have to wait.
 pub(super) fn message(
     text: &[u8],
     answers: Option<(RequestId, Asked)>,
@@ -92,14 +92,14 @@ pub(super) fn message(
     serde_json::from_slice(text).ok().or_else(|| answers.map(|(id, _)| malformed(id)))
 }
 
-/// A result as it came. `rmcp` decodes a result into the first of twenty shapes that fits, which
+/// A result as received. `rmcp` decodes a result into the first of twenty shapes that fits, which
 /// takes several trees.
 #[derive(Deserialize)]
 struct Raw {
     result: Option<Value>,
 }
 
-/// The error in a message, for whichever request.
+/// Returns the error in a message, whatever request it names; `None` if there is none.
 pub(super) fn refusal(text: &[u8]) -> Option<ErrorData> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,4 +1,4 @@
-//! A JSON-RPC message from outside: which kind it is, without a tree of its contents.
+//! Determines the kind of a received JSON-RPC message, without a tree of its contents.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,22 +13,22 @@ use super::limits::MAX_ID_BYTES;
 /// Kind of a message, by its members `method` and `id`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind<'t> {
-    /// A result or an error for a request of ours.
+    /// A result or an error for a request of the gateway.
     Answer(RequestId),
     /// An error that names no request.
     Refusal,
-    /// A request, which has to be answered.
+    /// A request, which must be answered.
     Request { id: RequestId, method: Cow<'t, str> },
     /// A notification.
     Notification(Cow<'t, str>),
 }
 
 impl<'t> Kind<'t> {
-    /// Reads as much of a message as tells its kind. Allocates no more than [`MAX_ID_BYTES`] and
-    /// the name of the method, however large and deep the rest is. `None` if it is no JSON object
-    /// or has an identifier that cannot be one.
+    /// Reads the members that determine the kind of a message. Allocates no more than
+    /// [`MAX_ID_BYTES`] and the name of the method, however large and deep the rest is. Returns
+    /// `None` if the text is not a JSON object, or if its method or identifier is invalid.
     pub(super) fn of(text: &'t [u8]) -> Option<Self> {
-        // serde takes an array for a struct as well.
+        // serde also accepts an array for a struct.
         if !text.trim_ascii_start().starts_with(b"{") {
             return None;
         }
@@ -42,13 +42,14 @@ impl<'t> Kind<'t> {
     }
 }
 
-/// The request that a `notifications/cancelled` is about.
+/// Returns the request that a `notifications/cancelled` names.
 pub(super) fn cancelled(text: &[u8]) -> Option<RequestId> {
     let Cancelled { params } = serde_json::from_slice(text).ok()?;
     params.request_id.0
 }
 
-/// An identifier as it is compared: some servers send the number of a request back as a string.
+/// Returns an identifier in the form used for comparison, in which a string that is a number
+/// becomes the number: some servers send the number of a request back as a string.
 pub(super) fn comparable(id: &RequestId) -> RequestId {
     match id {
         RequestId::String(text) => text.parse().map_or_else(|_| id.clone(), RequestId::Number),
@@ -75,7 +76,7 @@ struct CancelledParams {
     request_id: Id,
 }
 
-/// An identifier, if there is one. `rmcp` reads it by way of a tree, which a server could make as
+/// An identifier, if there is one. `rmcp` parses it through a tree, which a server could make as
 /// large as a message.
 #[derive(Default)]
 struct Id(Option<RequestId>);
@@ -108,7 +109,7 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_f64<E: Error>(self, id: f64) -> Result<Id, E> {
-        // Beyond 2^53 a double names no single whole number.
+        // Above 2^53, a double does not represent a single whole number.
         let is_whole = id.fract() == 0.0 && id.abs() < 9_007_199_254_740_992.0;
         #[allow(clippy::cast_possible_truncation, reason = "it is whole and fits")]
         if is_whole { self.visit_i64(id as i64) } else { Err(E::custom("no whole number")) }
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn method_and_id_tell_the_kind() {
+    fn method_and_id_determine_the_kind() {
         let kind = |text: &'static str| Kind::of(text.as_bytes());
         assert_eq!(
             kind(r#"{"jsonrpc":"2.0","id":1,"result":{"method":"x"}}"#),

@@ -1,4 +1,4 @@
-//! Servers behind streamable HTTP.
+//! Transport to servers over streamable HTTP.
 
 mod body;
 mod events;
@@ -34,7 +34,7 @@ const RESERVED: [&str; 4] = ["accept", "mcp-protocol-version", "mcp-session-id",
 pub(super) type Http = StreamableHttpClientTransport<Exchange>;
 type HttpError = SendError<StreamableHttpError<Failed>>;
 
-/// Makes the transport; nothing is sent yet.
+/// Creates the transport. Nothing is sent yet. Fails if the URL or a header cannot be used.
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, Secret>,
@@ -55,7 +55,8 @@ pub(super) fn transport(
     Ok(StreamableHttpClientTransport::with_client(Exchange::new(client()?, inbox), config))
 }
 
-/// A client for one server: connections and credentials are shared with nobody.
+/// Builds a client for one server. Its connections and credentials are not shared with other
+/// servers.
 fn client() -> Result<reqwest::Client, Trouble> {
     tls::client()
         .no_proxy()
@@ -67,8 +68,8 @@ fn client() -> Result<reqwest::Client, Trouble> {
         .map_err(|error| Trouble::Settings(format!("no HTTP client: {error}")))
 }
 
-/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays where the
-/// credentials belong. Any other is handed back as the answer that it is.
+/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the
+/// origin that the credentials are for. Any other redirect is returned as the response.
 fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
     let first = attempt.previous().first();
@@ -80,7 +81,7 @@ fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-/// A transport's error without the layers around it, which hide its cause.
+/// Removes the layers around a transport's error, which hide its cause.
 pub(super) fn bare(error: Cause) -> Cause {
     match error.downcast::<HttpError>() {
         Ok(error) => match *error {
@@ -91,14 +92,14 @@ pub(super) fn bare(error: Cause) -> Cause {
     }
 }
 
-/// Whether a request failed because its answer is too large to be read.
+/// Returns whether a request failed because its response is too large.
 pub(super) fn is_too_large(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     let error = error.error.downcast_ref::<HttpError>();
     matches!(error, Some(SendError::Transport(StreamableHttpError::ResponseBodyTooLarge { .. })))
 }
 
-/// Whether a message was not sent because too many are on their way.
+/// Returns whether a message was not sent because too many are in flight.
 pub(super) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     outbox::is_full_of::<StreamableHttpError<Failed>>(error)
 }
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_can_never_work_are_told_apart_and_hold_no_secret() {
+    fn settings_that_can_never_work_are_refused_without_their_secrets() {
         insta::assert_snapshot!(refused("localhost", "a", "b"), @"the URL cannot be used: relative URL without a base");
         insta::assert_snapshot!(refused("ftp://h/", "a", "b"), @"the URL must begin with http:// or https://, found ftp://");
         insta::assert_snapshot!(refused("http://h/", "a b", "c"), @r#""a b" is no header name"#);

@@ -1,9 +1,9 @@
-//! Every message of one server, before `rmcp` sees it.
+//! Screens every message of one server before `rmcp` sees it.
 //!
-//! `rmcp` starts a task for each notification and each request that it is handed, and builds
-//! several trees of every answer. So it is handed what the gateway asked for, what the protocol
-//! needs, and no more of the rest than can be answered; whatever goes through is bounded as a tree
-//! and without the server's secrets.
+//! `rmcp` starts a task for each notification and each request that it receives, and builds several
+//! trees of every response. It therefore receives only the responses that the gateway requested,
+//! the messages that the protocol needs, and no more of the rest than can be answered. Every
+//! message that passes is bounded as a tree, and the server's secrets are redacted.
 
 use std::{
     borrow::Cow,
@@ -34,7 +34,7 @@ use super::{
     meter::{Flood, Meter},
 };
 
-/// Messages that one connection has received and still expects.
+/// Screens the messages of one connection and records the requests in flight.
 pub(super) struct Inbox {
     mask: Arc<Mask>,
     meter: Mutex<Meter>,
@@ -43,23 +43,23 @@ pub(super) struct Inbox {
     flood: SetOnce<Flood>,
 }
 
-/// Requests on their way, in both directions. Its size is bounded: by the calls that may run, and
-/// by [`MAX_UNANSWERED`].
+/// Requests in flight, in both directions. Its size is bounded by the number of calls that may run
+/// and by [`MAX_UNANSWERED`].
 #[derive(Default)]
 struct Book {
-    /// Ours, until the answer is there or nobody waits for it.
+    /// Requests of the gateway, until the response has arrived or the request is abandoned.
     awaited: HashMap<RequestId, Asked>,
-    /// The server's, until the answer is sent.
+    /// Requests of the server, until the response is sent.
     unanswered: HashSet<RequestId>,
 }
 
-/// Remainder of a message after screening.
+/// Result of screening a message.
 #[derive(Debug)]
 enum Screened<'t> {
     Nothing,
-    /// A message of our own, in place of what came.
+    /// A message of the gateway, in place of the received one.
     Replaced(Box<ServerJsonRpcMessage>),
-    /// The message, without secrets.
+    /// The received message, with secrets redacted.
     Passed {
         text: Cow<'t, [u8]>,
         answers: Option<(RequestId, Asked)>,
@@ -67,7 +67,7 @@ enum Screened<'t> {
 }
 
 impl Inbox {
-    /// An inbox for a new connection.
+    /// Creates the inbox of a new connection.
     pub(super) fn new(mask: Arc<Mask>) -> Arc<Self> {
         Arc::new(Self {
             mask,
@@ -78,32 +78,34 @@ impl Inbox {
         })
     }
 
-    /// Knows the server's secrets.
+    /// Returns the mask with the server's secrets.
     pub(super) fn mask(&self) -> &Mask {
         &self.mask
     }
 
-    /// Waits until the server has said that its list of tools has changed. Several times are one.
+    /// Waits until the server has reported that its list of tools has changed. Several reports
+    /// count as one.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Makes [`Self::changed`] return: the list may have changed while nothing was heard of it.
+    /// Makes [`Self::changed`] return, because a report of a change may have been missed.
     pub(super) fn suspect_change(&self) {
         self.changed.notify_one();
     }
 
-    /// Waits until the server has sent more than it may.
+    /// Waits until the server floods the gateway.
     pub(super) async fn flooded(&self) -> Flood {
         *self.flood.wait().await
     }
 
-    /// How the server has sent more than it may, if it has.
+    /// Returns the flood; `None` if the server has not flooded the gateway.
     pub(super) fn flood(&self) -> Option<Flood> {
         self.flood.get().copied()
     }
 
-    /// Waits until the next message may be read. Dropping the future changes nothing.
+    /// Waits until the next message may be read. Fails if the server floods the gateway. Dropping
+    /// the future changes nothing.
     pub(super) async fn room(&self) -> Result<(), Flood> {
         loop {
             if let Some(flood) = self.flood() {
@@ -113,23 +115,23 @@ impl Inbox {
             match wait {
                 Ok(wait) if wait.is_zero() => return Ok(()),
                 Ok(wait) => sleep(wait).await,
-                // The first finding stands.
+                // The first flood that was found is kept.
                 Err(flood) => drop(self.flood.set(flood)),
             }
         }
     }
 
-    /// Counts bytes that were read and are no message yet, or none at all.
+    /// Charges the server for received bytes, even if they are not a message.
     pub(super) fn charge(&self, bytes: usize) {
         self.spend(price(bytes));
     }
 
-    /// Counts a stream of events that is opened.
+    /// Charges the server for a stream of events that is opened.
     pub(super) fn charge_stream(&self) {
         self.spend(STREAM_TOKENS);
     }
 
-    /// Notes a message to the server, before it is sent.
+    /// Records a message to the server before it is sent.
     pub(super) fn sending(&self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => self.expect(&request.id, &request.request),
@@ -145,7 +147,7 @@ impl Inbox {
         }
     }
 
-    /// Notes that a request is on its way, so that its answer is let in.
+    /// Records that a request is in flight, so that its response is accepted.
     pub(super) fn expect(&self, id: &RequestId, request: &ClientRequest) {
         let asked = if matches!(request, ClientRequest::CallToolRequest(_)) {
             Asked::Call
@@ -155,18 +157,19 @@ impl Inbox {
         lock(&self.book).awaited.insert(envelope::comparable(id), asked);
     }
 
-    /// Notes that a request was not sent after all.
+    /// Records that the response to a request is no longer expected: the request was cancelled or
+    /// not sent.
     pub(super) fn forget(&self, id: &RequestId) {
         lock(&self.book).awaited.remove(&envelope::comparable(id));
     }
 
-    /// Notes that the server's request `id` was answered.
+    /// Records that the server's request `id` was answered.
     pub(super) fn answered(&self, id: &RequestId) {
         lock(&self.book).unanswered.remove(&envelope::comparable(id));
     }
 
-    /// Reads a message. `None` where there is nothing for `rmcp` to do: it was no message, not
-    /// asked for, or of no use.
+    /// Reads a message. Returns `None` if `rmcp` has nothing to do with it: it is not a message,
+    /// was not requested, or has no use.
     pub(super) fn take(&self, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
         match self.screen(text) {
             Screened::Nothing => None,
@@ -175,7 +178,8 @@ impl Inbox {
         }
     }
 
-    /// The same for an event of an HTTP stream, which `rmcp` parses itself.
+    /// Reads an event of an HTTP stream like [`Self::take`], but returns its text, which `rmcp`
+    /// parses itself.
     pub(super) fn take_event(&self, text: &str) -> Option<String> {
         match self.screen(text.as_bytes()) {
             Screened::Nothing => None,
@@ -184,8 +188,8 @@ impl Inbox {
         }
     }
 
-    /// Reads the error in the body of a request that was refused, whatever request it names: some
-    /// servers cannot tell.
+    /// Reads the error in the body of a refused request, whatever request it names: some servers do
+    /// not know the request.
     pub(super) fn take_refusal(&self, text: &[u8]) -> Option<ErrorData> {
         let Screened::Passed { text, .. } = self.pass(text, None) else { return None };
         decode::refusal(&text)
@@ -207,7 +211,8 @@ impl Inbox {
         }
     }
 
-    /// An answer to a request of ours is free of charge: we asked for it. No other is let in.
+    /// Screens a response. A response to a request of the gateway is free of charge, because it was
+    /// requested. Any other is dropped.
     fn answer<'t>(&self, id: RequestId, text: &'t [u8]) -> Screened<'t> {
         let asked = lock(&self.book).awaited.remove(&envelope::comparable(&id));
         let Some(asked) = asked else {
@@ -220,13 +225,13 @@ impl Inbox {
         }
     }
 
-    /// A request is handed on by its name alone: the gateway offers servers nothing but an answer
-    /// to `ping`.
+    /// Screens a request of the server. Only its method is passed on: the gateway offers servers
+    /// nothing but a response to `ping`.
     fn request(&self, id: RequestId, method: Cow<'_, str>, bytes: usize) -> Screened<'static> {
         self.spend(price(bytes).saturating_add(REQUEST_TOKENS));
         let unanswered = {
             let mut book = lock(&self.book);
-            // A second request of the same name could not be told from the first.
+            // A second request with the same identifier could not be distinguished from the first.
             let is_new = book.unanswered.insert(envelope::comparable(&id));
             if is_new { book.unanswered.len() } else { 0 }
         };
@@ -240,8 +245,8 @@ impl Inbox {
         }
     }
 
-    /// Of notifications, `rmcp` needs those about its subscriptions. That the list has changed is
-    /// all that we want to know.
+    /// Screens a notification. `rmcp` needs those about its subscriptions. The gateway needs only
+    /// the report that the list of tools has changed.
     fn notification<'t>(&self, method: &str, text: &'t [u8]) -> Screened<'t> {
         self.charge(text.len());
         let is_needed = match method {
@@ -250,8 +255,8 @@ impl Inbox {
                 false
             }
             "notifications/subscriptions/acknowledged" => true,
-            // Cancelling a request of its own would leave it unanswered here for ever; it is
-            // answered at once anyway.
+            // A server that cancelled its own request would leave it pending here forever. The
+            // gateway answers every request at once anyway.
             "notifications/cancelled" => !self.cancels_its_own(text),
             _ => false,
         };
@@ -279,13 +284,13 @@ impl Inbox {
     }
 }
 
-/// Tokens for a message of so many bytes.
+/// Returns the tokens for a message of `bytes` bytes.
 fn price(bytes: usize) -> u32 {
     u32::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Both kinds of books are whole after every statement.
+    // The meter and the book are consistent after every statement.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! What a live connection is to those who send over it.
+//! Sending side of a live connection.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ use super::{
     trouble::{Trouble, cause},
 };
 
-/// The sending side of a connection.
+/// Sends requests to the server of a connection.
 pub(super) struct Link {
     peer: Peer<RoleClient>,
     abandoned: mpsc::Sender<RequestId>,
     doubt: Notify,
 }
 
-/// The requests that nobody waits for any more.
+/// Queue of abandoned requests, whose cancellations are to be sent.
 pub(super) type Abandoned = mpsc::Receiver<RequestId>;
 
 impl Link {
@@ -43,18 +43,18 @@ impl Link {
         &self.peer
     }
 
-    /// Whether the server speaks a version without `initialize`.
+    /// Returns whether the server speaks a protocol version without `initialize`.
     pub(super) fn is_modern(&self) -> bool {
         self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
-    /// Sends a request and waits for its result as it came. Dropping the future tells the server to
-    /// stop.
+    /// Sends a request and returns its result as received. Dropping the future cancels the request
+    /// at the server.
     ///
-    /// A tool's result over stdio or in a plain HTTP body is read once, by the inbox. Any other
-    /// `rmcp` decodes into the first of twenty shapes that fits, and it gives up whole on one odd
-    /// field; what it decoded is made JSON again, because there is one way to read a result, and it
-    /// forgives what it can.
+    /// A tool's result over stdio or in a plain HTTP body is parsed once, by the inbox. `rmcp`
+    /// decodes any other result into the first of twenty shapes that fits, and fails as a whole on
+    /// a single unexpected field. The decoded result is converted back to JSON, so that there is a
+    /// single reader of results, which repairs as much as possible.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
         let handle =
             self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
@@ -67,8 +67,7 @@ impl Link {
         }
     }
 
-    /// Says that a message could not be sent, so that someone looks whether the server is still
-    /// there.
+    /// Reports that a message could not be sent, so that the server is checked.
     pub(super) fn raise_doubt(&self) {
         self.doubt.notify_one();
     }
@@ -77,8 +76,7 @@ impl Link {
         self.doubt.notified().await;
     }
 
-    /// Looks whether the server is there. An error is a sign of life too, if it comes from the
-    /// server.
+    /// Checks that the server responds. An error that comes from the server counts as a response.
     pub(super) async fn check(&self) -> Result<(), Trouble> {
         let request = if self.is_modern() {
             ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}))
@@ -91,7 +89,7 @@ impl Link {
         let asking = async {
             loop {
                 match self.ask(request.clone()).await {
-                    // It says nothing of the server but that it has much to do.
+                    // A full outbox only shows that the server is busy.
                     Err(error) if outbox::is_full(&error) => sleep(FULL_RETRY).await,
                     answered => return answered,
                 }
@@ -104,8 +102,7 @@ impl Link {
         }
     }
 
-    /// Tells the server of requests that nobody waits for any more, for as long as there is a
-    /// connection.
+    /// Sends cancellations for abandoned requests, as long as the connection exists.
     pub(super) async fn cancel_abandoned(&self, mut abandoned: Abandoned) {
         let mut sending = JoinSet::new();
         loop {
@@ -122,7 +119,8 @@ impl Link {
     }
 }
 
-/// A request whose answer is awaited. If it is dropped first, the server is told.
+/// A request whose response is awaited. Dropping it before the response arrives cancels the request
+/// at the server.
 struct Pending<'a> {
     link: &'a Link,
     id: Option<RequestId>,
@@ -131,7 +129,7 @@ struct Pending<'a> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            // A full queue means that the server does not take cancellations either.
+            // A full queue means that the server does not read cancellations either.
             let _ = self.link.abandoned.try_send(id);
         }
     }

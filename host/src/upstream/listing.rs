@@ -1,4 +1,4 @@
-//! `tools/list`: all pages, within bounds, one tool at a time.
+//! Reads `tools/list`: all pages, within bounds, one tool at a time.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{catalog::MAX_TOOLS_PER_CLIENT, json, text::cut, tool::ToolDefinition};
 
-/// Reads the whole list. What cannot be used is left out, with a complaint.
+/// Reads the whole list. Tools that cannot be used are left out, with a complaint.
 pub(super) async fn read(link: &Link) -> Result<List, ServiceError> {
     let mut list = List::default();
     let mut cursor = None;
@@ -40,12 +40,12 @@ pub(super) async fn read(link: &Link) -> Result<List, ServiceError> {
     Ok(list)
 }
 
-/// The list so far.
+/// The part of a list that has been read.
 #[derive(Default)]
 pub(super) struct List {
     /// The tools that can be used.
     pub(super) tools: Vec<ToolDefinition>,
-    /// Why others cannot.
+    /// Reasons that other tools cannot be used.
     pub(super) complaints: Complaints,
     cursors: HashSet<String>,
     pages: usize,
@@ -54,7 +54,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Takes a page and says where the next one is, if it is to be read.
+    /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
     fn add(&mut self, page: Value) -> Option<String> {
         self.pages += 1;
         let Value::Object(mut page) = page else {
@@ -80,7 +80,8 @@ impl List {
         }
     }
 
-    /// Whether there is room for more.
+    /// Adds a tool, or a complaint if it cannot be used. Returns false if a bound of the list is
+    /// reached.
     fn add_tool(&mut self, tool: Value) -> bool {
         let text = tool.to_string();
         self.bytes += text.len();
@@ -125,7 +126,7 @@ fn decode(mut tool: Value) -> Result<ToolDefinition, String> {
         Some(Value::String(name)) => format!("{:?}", cut(name.clone(), 128)),
         _ => "without a name".into(),
     };
-    // Some servers write what they leave out as null.
+    // Some servers write absent members as null.
     if let Some(fields) = tool.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_malformed_tool_costs_only_itself() {
+    fn a_malformed_tool_is_left_out_and_the_others_are_kept() {
         let mut list = List::default();
         let page = json!({"tools": [
             {"name": "no_schema"},
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_end_at_the_last_a_known_cursor_or_the_bound() {
+    fn paging_ends_at_the_last_page_a_known_cursor_or_the_bound() {
         let page = |cursor: &str| json!({"tools": [], "nextCursor": cursor});
         let mut list = List::default();
         assert_eq!(list.add(page("a")).as_deref(), Some("a"));
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_end_at_the_bound() {
+    fn tools_beyond_the_bound_are_left_out() {
         let tools: Vec<Value> = (0..=MAX_TOOLS_PER_CLIENT)
             .map(|n| json!({"name": n.to_string(), "inputSchema": {}}))
             .collect();

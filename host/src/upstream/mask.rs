@@ -1,8 +1,8 @@
-//! Takes a server's own secrets out of whatever it says.
+//! Redacts a server's own secrets from all its text.
 //!
-//! A server was given them (its environment, the headers and the URL of its requests) and many
-//! repeat them: in an error, in a line on stderr, in the answer to a request that they refuse. All
-//! text of a server passes here before it is logged, returned or kept.
+//! A server receives these secrets in its environment, or in the headers and the URL of its
+//! requests. Many servers repeat them: in an error, in a line on stderr, in the response to a
+//! refused request. All text of a server passes here before it is logged, returned or kept.
 
 use std::borrow::Cow;
 
@@ -20,18 +20,19 @@ use crate::{
     text::{cut, one_line},
 };
 
-/// Variables that name places and languages. Their values are in many honest answers, and open
-/// nothing.
+/// Variables that name places and languages. Their values occur in many legitimate responses, and
+/// grant no access.
 const PUBLIC_VARIABLES: [&str; 12] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR",
     "TZ", "USER",
 ];
-/// Parts of the names of variables whose values are masked whatever they look like.
+/// Parts of the names of variables whose values are redacted even if they look like paths or plain
+/// words.
 const SECRET_WORDS: [&str; 12] = [
     "AUTH", "COOKIE", "CRED", "DSN", "KEY", "PASS", "PIN", "PRIVATE", "PWD", "SECRET", "SESSION",
     "TOKEN",
 ];
-/// Headers whose values say how to speak and not who speaks.
+/// Headers whose values describe the format of messages and not the identity of the client.
 const PUBLIC_HEADERS: [&str; 7] = [
     "accept",
     "accept-charset",
@@ -41,22 +42,23 @@ const PUBLIC_HEADERS: [&str; 7] = [
     "content-type",
     "user-agent",
 ];
-/// A value of a variable with more digits than this is no word.
+/// Maximum digits in a variable's value that is taken for plain words.
 const MAX_DIGITS_OF_A_WORD: usize = 2;
-/// A segment of a URL's path that is as long as this and has letters and digits is taken for a
-/// token.
+/// Minimum length of a segment of a URL's path that is taken for a token, if it has both letters
+/// and digits.
 const SHORTEST_PATH_TOKEN: usize = 16;
 
-/// Knows the secrets of one server's configuration.
+/// Redacts the secrets of one server's configuration.
 #[derive(Debug, Default)]
 pub(super) struct Mask(Scrubber);
 
 impl Mask {
-    /// Learns the secrets of a transport: the values of variables and headers and what in its URL
-    /// may open something. Values below [`SHORTEST_SECRET`] bytes are none, nor are variables like
-    /// `PATH`, headers like `Accept`, values that are a path or plain words where the name does not
-    /// speak of a credential, nor a URL without path and query: masking those would garble honest
-    /// answers, names of tools and files among them.
+    /// Collects the secrets of a transport: the values of variables and headers, and the parts of
+    /// its URL that may grant access. These are not secrets: values below [`SHORTEST_SECRET`]
+    /// bytes, variables like `PATH`, headers like `Accept`, a variable's value that is a path or
+    /// plain words and whose name does not suggest a credential, and a URL without path, query and
+    /// password. Redacting those would garble legitimate responses, names of tools and files among
+    /// them.
     pub(super) fn new(transport: &Transport) -> Result<Self, Trouble> {
         let mut secrets = Secrets::default();
         match transport {
@@ -78,13 +80,15 @@ impl Mask {
         Scrubber::new(known).map(Self).map_err(|error| Trouble::Settings(error.to_string()))
     }
 
-    /// Text without secrets, on one line, cut to `limit_bytes`. Only so much of it is looked at.
+    /// Returns a text without secrets, on one line, cut to `limit_bytes`. Only the first
+    /// [`MAX_SAID_BYTES`] of the text are used.
     pub(super) fn line(&self, text: &str, limit_bytes: usize) -> String {
         let text = &text[..text.floor_char_boundary(MAX_SAID_BYTES)];
         cut(one_line(&self.0.text(text)), limit_bytes)
     }
 
-    /// The same with the end of a text that is too long, and not its beginning.
+    /// Returns the same as [`Self::line`], but cuts the beginning of a text that is too long, and
+    /// not its end.
     pub(super) fn end_of_line(&self, text: &str, limit_bytes: usize) -> String {
         let text = one_line(&self.0.text(text));
         match text.len().checked_sub(limit_bytes) {
@@ -93,16 +97,16 @@ impl Mask {
         }
     }
 
-    /// Why something failed, for the operator.
+    /// Returns the reason of a failure, for the operator.
     pub(super) fn reason(&self, text: &str) -> String {
         self.line(text, MAX_REASON_BYTES)
     }
 
-    /// A JSON text without secrets: the same one where there are none. `None` if it is no JSON
-    /// after all.
+    /// Returns a JSON text without secrets: the same text if there are none, `None` if it has to be
+    /// parsed and is not JSON.
     ///
-    /// Builds a tree where there is a secret, so the text must have passed a check of what that
-    /// takes.
+    /// Builds a tree if there is a secret, so the text must have passed a check of the memory for
+    /// it.
     pub(super) fn json<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         if self.0.is_empty() {
             return Some(Cow::Borrowed(text));
@@ -116,7 +120,7 @@ impl Mask {
     }
 }
 
-/// The secrets of one configuration, by the names under which they are masked.
+/// The secrets of one configuration, with the names that replace them.
 #[derive(Default)]
 struct Secrets(Vec<(String, Secret)>);
 
@@ -130,7 +134,7 @@ impl Secrets {
 
     fn add_variable(&mut self, name: &str, value: &str) {
         match Url::parse(value).ok().filter(Url::has_host) {
-            // Where a service is, is in most of its answers.
+            // The address of a service occurs in most of its responses.
             Some(url) if is_bare(&url) => {}
             Some(_) => {
                 self.add(name, value);
@@ -141,7 +145,7 @@ impl Secrets {
         }
     }
 
-    /// A header's value and, where that is a scheme and a credential, the credential alone.
+    /// Adds a header's value, each of its words, and the password of a `Basic` credential.
     fn add_header(&mut self, name: &str, value: &str) {
         self.add(name, value);
         for part in value.split_ascii_whitespace() {
@@ -185,8 +189,7 @@ fn speaks_of_a_credential(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Whether a value is a path, or words as people write them: `production`, `us-east-1`,
-/// `/srv/data`.
+/// Returns whether a value is a path or plain words: `production`, `us-east-1`, `/srv/data`.
 fn is_plain(value: &str) -> bool {
     let is_path = value.starts_with('/') || value.starts_with("./") || value.starts_with('~');
     let is_of_words =
@@ -195,7 +198,7 @@ fn is_plain(value: &str) -> bool {
         || is_of_words && value.chars().filter(char::is_ascii_digit).count() <= MAX_DIGITS_OF_A_WORD
 }
 
-/// Whether a URL names a host and nothing else.
+/// Returns whether a URL has no path, query or password.
 fn is_bare(url: &Url) -> bool {
     matches!(url.path(), "" | "/") && url.query().is_none() && url.password().is_none()
 }
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_json_wherever_the_secret_is() {
+    fn json_stays_valid_wherever_the_secret_is_redacted() {
         let mask = stdio(&[("PIN", "31415926"), ("QUOTE", r#"a","b":"c"#)]);
         let masked = |text: &str| {
             mask.json(text.as_bytes())
@@ -294,7 +297,7 @@ mod tests {
             Some(r#"{"a":"[secret PIN]","[secret PIN]":1}"#)
         );
         assert_eq!(masked(r#"{"\u0033\u0031415926":1}"#).as_deref(), Some(r#"{"[secret PIN]":1}"#));
-        // What looks like the secret is structure.
+        // The text that looks like the secret is JSON syntax here.
         assert_eq!(masked(r#"{"a":"a","b":"c"}"#).as_deref(), Some(r#"{"a":"a","b":"c"}"#));
         let untouched = json!({"n": [1, 2]}).to_string();
         assert!(matches!(mask.json(untouched.as_bytes()), Some(Cow::Borrowed(_))));

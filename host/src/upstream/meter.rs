@@ -1,4 +1,4 @@
-//! Counts what a server sends without being asked, and tells when to read on.
+//! Counts the unsolicited messages of a server, and delays reading when they exceed its rate.
 
 use std::time::Duration;
 
@@ -6,33 +6,34 @@ use tokio::time::Instant;
 
 use super::limits::{BURST_TOKENS, BYTES_PER_TOKEN, FLOOD_PATIENCE, MAX_UNANSWERED, TOKEN_TIME};
 
-/// Time in which a whole burst comes back.
+/// Time in which a whole burst of tokens is refilled.
 const WINDOW: Duration = TOKEN_TIME.saturating_mul(BURST_TOKENS);
 
-/// A token bucket. It never refuses a message: the cost of one is known once it is read, so it is
-/// the next one that waits.
+/// A token bucket. It never refuses a message: the cost of a message is known only after it was
+/// read, so the next message waits.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// When all tokens that were spent have come back.
+    /// Time at which all spent tokens are refilled.
     paid: Instant,
-    /// Since when the server has had to wait, with no moment in between at which all tokens were
-    /// there.
+    /// Time since which the server has had to wait, without a moment at which all tokens were
+    /// refilled.
     saturated: Option<Instant>,
 }
 
-/// Messages a second that a server may send unasked for as long as it likes.
+/// Unsolicited messages per second that a server may send for an unlimited time.
 const RATE: u128 = Duration::from_secs(1).as_nanos() / TOKEN_TIME.as_nanos();
 
-/// How a server sends more than it may.
+/// Reason that a server counts as flooding the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Flood {
-    /// It has been over its rate for longer than [`FLOOD_PATIENCE`].
+    /// The server was over its rate for longer than [`FLOOD_PATIENCE`].
     #[error(
         "it floods the gateway with messages: for {FLOOD_PATIENCE:?} it sent more than {RATE} a second that were not asked for, \
          where each {BYTES_PER_TOKEN} bytes count as one"
     )]
     Rate,
-    /// It does not wait for the gateway's answers.
+    /// The server does not wait for the gateway's responses: more than [`MAX_UNANSWERED`] of its
+    /// requests are pending.
     #[error(
         "it floods the gateway with messages: more than {MAX_UNANSWERED} of its own requests wait for an answer"
     )]
@@ -44,7 +45,7 @@ impl Meter {
         Self { paid: now, saturated: None }
     }
 
-    /// Spends tokens, whether they are there or not.
+    /// Spends tokens, even if they are not available.
     pub(super) fn charge(&mut self, tokens: u32, now: Instant) {
         if self.paid <= now {
             self.paid = now;
@@ -53,8 +54,8 @@ impl Meter {
         self.paid += TOKEN_TIME.saturating_mul(tokens);
     }
 
-    /// Time to wait before the next message is read. Fails once the server has had to wait for
-    /// [`FLOOD_PATIENCE`].
+    /// Returns the time to wait before the next message is read. Fails once the server has had to
+    /// wait for [`FLOOD_PATIENCE`].
     pub(super) fn wait(&mut self, now: Instant) -> Result<Duration, Flood> {
         let owed = self.paid.saturating_duration_since(now);
         if owed.is_zero() {
@@ -78,11 +79,11 @@ mod tests {
     use super::*;
 
     const MILLI: Duration = Duration::from_millis(1);
-    /// Tokens that come back in it.
+    /// Tokens that are refilled in one [`MILLI`].
     const TOKENS: u32 = 10;
 
     #[test]
-    fn a_burst_is_free_and_more_waits_for_as_long_as_it_takes_to_come_back() {
+    fn a_burst_is_free_and_excess_waits_until_it_is_refilled() {
         let start = Instant::now();
         let mut meter = Meter::new(start);
         meter.charge(BURST_TOKENS, start);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_always_over_its_rate_floods_at_the_end_of_patience_and_not_before() {
+    fn a_server_always_over_its_rate_is_a_flood_after_flood_patience_and_not_before() {
         let start = Instant::now();
         let mut meter = Meter::new(start);
         let mut now = start;
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_without_debt_starts_patience_anew() {
+    fn a_full_refill_resets_the_flood_timer() {
         let start = Instant::now();
         let mut meter = Meter::new(start);
         for round in 0..10 {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_allowed_is_allowed_for_ever() {
+    fn a_server_at_its_allowed_rate_never_waits() {
         let start = Instant::now();
         let mut meter = Meter::new(start);
         for millis in 0..60_000 {

@@ -1,5 +1,4 @@
-//! Sends messages to a server: no more at a time than it may leave unread, each announced to the
-//! inbox.
+//! Sends messages to a server: a limited number at a time, each announced to the inbox.
 
 use std::sync::Arc;
 
@@ -18,10 +17,11 @@ use super::{
     limits::{MAX_CONTROL, MAX_PENDING},
 };
 
-/// `rmcp` holds every message that is not written yet, and takes any number. A server that reads
-/// nothing, or that asks for answers and never fetches them, would fill the gateway's memory; here
-/// its messages fail instead. Notifications and answers have room of their own: calls that were
-/// given up take all of theirs, and their cancellations have to get through.
+/// Limits the messages in flight to a server. `rmcp` holds every message until it is written,
+/// without a limit. A server that reads nothing, or that sends requests and never reads the
+/// responses, would fill the gateway's memory; here its messages fail instead. Notifications and
+/// responses have slots of their own: abandoned calls can take all slots for requests, and their
+/// cancellations must still be sent.
 pub(super) struct Outbox<T> {
     inner: T,
     requests: Arc<Semaphore>,
@@ -30,13 +30,13 @@ pub(super) struct Outbox<T> {
     closed: CancellationToken,
 }
 
-/// Why a message was not sent.
+/// Reason that a message was not sent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError<E: std::error::Error + 'static> {
-    /// Too much is on its way already.
+    /// Too many messages are in flight.
     #[error("the server does not read what it is sent")]
     Full,
-    /// The connection was taken down while the message was on its way.
+    /// The connection was closed while the message was in flight.
     #[error("the connection is closed")]
     Closed,
     /// The transport failed.
@@ -44,13 +44,13 @@ pub(super) enum SendError<E: std::error::Error + 'static> {
     Transport(E),
 }
 
-/// Whether a request was not sent because too many are on their way, over any transport.
+/// Returns whether a request was not sent because too many are in flight, over any transport.
 pub(super) fn is_full(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     is_full_of::<std::io::Error>(&*error.error) || http::is_full(&*error.error)
 }
 
-/// The same for a transport with errors of type `E`.
+/// Returns the same as [`is_full`], for a transport with errors of type `E`.
 pub(super) fn is_full_of<E: std::error::Error + 'static>(
     error: &(dyn std::error::Error + 'static),
 ) -> bool {
@@ -81,7 +81,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
         let room = if asked.is_some() { &self.requests } else { &self.control };
         let room = room.clone().try_acquire_owned().ok();
         if room.is_some() || asked.is_none() {
-            // A cancellation that is not sent ends the wait for the answer all the same.
+            // A cancellation that is not sent still ends the wait for the response.
             self.inbox.sending(&message);
         }
         let sending = room.map(|room| (room, self.inner.send(message)));
@@ -93,15 +93,15 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
                 }
                 return Err(SendError::Full);
             };
-            // A server that does not read would keep the message, and with it the pipe, for as long
-            // as it lives.
+            // A server that does not read would hold the message, and with it the pipe, for as long
+            // as the server lives.
             let sent = tokio::select! {
                 biased;
                 sent = sending => sent.map_err(SendError::Transport),
                 () = closed.cancelled() => Err(SendError::Closed),
                 _ = inbox.flooded() => Err(SendError::Closed),
             };
-            // An answer that could not be sent is not owed any more.
+            // A response that could not be sent no longer counts as pending.
             if let Some(id) = answered {
                 inbox.answered(&id);
             }
@@ -122,7 +122,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
     }
 }
 
-/// The identifier of a request.
+/// Returns the identifier of a request; `None` for any other message.
 fn asked(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -130,7 +130,8 @@ fn asked(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
     }
 }
 
-/// The server's request that a message answers.
+/// Returns the identifier of the server's request that a message answers; `None` if it answers
+/// none.
 fn answered(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Response(response) => Some(response.id.clone()),
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_reads_nothing_is_sent_so_much_and_no_more() {
+    async fn messages_to_a_server_that_reads_nothing_are_limited() {
         let (ours, _theirs) = tokio::io::duplex(1);
         let (read, write) = tokio::io::split(ours);
         let mut transport =
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_of_the_server_counts_until_its_answer_is_written() {
+    async fn a_request_of_the_server_counts_until_its_response_is_written() {
         let inbox = Inbox::new(Arc::default());
         let (ours, _theirs) = tokio::io::duplex(64 << 10);
         let (read, write) = tokio::io::split(ours);

@@ -1,4 +1,4 @@
-//! Servers that are child processes.
+//! Runs servers that are child processes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,7 +33,7 @@ use crate::secret::Secret;
 /// The two pipes of a child.
 pub(super) type Pipes = Stdio<ChildStdout, ChildStdin>;
 
-/// A running child with all that it has started. Dropping it kills them.
+/// A running child with all processes that it has started in its group. Dropping it kills them.
 pub(super) struct Process {
     child: Box<dyn ChildWrapper>,
     tail: Arc<Mutex<Tail>>,
@@ -70,13 +70,13 @@ impl Process {
         Ok((Self { child, tail, reader, inbox }, pipes))
     }
 
-    /// Ends the child, whose stdin must be closed by now: it may go by itself, then it is asked to,
-    /// then it is killed. Whatever it leaves behind in its group is killed in any case.
+    /// Stops the child, whose stdin must be closed already: waits for it to exit, then sends
+    /// SIGTERM, then kills it. Processes that are left in its group are killed in any case.
     pub(super) async fn stop(mut self) -> Ending {
         let mut status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
         let unasked = status.is_some();
         if status.is_none() {
-            // It fails if there is nobody left, which is what is wanted.
+            // This fails if no process is left, which is the goal.
             let _ = self.child.signal(SignalKind::terminate().as_raw_value());
             status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
         }
@@ -91,15 +91,15 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // After `stop` the group is empty and this finds nobody. The runtime reaps a child that it
-        // still has to.
+        // After `stop` the group is empty and this kills nothing. The runtime reaps the child if it
+        // has not been reaped.
         let _ = self.child.start_kill();
         self.reader.abort();
     }
 }
 
-/// Finds the program. The child gets no `PATH` that is not configured, so the search is over before
-/// it starts.
+/// Finds the program. The child gets no `PATH` unless one is configured, so the search is done
+/// before the child starts.
 fn find(command: &str, env: &BTreeMap<String, Secret>) -> Result<PathBuf, Trouble> {
     if command.is_empty() {
         return Err(Trouble::Settings("the command is empty".into()));
@@ -120,7 +120,7 @@ fn find(command: &str, env: &BTreeMap<String, Secret>) -> Result<PathBuf, Troubl
 }
 
 fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
-    // An empty entry means the working directory, which is no place to take programs from.
+    // An empty entry means the working directory, from which no program may be taken.
     env::split_paths(path)
         .filter(|place| place.is_absolute())
         .map(|place| place.join(command))
@@ -131,7 +131,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The end of a stream.
+/// The last bytes of a stream, at most [`KEPT_STDERR_BYTES`].
 #[derive(Default)]
 struct Tail(VecDeque<u8>);
 
@@ -148,8 +148,8 @@ impl Tail {
     }
 }
 
-/// Reads without end, so that a chatty child need not wait for the gateway. One that never pauses
-/// does.
+/// Reads stderr without end, so that a child with much output does not block. A child that never
+/// pauses is slowed down.
 async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
     let mut buffer = vec![0; 8 * 1024];
     let mut burst = 0;
@@ -164,7 +164,7 @@ async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
 }
 
 fn lock(tail: &Mutex<Tail>) -> std::sync::MutexGuard<'_, Tail> {
-    // Bytes are whole after every statement.
+    // The bytes are consistent after every statement.
     tail.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_end_of_stderr_is_kept_and_less_is_told() {
+    fn only_the_end_of_stderr_is_kept_and_less_is_reported() {
         let mut tail = Tail::default();
         for round in 0..100 {
             tail.push(format!("line {round}\n").repeat(100).as_bytes());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_looked_up_where_the_settings_say() {
+    fn a_command_is_looked_up_in_the_configured_path() {
         let with_path = |path: &str| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]);
         assert_eq!(find("sh", &with_path("/nowhere:/bin")).expect("a shell"), Path::new("/bin/sh"));
         assert_eq!(find("/bin/sh", &with_path("/nowhere")).expect("a shell"), Path::new("/bin/sh"));

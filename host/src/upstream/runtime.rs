@@ -1,8 +1,8 @@
-//! The threads on which servers are talked to.
+//! Threads for all work with upstream servers.
 //!
-//! Whatever a server makes the gateway do - read, parse, answer - happens on these and not on those
-//! that serve HTTP and wait for signals, so a server that keeps all of them busy delays other
-//! servers' calls and nothing else.
+//! All work that a server causes (reading, parsing, answering) runs on these threads, and not on
+//! those that serve HTTP and wait for signals. A server that keeps all of them busy therefore
+//! delays only the calls of other servers.
 
 use std::{
     io,
@@ -16,19 +16,20 @@ use super::limits::{RUNTIME_SHUTDOWN, THREADS};
 
 /// A tokio runtime for all upstream servers of a gateway.
 ///
-/// Dropping it ends its tasks and kills the child processes that they own; it waits for that, at
-/// most a second. It may be dropped inside another runtime, which tokio's own may not: a thread
-/// that does nothing else owns it.
+/// Dropping it ends its tasks and kills the child processes that they own. The drop waits for this,
+/// at most one second. Unlike tokio's own runtime, it may be dropped inside another runtime,
+/// because a thread of its own owns it.
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
-    /// Dropped to end the owner.
+    /// Dropped to stop the owner thread.
     stop: Option<mpsc::Sender<()>>,
     owner: Option<JoinHandle<()>>,
 }
 
 impl Runtime {
-    /// Starts the threads: one for each CPU, from two to eight. Fails if the system gives no more.
+    /// Starts the threads: one for each CPU, from two to eight. Fails if the system cannot start
+    /// them.
     pub fn new() -> io::Result<Self> {
         let (started, start) = mpsc::channel();
         let (stop, stopped) = mpsc::channel::<()>();
@@ -39,7 +40,7 @@ impl Runtime {
         Ok(Self { handle, stop: Some(stop), owner: Some(owner) })
     }
 
-    /// Where to spawn what talks to servers.
+    /// Returns the handle on which to spawn tasks that work with servers.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -49,13 +50,13 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(owner) = self.owner.take() {
-            // It has nothing to say; had it panicked, the runtime would be gone all the same.
+            // The thread returns no value. If it panicked, the runtime is gone too.
             let _ = owner.join();
         }
     }
 }
 
-/// Builds the runtime, tells how to reach it, and keeps it until nobody can say that it is to stop.
+/// Builds the runtime, sends its handle, and keeps it until the sender of `stopped` is dropped.
 fn own(started: &mpsc::Sender<io::Result<Handle>>, stopped: &mpsc::Receiver<()>) {
     let cpus = available_parallelism().map_or(*THREADS.start(), usize::from);
     let threads = cpus.clamp(*THREADS.start(), *THREADS.end());
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_runtime_that_is_dropped_inside_another_has_dropped_its_tasks() {
+    async fn dropping_a_runtime_inside_another_drops_its_tasks() {
         let runtime = Runtime::new().expect("threads");
         let held = Arc::new(());
         let weak = Arc::downgrade(&held);

@@ -1,4 +1,4 @@
-//! One server as the provider of its tools.
+//! Provides the tools of one server.
 
 use std::{
     collections::HashMap,
@@ -29,27 +29,28 @@ use crate::{
     tool::{CallError, Cause, ToolName, ToolOutput},
 };
 
-/// Runs the tools of one server, whether it is connected or not. It stays the same from connection
-/// to connection, so a view made before a break can still be called through after it.
+/// Runs the tools of one server, connected or not. It outlives its connections, so a view from
+/// before a disconnect can still be called through after it.
 ///
-/// A call runs on the runtime of the upstream servers, where its answer is read; its deadline is
-/// kept by the caller.
+/// A call runs on the runtime of the upstream servers, which also reads the response. The caller's
+/// task enforces the deadline.
 pub(super) struct Server {
     shared: Arc<Shared>,
-    /// Running and waiting calls, divided among tenants.
+    /// Slots for running and waiting calls, divided among tenants.
     places: Pool,
     runtime: Handle,
 }
 
 struct Shared {
     link: ArcSwapOption<Link>,
-    /// Running calls.
+    /// Permits for running calls.
     turns: Semaphore,
-    /// Running calls of each tenant that has any, running or waiting. As many as there are places.
+    /// Permits for the running calls of each tenant that has a running or waiting call. There are
+    /// at most as many tenants as slots.
     turns_of: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
 }
 
-/// Why a server could not be asked, or its answer not be had. For the operator.
+/// Reason that a server could not be asked or its response was lost. For the operator.
 #[derive(Debug, thiserror::Error)]
 enum Lost {
     #[error("it is not connected; nothing was sent")]
@@ -59,7 +60,7 @@ enum Lost {
 }
 
 impl Server {
-    /// A server that is not connected, whose calls run on `runtime`.
+    /// Creates a server that is not connected, whose calls run on `runtime`.
     pub(super) fn new(runtime: Handle) -> Arc<Self> {
         let turns = Semaphore::new(MAX_RUNNING);
         let shared = Shared { link: ArcSwapOption::empty(), turns, turns_of: Mutex::default() };
@@ -67,12 +68,12 @@ impl Server {
         Arc::new(Self { shared: Arc::new(shared), places, runtime })
     }
 
-    /// Sends calls over `link` from now on, or nowhere.
+    /// Sends further calls over `link`. With `None`, they fail as not connected.
     pub(super) fn set_link(&self, link: Option<Arc<Link>>) {
         self.shared.link.store(link);
     }
 
-    /// Whether no call is running.
+    /// Returns whether no call is running.
     pub(super) fn is_idle(&self) -> bool {
         self.shared.turns.available_permits() == MAX_RUNNING
     }
@@ -94,9 +95,9 @@ impl Server {
 }
 
 impl Shared {
-    /// The turns of one tenant.
+    /// Returns the permits of one tenant.
     fn turns_of(&self, tenant: &Tenant) -> Arc<Semaphore> {
-        // The map is whole after every statement.
+        // The map is consistent after every statement.
         let mut turns = self.turns_of.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = turns.get(tenant).and_then(Weak::upgrade) {
             return known;
@@ -109,7 +110,8 @@ impl Shared {
 
     async fn ask(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool();
-        // First among the tenant's own, so that its calls do not stand before those of others.
+        // The tenant's own permit comes first, so that its calls do not queue ahead of other
+        // tenants' calls.
         let own = self.turns_of(call.chain().tenant());
         let _own_turn = own.acquire().await.map_err(|_| CallError::Busy)?;
         let _turn = self.turns.acquire().await.map_err(|_| CallError::Busy)?;
@@ -146,8 +148,8 @@ fn unavailable(tool: &ToolName, lost: Lost) -> CallError {
     CallError::Unavailable { tool: tool.clone(), cause: Cause::from(lost) }
 }
 
-/// A deadline is an instant, so what is left of thirty seconds reads 29.999987 s; it was meant to
-/// be thirty.
+/// Rounds a time up to whole milliseconds. A deadline is an instant, so the time left of 30 s would
+/// read 29.999987 s.
 fn whole_millis(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
 }

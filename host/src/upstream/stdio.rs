@@ -1,4 +1,4 @@
-//! The two pipes of a child process as a transport: a JSON-RPC message a line.
+//! Transport over the two pipes of a child process: one JSON-RPC message per line.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, Empty, empty}
 
 use super::{inbox::Inbox, limits::MAX_MESSAGE_BYTES};
 
-/// A buffer larger than this is given back after the line that needed it, in bytes.
+/// Maximum buffer that is kept after a line, in bytes. A larger one is freed after the line that
+/// needed it.
 const KEPT_LINE_BYTES: usize = 64 << 10;
 
-/// Reads bounded lines and hands on what the inbox lets in; writes as `rmcp` does.
+/// Reads bounded lines and passes on the messages that the inbox accepts. Writes as `rmcp` does.
 pub(super) struct Stdio<R, W: AsyncWrite> {
     lines: Lines<R>,
     writer: AsyncRwTransport<RoleClient, Empty, W>,
@@ -45,9 +46,9 @@ where
         self.writer.send(message)
     }
 
-    /// Returns the next message that `rmcp` has anything to do with; `None` at the end, which comes
-    /// early for a server that floods. Dropping the future loses nothing: a line is taken and read
-    /// between two waits.
+    /// Returns the next message that `rmcp` has to handle; `None` at the end of the stream, or
+    /// earlier if the server floods the gateway. Dropping the future loses nothing: a line is taken
+    /// and read between two waits.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             self.inbox.room().await.ok()?;
@@ -73,11 +74,11 @@ where
 /// Outcome of reading one line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
-    /// A line, to be had as [`Lines::text`] until it is cleared.
+    /// A complete line, available as [`Lines::text`] until it is cleared.
     Whole,
-    /// So many bytes of a line that is too long.
+    /// Number of dropped bytes of a line that is too long.
     TooLong(usize),
-    /// Nothing more. What came after the last line end is no line.
+    /// The end of the stream. Text after the last line end is not a line.
     End,
 }
 
@@ -85,7 +86,7 @@ enum Line {
 struct Lines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
-    /// Whether the rest of the line is dropped.
+    /// True while the rest of a line that is too long is dropped.
     skipping: bool,
 }
 
@@ -94,7 +95,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { read: BufReader::new(read), line: Vec::new(), skipping: false }
     }
 
-    /// The line without its end.
+    /// Returns the line without its end.
     fn text(&self) -> &[u8] {
         self.line.trim_ascii_end()
     }
@@ -104,7 +105,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.line.shrink_to(KEPT_LINE_BYTES);
     }
 
-    /// Reads on. Dropping the future keeps what was read of a line.
+    /// Reads until the next line, dropped part or end. Dropping the future keeps the part of a line
+    /// that was read.
     async fn next(&mut self) -> Line {
         loop {
             let Ok(found) = self.read.fill_buf().await else { return Line::End };
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_ends_with_its_line_end_and_what_has_none_is_no_line() {
+    async fn a_line_ends_at_its_line_end_and_unterminated_text_is_not_a_line() {
         let whole = |text: &str| Ok(text.to_owned());
         assert_eq!(lines(b"a\r\n\nb\nc").await, [whole("a"), whole(""), whole("b")]);
         assert_eq!(lines(b"").await, []);

@@ -28,17 +28,19 @@ use crate::{
     text::cut,
 };
 
-/// Keeps one server connected until `stop` is cancelled: connects, lists, publishes into the
-/// catalog, follows changes of the list, and reconnects. A lost server is tried again at once, then
-/// after 1 s, twice as long each time, up to a minute; a connection that lasts a minute starts the
-/// count anew. Returns when the server is stopped, its process group included.
+/// Keeps one server connected until `stop` is cancelled: connects, lists the tools, publishes them
+/// into the catalog, follows changes of the list, and reconnects. The first reconnect is immediate.
+/// The next one waits up to 1 s, and each further one twice as long, up to a minute. A connection
+/// that lasts a minute resets this backoff. Returns when the server is stopped, its process group
+/// included.
 ///
-/// A server whose settings cannot work is `Failed`: the program is not there, or the URL or a
-/// header is none. It is looked at once a minute all the same, because a program may be installed
-/// later. Any other trouble is `Disconnected`. One that floods the gateway with messages is
-/// disconnected, with a cool-down of at least ten seconds.
+/// The state is `Failed` if the settings cannot work: the program does not exist, or the URL or a
+/// header is invalid. The server is still retried once a minute, because a program may be installed
+/// later; only settings whose secrets cannot be redacted are not retried. Any other trouble sets
+/// `Disconnected`. A server that floods the gateway is disconnected, with a cool-down of at least
+/// ten seconds.
 ///
-/// The server's calls run on the runtime that this runs on, which should not be the one that serves
+/// The server's calls run on the runtime of this future. It should not be the runtime that serves
 /// HTTP: see [`Runtime`](super::Runtime).
 pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: CancellationToken) {
     let (mask, settled) = match Mask::new(&settings.transport) {
@@ -81,13 +83,12 @@ struct Keeper {
     catalog: Arc<Catalog>,
     server: Arc<Server>,
     mask: Arc<Mask>,
-    /// Complaints about the list that were logged.
+    /// Complaints about the list that were already logged.
     told: Complaints,
 }
 
 impl Keeper {
-    /// Connects and stays connected for as long as it goes well. Ends without a failure when told
-    /// to stop.
+    /// Connects and serves the connection until it ends. Returns `Ok` if `stop` is cancelled.
     async fn attempt(&mut self, era: &mut Era, stop: &CancellationToken) -> Result<(), Failure> {
         let opening = Box::pin(connection::open(&self.settings, &self.mask, *era));
         let Some(opened) = stop.run_until_cancelled(opening).await else { return Ok(()) };
@@ -106,7 +107,8 @@ impl Keeper {
         outcome.map_or(Ok(()), Err)
     }
 
-    /// Serves a connection until it ends, then takes it down with its process.
+    /// Serves a connection until it ends, then closes it and stops its process. Returns `None` if
+    /// `stop` is cancelled.
     async fn tend(&mut self, connection: Connection, stop: &CancellationToken) -> Option<Failure> {
         let Connection { service, process, link, inbox, abandoned, .. } = connection;
         let close = service.cancellation_token();
@@ -168,8 +170,8 @@ impl Keeper {
         self.catalog.set_state(client, state);
     }
 
-    /// Reads the list again when it has changed. A list that changes all the time is read less and
-    /// less often.
+    /// Reads the list again whenever it has changed. A list that changes constantly is read less
+    /// and less often. Returns the trouble if reading fails.
     async fn follow(&mut self, link: &Arc<Link>, inbox: &Inbox) -> Trouble {
         let mut pace = Backoff::default();
         let mut read = Instant::now();
@@ -186,8 +188,9 @@ impl Keeper {
     }
 }
 
-/// Looks after an idle server now and then, and after any whose messages do not get through. A busy
-/// one is left alone: many answer nothing while they work, and their calls have deadlines.
+/// Checks an idle server at intervals, and any server to which a message could not be sent. A busy
+/// server is not checked at intervals: many do not respond while they work, and their calls have
+/// deadlines. Returns the trouble if a check fails.
 async fn watch(server: &Server, link: &Link) -> Trouble {
     loop {
         tokio::select! {
@@ -200,15 +203,15 @@ async fn watch(server: &Server, link: &Link) -> Trouble {
     }
 }
 
-/// Asks a server of the new era to say when its list changes; one of the old era says so unasked.
-/// The inbox hears it, so here the subscription is only kept.
+/// Subscribes to changes of the list at a modern server; a legacy server reports them without a
+/// subscription. The inbox handles the reports, so this only keeps the subscription open.
 async fn subscribe(link: &Link, inbox: &Inbox) {
     if link.is_modern() && tells_of_changes(link.peer()) {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         while let Ok(mut subscription) = link.peer().listen(filter.clone()).await {
             while let Ok(Some(_)) = subscription.next().await {}
             sleep(RENEW).await;
-            // What changed in the meantime is not told again.
+            // Changes in the meantime are not reported again.
             inbox.suspect_change();
         }
     }

@@ -1,4 +1,4 @@
-//! Servers that misbehave, as real processes.
+//! Tests with misbehaving servers that are real processes.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     tool::{CallError, Policy, Whitelist},
 };
 
-/// Longer than anything here takes on a busy machine.
+/// Time limit for every wait, longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A supervised server and the catalog that it publishes into.
@@ -107,7 +107,7 @@ fn python(args: &[&str]) -> Transport {
     Transport::Stdio { command: "python3".into(), args, env }
 }
 
-/// Looks again and again, for as long as there is patience.
+/// Polls `look` until it returns a value; `None` after [`PATIENCE`].
 async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let search = async {
         let mut tick = interval(Duration::from_millis(2));
@@ -122,7 +122,7 @@ async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
 }
 
 async fn is_gone(pid: &str) -> bool {
-    // A killed process whose parent is gone too may stay as a zombie where nobody reaps.
+    // A killed process without a parent may stay as a zombie if no process reaps it.
     let status = format!("/proc/{pid}/status");
     let look = || match std::fs::read_to_string(Path::new(&status)) {
         Ok(status) => status.contains("State:\tZ").then_some(()),
@@ -132,18 +132,18 @@ async fn is_gone(pid: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_child_has_the_environment_that_is_configured_and_no_other() {
+async fn a_child_has_only_its_configured_environment() {
     let server = Supervised::connected("well").await;
     let names = server.answer("env").await;
     assert!(names.split(' ').any(|name| name == "TOKEN"), "{names}");
-    // What Python's launcher sets by itself may be there, but nothing that only the gateway could
-    // have given.
+    // Variables that Python's launcher sets itself may be there, but none that only the gateway
+    // could have passed on.
     assert!(names.split(' ').all(|name| name != "HOME" && !name.starts_with("CARGO")), "{names}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn garbage_and_floods_do_not_disturb_a_session_and_one_bad_tool_no_other() {
+async fn garbage_output_and_a_malformed_tool_do_not_disturb_a_session() {
     let server = Supervised::connected("noisy").await;
     assert_eq!(server.client().tools.len(), 10);
     let echoed = server
@@ -156,7 +156,7 @@ async fn garbage_and_floods_do_not_disturb_a_session_and_one_bad_tool_no_other()
 }
 
 #[tokio::test]
-async fn a_server_that_dies_fails_its_call_and_is_back_for_the_next() {
+async fn a_server_that_dies_fails_its_call_and_is_restarted() {
     let server = Supervised::connected("well").await;
     let first = server.answer("pid").await;
     let dead = server.call("die").await.expect_err("no answer from the dead");
@@ -164,7 +164,7 @@ async fn a_server_that_dies_fails_its_call_and_is_back_for_the_next() {
     let restarted = |client: &Client| client.state == State::Connected;
     server.until(restarted).await;
     let again = loop {
-        // Until the loss is noticed, the old connection is still the one.
+        // Until the loss is noticed, calls still use the old connection.
         if let Ok(pid) = server.call("pid").await {
             break pid;
         }
@@ -175,7 +175,7 @@ async fn a_server_that_dies_fails_its_call_and_is_back_for_the_next() {
 }
 
 #[tokio::test]
-async fn the_last_words_of_a_server_are_told_without_secrets() {
+async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
     let dying = r#"import os, sys; sys.stderr.write("no \x1b[1mcheese, only " + os.environ["TOKEN"]); sys.exit(3)"#;
     let server = Supervised::start(python(&[dying]), PATIENCE);
     insta::assert_snapshot!(
@@ -186,14 +186,14 @@ async fn the_last_words_of_a_server_are_told_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_given_up_in_time() {
+async fn a_silent_server_fails_at_the_connect_timeout() {
     let server = Supervised::start(fake("silent"), Duration::from_millis(200));
     insta::assert_snapshot!(server.reason().await, @"not connected within 200ms");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_is_told_at_once() {
+async fn a_missing_command_fails_at_once() {
     let env = BTreeMap::from([("PATH".to_owned(), Secret::new("/nowhere"))]);
     let server = Supervised::start(
         Transport::Stdio { command: "nonesuch".into(), args: vec![], env },
@@ -216,7 +216,7 @@ async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
 
     let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());
     assert!((&mut dropped).now_or_never().is_none());
-    // One more answer means that the request before it was sent.
+    // A further response means that the request before it was sent.
     server.answer("pid").await;
     assert!((&mut dropped).now_or_never().is_none());
     drop(dropped);
@@ -230,7 +230,7 @@ async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn calls_beyond_those_that_may_wait_are_refused_at_once() {
+async fn calls_beyond_the_waiting_limit_are_refused_at_once() {
     let server = Supervised::connected("well").await;
     let places = limits::MAX_RUNNING + limits::MAX_WAITING;
     let mut calls: Vec<_> =
@@ -243,7 +243,7 @@ async fn calls_beyond_those_that_may_wait_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn calls_of_one_tenant_leave_turns_and_places_to_another() {
+async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
     let server = Supervised::connected("well").await;
     let [greedy, other] = ["greedy", "other"].map(|name| {
         let rows = BTreeMap::from([(server.client().name.clone(), Whitelist::All)]);
@@ -262,12 +262,12 @@ async fn calls_of_one_tenant_leave_turns_and_places_to_another() {
 }
 
 #[tokio::test]
-async fn calls_to_a_server_that_stops_reading_end_as_busy_and_the_connection_is_kept() {
+async fn calls_to_a_server_that_stops_reading_fail_as_busy_and_keep_the_connection() {
     let server = Supervised::connected("well").await;
     let short = Duration::from_millis(20);
     let late = server.admit("stall", "{}", short).run().await;
     assert!(matches!(late, Err(CallError::Deadline { .. })), "{late:?}");
-    // Each fills the pipe, or stays in the outbox once its caller is gone.
+    // Each call fills the pipe, or stays in the outbox after its caller is gone.
     let large = json!({"text": "x".repeat(64 << 10)}).to_string();
     let mut ended = CallError::Cancelled;
     for _ in 0..=limits::MAX_PENDING + 1 {

@@ -1,4 +1,4 @@
-//! Why a server is not connected, and how the operator is told.
+//! Reasons that a server is not connected, and their text for the operator.
 
 use std::{io, process::ExitStatus, time::Duration};
 
@@ -7,52 +7,52 @@ use rmcp::service::{ClientInitializeError, ServiceError};
 use super::{http, mask::Mask, meter::Flood};
 use crate::{text::with_causes, tool::Cause};
 
-/// Why there is no connection.
+/// Reason that there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     /// The settings can never work.
     #[error("{0}")]
     Settings(String),
-    /// No such program.
+    /// The program was not found.
     #[error("command {command:?} is not found in {place}")]
     NoCommand {
-        /// As configured.
+        /// The command as configured.
         command: String,
-        /// Where it was looked for.
+        /// Place that was searched.
         place: &'static str,
     },
-    /// The program is there and does not start.
+    /// The program exists but does not start.
     #[error("command {command:?} cannot be started")]
     Spawn {
-        /// As configured.
+        /// The command as configured.
         command: String,
         #[source]
         cause: io::Error,
     },
-    /// Not ready in time.
+    /// The server was not ready in time.
     #[error("not connected within {0:?}")]
     Late(Duration),
-    /// It cannot be reached, or does not speak MCP as we know it.
+    /// The server cannot be reached, or does not speak a known version of MCP.
     #[error("the handshake failed")]
     Handshake {
         #[source]
         cause: Cause,
-        /// Whether messages got through.
+        /// True if messages reached the server.
         was_reached: bool,
     },
-    /// It has no list of tools.
+    /// The list of tools cannot be read.
     #[error("listing its tools failed")]
     List(#[source] Cause),
-    /// It went away.
+    /// The connection ended.
     #[error("the connection ended")]
     Ended,
-    /// It is there and answers nothing.
+    /// The server does not respond to a check.
     #[error("no sign of life within {0:?}")]
     Silent(Duration),
-    /// It cannot be reached any more.
+    /// The server can no longer be reached.
     #[error("it cannot be reached")]
     Unreachable(#[source] Cause),
-    /// It sends more than it may.
+    /// The server floods the gateway.
     #[error(transparent)]
     Flood(#[from] Flood),
 }
@@ -69,8 +69,8 @@ impl From<ClientInitializeError> for Trouble {
     }
 }
 
-/// The cause of a failed request. What wraps a transport's error is of no interest but to a
-/// debugger of `rmcp`.
+/// Returns the cause of a failed request. The wrapper of a transport's error is removed, because it
+/// is useful only for debugging `rmcp`.
 pub(super) fn cause(error: ServiceError) -> Cause {
     match error {
         ServiceError::TransportSend(error) => http::bare(error.error),
@@ -79,13 +79,13 @@ pub(super) fn cause(error: ServiceError) -> Cause {
 }
 
 impl Trouble {
-    /// Whether trying again right away is pointless.
+    /// Returns whether an immediate retry is pointless.
     pub(super) fn is_lasting(&self) -> bool {
         matches!(self, Self::Settings(_) | Self::NoCommand { .. })
     }
 
-    /// Whether a server that was asked in one era's words may understand the other's: old ones may
-    /// hang up at a method that they do not know, or never answer it.
+    /// Returns whether the handshake of the other era may work: a legacy server may hang up at a
+    /// method that it does not know, or never answer it.
     pub(super) fn may_be_the_era(&self) -> bool {
         match self {
             Self::Late(_) => true,
@@ -95,18 +95,18 @@ impl Trouble {
     }
 }
 
-/// How a child process ended.
+/// End of a child process.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// Its exit status, if it could be had.
+    /// Its exit status, if known.
     pub(super) status: Option<ExitStatus>,
-    /// Whether it ended by itself.
+    /// True if it exited before the gateway sent a signal.
     pub(super) unasked: bool,
-    /// The end of what it wrote to stderr, on one line.
+    /// The end of its stderr, on one line.
     pub(super) stderr: String,
 }
 
-/// What happened, with what the child had to say about it.
+/// A trouble, with the end of the child process if there was one.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) trouble: Trouble,
@@ -120,8 +120,8 @@ impl From<Trouble> for Failure {
 }
 
 impl Failure {
-    /// One line for the operator: bounded, without control characters, and without the server's
-    /// secrets.
+    /// Returns one line for the operator: bounded, without control characters, and with the
+    /// server's secrets redacted.
     pub(super) fn reason(&self, mask: &Mask) -> String {
         let mut parts = vec![with_causes(&self.trouble)];
         if let Some(ending) = &self.ending {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_has_the_exit_status_the_last_words_and_no_secret() {
+    fn a_reason_has_the_exit_status_the_end_of_stderr_and_no_secret() {
         let ending = Ending {
             status: Some(ExitStatus::from_raw(127 << 8)),
             unasked: true,

@@ -1,4 +1,4 @@
-//! Runs cargo for a guest, as if no other cargo had called.
+//! Runs cargo for a guest, independently of an outer cargo.
 
 use std::{
     env,
@@ -13,8 +13,8 @@ pub(crate) struct Crate<'a> {
     pub(crate) directory: &'a Path,
 }
 
-/// Compiles the library of a crate below `target`, and returns the WebAssembly. `root` is the
-/// repository.
+/// Compiles the library of a crate below `target`, and returns the WebAssembly module. `root` is
+/// the repository.
 pub(crate) fn compile(
     root: &Path,
     guest: &Crate<'_>,
@@ -26,10 +26,10 @@ pub(crate) fn compile(
     let rustflags: Vec<String> =
         remapped().into_iter().chain(flags.iter().map(ToString::to_string)).collect();
     let output = cargo(toolchain(root)?)
-        // Profiles of every workspace are in the repository's `.cargo/config.toml`, which cargo
-        // finds from where it runs.
+        // The profiles of all workspaces are in the repository's `.cargo/config.toml`, which cargo
+        // finds from its working directory.
         .current_dir(root)
-        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time
+        // `rustc` sets the crate type: a library that is an `rlib` as well gets no link-time
         // optimisation.
         .args([
             "rustc",
@@ -57,7 +57,7 @@ pub(crate) fn compile(
             guest.package
         ));
     }
-    // Where cargo puts what these two compile.
+    // Directories in which cargo puts the output of these profiles.
     let directory = match profile {
         "dev" | "test" => "debug",
         "bench" => "release",
@@ -71,8 +71,8 @@ pub(crate) fn compile(
     crate::read(&file)
 }
 
-/// A flag that keeps this machine's paths out of panic messages, so that the same source is the
-/// same component anywhere.
+/// Returns a flag that keeps this machine's paths out of panic messages, so that the same source
+/// compiles to the same component on any machine.
 fn remapped() -> Option<String> {
     let home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -80,9 +80,10 @@ fn remapped() -> Option<String> {
     Some(format!("--remap-path-prefix={}=cargo", home.display()))
 }
 
-/// Cargo without what an outer cargo or clippy set for its own compilation, which would compile the
-/// guest anew each time, or lint it. Without its job server as well: build scripts that wait for
-/// each other's guests keep its tokens, and then one compiler runs at a time.
+/// Prepares cargo without the variables that an outer cargo or clippy set for its own compilation;
+/// these would recompile the guest each time, or lint it. The outer job server is removed as well:
+/// build scripts that wait for each other's guests keep its tokens, and then only one compiler runs
+/// at a time.
 fn cargo(toolchain: Option<String>) -> Command {
     let mut command = Command::new("cargo");
     if let Some(toolchain) = toolchain {
@@ -118,12 +119,13 @@ fn is_foreign(name: &OsString) -> bool {
         || (name.starts_with("CARGO") && !KEPT.iter().any(|kept| name.starts_with(kept)))
 }
 
-/// The argument that selects a toolchain with the WebAssembly targets; `None` if the default one
-/// has them.
+/// Returns the argument that selects a toolchain with the WebAssembly targets; `None` if the
+/// default one has them.
 fn toolchain(root: &Path) -> Result<Option<String>, String> {
     let script = root.join("plugins/wasm-toolchain.sh");
     println!("cargo::rerun-if-changed={}", script.display());
-    // Without bash there is only the default toolchain, and its own error if it lacks the target.
+    // Without bash only the default toolchain is used. It reports its own error if it lacks the
+    // target.
     let Ok(output) = Command::new("bash").arg(script).arg("--check").output() else {
         return Ok(None);
     };

@@ -1,9 +1,9 @@
-//! Compiles the guests of this repository, for build scripts: cargo makes a component of a plugin
-//! and a core module of the script executor, which then becomes a component as well.
+//! Compiles the guests of this repository, for build scripts. Cargo compiles a plugin to a
+//! component. It compiles the script executor to a core module, which is then converted to a
+//! component.
 //!
-//! No guest runs here. The host asks plugins for their tools and prepares the executor, with the
-//! engine that it has anyway; a build script with an engine of its own would compile Cranelift a
-//! second time.
+//! No guest runs here. The host asks plugins for their tools and prepares the executor, with its
+//! own engine; an engine in a build script would compile Cranelift a second time.
 
 mod cargo;
 
@@ -16,31 +16,31 @@ use wit_component::ComponentEncoder;
 
 use self::cargo::Crate;
 
-/// Names a directory with finished components, `<name>.wasm` each, which then are taken instead of
-/// compiled.
+/// Variable that names a directory with finished components, `<name>.wasm` each, which are used
+/// instead of compiling them.
 const FINISHED: &str = "AIRLOCK_GUESTS";
-/// Names the profile that guests are compiled with, instead of the one that goes with the profile
-/// of the build script.
+/// Variable that names the profile of the guests. It overrides the default, which depends on the
+/// profile of the build script.
 const PROFILE: &str = "AIRLOCK_GUEST_PROFILE";
 
-/// Inputs of every guest beside its own directory.
+/// Inputs of every guest in addition to its own directory.
 const SHARED: [&str; 5] = ["wit", "guest-sdk", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
 
-/// The guests of a repository, as one build script wants them compiled.
+/// The guests of a repository, as one build script compiles them.
 pub struct Guests {
     root: PathBuf,
-    /// Target directory of the guests. It lies in the one of the build script, and all build
-    /// scripts share it.
+    /// Target directory of the guests. It lies in that of the build script, and all build scripts
+    /// share it.
     target: PathBuf,
     profile: String,
-    /// Where the build script leaves what it makes.
+    /// Output directory of the build script.
     out: PathBuf,
     finished: Option<PathBuf>,
 }
 
 impl Guests {
-    /// Looks at the environment that cargo gives to a build script, and tells cargo what the
-    /// outcome depends on.
+    /// Reads the environment that cargo sets for a build script, and tells cargo which inputs to
+    /// watch.
     ///
     /// `root` is the repository. Guests are compiled with the profile `release` in a release build
     /// and with `guest`, which skips link-time optimisation, in any other. Fails outside a build
@@ -80,12 +80,12 @@ impl Guests {
         self.place(directory, |guest| self.compile(guest, "wasm32-wasip2", &[]))
     }
 
-    /// Compiles the script executor `plugins/<name>`, and makes a component of it that is still to
-    /// be prepared.
+    /// Compiles the script executor `plugins/<name>` to a component, which still has to be
+    /// prepared.
     pub fn executor(&self, name: &str) -> Result<PathBuf, String> {
         self.place(&self.root.join("plugins").join(name), |guest| {
-            // `getrandom` compiles for a target without an entropy source only if it is told where
-            // to turn to.
+            // `getrandom` compiles for a target without an entropy source only if a backend is
+            // named.
             let flags = ["--cfg", "getrandom_backend=\"custom\""];
             let module = self.compile(guest, "wasm32-unknown-unknown", &flags)?;
             let component = ComponentEncoder::default()
@@ -128,12 +128,12 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
     fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
-/// The target directory of the cargo that runs a build script: `OUT_DIR` is
+/// Returns the target directory of the cargo that runs a build script: `OUT_DIR` is
 /// `<target>/[<triple>/]<profile>/build/…/out`.
 fn target(out: &Path) -> Result<&Path, String> {
     let lost = || format!("{} is not where cargo puts the output of build scripts", out.display());
     let build = out.ancestors().find(|directory| directory.ends_with("build")).ok_or_else(lost)?;
-    // build → profile → target, with the triple between the last two where one was asked for.
+    // build → profile → target, with the triple between the last two if a target was given.
     let above = build.ancestors().nth(2).ok_or_else(lost)?;
     let is_triple = above
         .file_name()

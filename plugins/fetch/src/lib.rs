@@ -1,5 +1,5 @@
-//! Fetches web pages as readable Markdown. Where it may go is the operator's to grant and the
-//! host's to enforce; this plugin sees to it that what comes back is of use to a model.
+//! Fetches web pages as readable Markdown. The operator grants the destinations and the host
+//! enforces them; this plugin converts the responses to a form that a model can use.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -9,9 +9,9 @@ use airlock_guest::{Content, Error, Structured, http::Request, plugin, tool, wit
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Characters in one answer where the caller does not say.
+/// Characters in one result if the caller sets no limit.
 const LENGTH_DEFAULT: usize = 20_000;
-/// Characters in one answer at most.
+/// Largest number of characters in one result.
 const LENGTH_MAX: usize = 100_000;
 
 /// How a page is told.
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tool_says_what_each_argument_is_and_what_it_answers() {
+    fn the_tool_describes_its_arguments_and_its_result() {
         let tool = fetch::descriptor();
         let arguments =
             tool.input_schema.get("properties").and_then(|all| all.as_object()).unwrap();

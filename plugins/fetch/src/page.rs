@@ -1,15 +1,15 @@
-//! From what a server sent to what a model reads. No network here.
+//! Converts the response of a server to text for a model. It does not use the network.
 
 use airlock_guest::Error;
 use htmd::{HtmlToMarkdown, options::Options};
 
-/// Elements that say nothing about what a page is about.
+/// Elements that are not part of a page's content.
 const SKIPPED: [&str; 14] = [
     "script", "style", "noscript", "template", "svg", "canvas", "iframe", "nav", "footer", "aside",
     "form", "button", "select", "dialog",
 ];
 
-/// What a response holds.
+/// Type of a response's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// HTML.
@@ -19,7 +19,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Tells text from what is none, by its media type or else by its first bytes.
+    /// Determines the type by the media type, or else by the first bytes. Fails if the content is
+    /// not text.
     pub(crate) fn of(content_type: Option<&str>, body: &[u8]) -> Result<Self, Error> {
         let media = content_type
             .unwrap_or_default()
@@ -58,7 +59,7 @@ impl Kind {
     }
 }
 
-/// The title and the content of an HTML page, as Markdown.
+/// Returns the title and the content of an HTML page, as Markdown.
 pub(crate) fn readable(html: &str) -> Result<(Option<String>, String), Error> {
     let mut skipped = SKIPPED.to_vec();
     skipped.extend(["head", "title"]);
@@ -70,7 +71,7 @@ pub(crate) fn readable(html: &str) -> Result<(Option<String>, String), Error> {
     Ok((title(html), squeeze(&markdown)))
 }
 
-/// The text of the first `<title>`, in one line.
+/// Returns the text of the first `<title>`, on one line.
 fn title(html: &str) -> Option<String> {
     let lower = html.to_ascii_lowercase();
     let start = lower.find("<title")?;
@@ -81,7 +82,7 @@ fn title(html: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// At most one empty line in a row, and no blanks at the ends of lines.
+/// Reduces text to at most one empty line in a row, without blanks at the ends of lines.
 fn squeeze(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut empty = 0;
@@ -95,7 +96,8 @@ fn squeeze(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// So many characters of a text from an offset, how many there are in all, and where to read on.
+/// Returns at most `max_length` characters of a text from an offset, the length of the whole text,
+/// and the offset of the rest; the last is `None` at the end.
 pub(crate) fn piece(
     text: &str,
     offset: usize,
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_text_is_read_whatever_the_server_calls_it() {
+    fn only_text_is_accepted_by_media_type_or_content() {
         assert_eq!(Kind::of(Some("text/HTML; charset=utf-8"), b""), Ok(Kind::Html));
         assert_eq!(Kind::of(Some("application/ld+json"), b""), Ok(Kind::Text));
         assert_eq!(Kind::of(None, b"\n<!DOCTYPE html><p>"), Ok(Kind::Html));
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_add_up_to_the_whole_at_characters() {
+    fn pieces_are_cut_between_characters_and_add_up_to_the_whole() {
         let text = "äöüß";
         assert_eq!(piece(text, 0, 3).unwrap(), ("äöü", 4, Some(3)));
         assert_eq!(piece(text, 3, 3).unwrap(), ("ß", 4, None));

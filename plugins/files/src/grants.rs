@@ -1,5 +1,5 @@
-//! The directories that were granted, and paths in them as callers write them: `docs/notes/a.txt`
-//! or `/docs/notes/a.txt`, where `docs` is the name of a grant. A grant is preopened at `/` and its
+//! The granted directories, and paths in them as callers write them: `docs/notes/a.txt` or
+//! `/docs/notes/a.txt`, where `docs` is the name of a grant. A grant is preopened at `/` and its
 //! name.
 
 use std::io;
@@ -16,14 +16,14 @@ pub(crate) struct Grants {
 /// A place in a granted directory.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// For answers and errors: without `/` in front, without `.` in between.
+    /// Path for results and errors: without a leading `/`, without `.` segments.
     pub(crate) shown: String,
-    /// For the file system.
+    /// Path for the file system.
     pub(crate) path: PathBuf,
 }
 
 impl Grants {
-    /// What the host granted for this call.
+    /// Reads the directories that the host granted for this call.
     pub(crate) fn of_host() -> Self {
         Self::new(PathBuf::from("/"), preopened())
     }
@@ -33,7 +33,7 @@ impl Grants {
         Self { base, names }
     }
 
-    /// Every directory in a directory as if it were granted, for tests.
+    /// Treats every directory in a directory as granted, for tests.
     #[cfg(test)]
     pub(crate) fn below(base: &std::path::Path) -> Self {
         let entries = std::fs::read_dir(base).expect("a test's directory can be read");
@@ -42,7 +42,8 @@ impl Grants {
         Self::new(base.to_owned(), names.collect())
     }
 
-    /// The names, sorted. None granted is an error, since nothing can be done then.
+    /// Returns the names of the grants, sorted. Fails if there are none, because no operation is
+    /// possible then.
     pub(crate) fn names(&self) -> Result<&[String], Error> {
         if self.names.is_empty() {
             return Err(Error::denied(
@@ -53,7 +54,7 @@ impl Grants {
         Ok(&self.names)
     }
 
-    /// The place that a path names; `None` for the root, which only holds the grants.
+    /// Resolves a path; `None` for the root, which only holds the grants.
     pub(crate) fn resolve(&self, path: &str) -> Result<Option<Place>, Error> {
         let names = self.names()?;
         if path.contains('\0') {
@@ -80,7 +81,7 @@ impl Grants {
         Ok(Some(Place { shown, path }))
     }
 
-    /// The place of a file, which cannot be the root.
+    /// Resolves the path of a file, which cannot be the root.
     pub(crate) fn resolve_file(&self, path: &str) -> Result<Place, Error> {
         self.resolve(path)?
             .ok_or_else(|| Error::invalid_input(format!("`{path}` does not name a file")))
@@ -88,7 +89,7 @@ impl Grants {
 }
 
 impl Place {
-    /// What happened here, told with the path as the caller knows it.
+    /// Converts an I/O error to a tool error that names the path as the caller wrote it.
     pub(crate) fn refuse(&self, error: io::Error) -> Error {
         let shown = &self.shown;
         let message = match error.kind() {
@@ -111,20 +112,20 @@ impl Place {
     }
 }
 
-/// The names of the preopened directories.
+/// Returns the names of the preopened directories.
 #[cfg(target_os = "wasi")]
 fn preopened() -> Vec<String> {
     let directories = wasip2::filesystem::preopens::get_directories();
     directories.into_iter().map(|(_, path)| path.trim_matches('/').to_owned()).collect()
 }
 
-/// Natively nothing is granted; tests have a directory of their own.
+/// Returns no names in native builds, where nothing is granted; tests use `Grants::below`.
 #[cfg(not(target_os = "wasi"))]
 fn preopened() -> Vec<String> {
     Vec::new()
 }
 
-/// A failure that says that a kind of thing was not expected at a place.
+/// Returns an error: the entry at a place is not of the expected kind.
 pub(crate) fn not_a(what: &str, place: &Place) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("`{}` is not a {what}", place.shown))
 }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_no_place() {
+    fn the_root_resolves_to_no_place() {
         for path in ["", "/", ".", "//"] {
             assert!(grants().resolve(path).unwrap().is_none());
             assert!(grants().resolve_file(path).is_err());
@@ -163,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_granted_is_refused_with_what_is() {
+    fn an_ungranted_path_is_refused_with_the_granted_names() {
         insta::assert_snapshot!(refused("etc/passwd"), @"`etc/passwd`: a path starts with the name of a granted directory, one of `docs`, `notes`");
         insta::assert_snapshot!(refused("/docs/../../etc/passwd"), @"`/docs/../../etc/passwd`: write the path without `..`");
         insta::assert_snapshot!(refused("docs/a\0b"), @"a path has no NUL character");
     }
 
     #[test]
-    fn no_grant_is_told_as_such() {
+    fn without_grants_the_error_code_is_no_grant() {
         let error = Grants::new(PathBuf::from("/"), Vec::new()).resolve("docs").unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Denied, Some("no_grant")));
     }

@@ -1,6 +1,6 @@
-//! Reads, writes, lists and searches files in the directories that the operator granted. What lies
-//! outside them is kept out by the host; this plugin sees to it that a model understands what it
-//! may do and what went wrong.
+//! Reads, writes, lists and searches files in the directories that the operator granted. The host
+//! enforces the grants; this plugin reports to a model which paths it may use and why an operation
+//! failed.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

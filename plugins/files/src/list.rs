@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::grants::{Grants, Place};
 
-/// Bounds on `max_entries`.
+/// Limits of `max_entries`.
 const ENTRIES: RangeInclusive<usize> = 1..=5_000;
 
-/// Most names that are read, so that a huge directory does not take all the memory just to be
-/// sorted.
+/// Largest number of names that are read, so that sorting a huge directory does not exhaust the
+/// memory.
 const NAMES_MAX: usize = 100_000;
 
 /// What is in a directory.
@@ -90,8 +90,8 @@ fn root(grants: &Grants) -> Result<Listing, Error> {
     Ok(Listing { path: String::new(), entries, truncated: false })
 }
 
-/// The entries of a directory, sorted by name, and whether there are more. One that vanishes
-/// meanwhile is left out.
+/// Returns the entries of a directory, sorted by name, and whether there are more. An entry that is
+/// removed in the meantime is left out.
 pub(crate) fn entries(place: &Place) -> Result<(Vec<DirEntry>, bool), Error> {
     let directory = fs::read_dir(&place.path).map_err(|error| place.refuse(error))?;
     let mut entries: Vec<DirEntry> = directory.filter_map(Result::ok).take(NAMES_MAX + 1).collect();
@@ -102,7 +102,7 @@ pub(crate) fn entries(place: &Place) -> Result<(Vec<DirEntry>, bool), Error> {
 }
 
 fn describe(entry: &DirEntry) -> Entry {
-    // Neither follows a symlink.
+    // Neither call follows a symlink.
     let kind = entry.file_type().map_or(Kind::Other, Kind::from);
     let size = match kind {
         Kind::File => entry.metadata().ok().map(|metadata| metadata.len()),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_on_entries_is_kept_and_told() {
+    fn the_limit_on_entries_is_enforced_and_reported() {
         let (_base, grants) = directory();
         assert!(!list(&grants, "docs", 3).unwrap().truncated);
         let cut = list(&grants, "docs", 2).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_refused() {
+    fn a_path_that_is_no_directory_is_refused() {
         let (_base, grants) = directory();
         let refused = |path: &str| list(&grants, path, 100).unwrap_err().to_string();
         insta::assert_snapshot!(refused("docs/a.txt"), @"`docs/a.txt`, or something on the way to it, is not a directory");

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::grants::{Grants, Place, not_a};
 
-/// Most bytes of a file in one answer: below the host's usual bound on a result, which holds the
-/// text twice.
+/// Largest number of bytes of a file in one result. It is below the host's usual limit on a result,
+/// which contains the text twice.
 const BYTES_MAX: u64 = 256 * 1024;
 
-/// Lines where no limit is given.
+/// Lines to read if no limit is given.
 const LINES_DEFAULT: u64 = 2_000;
 
-/// Few large reads rather than many small ones: each crosses into the host.
+/// Few large reads rather than many small ones, because each is a host call.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// In what `offset` and `limit` count.
@@ -83,7 +83,7 @@ fn read(
 ) -> Result<Piece, Error> {
     let limit = limit.map(|limit| within("limit", limit, &(1..=u64::MAX))).transpose()?;
     let place = grants.resolve_file(path)?;
-    // Opening a directory for reading succeeds on some systems and says little on others.
+    // Opening a directory for reading succeeds on some systems and has an unclear error on others.
     let metadata = std::fs::metadata(&place.path).map_err(|error| place.refuse(error))?;
     if !metadata.is_file() {
         return Err(not_a("file", &place));
@@ -103,7 +103,7 @@ fn read(
     Ok(Piece { path: place.shown, text, size: metadata.len(), next_offset })
 }
 
-/// Whole lines, and the number of the next one if there is one.
+/// Reads whole lines. Returns them and the number of the next line, if there is one.
 fn lines(
     file: File,
     place: &Place,
@@ -122,7 +122,7 @@ fn lines(
     for line in 0..limit {
         let before = text.len();
         let room = BYTES_MAX - before as u64;
-        // One byte more than there is room for tells a line that fits from one that does not.
+        // Reading one byte more than there is room for detects a line that does not fit.
         let read = (&mut file)
             .take(room + 1)
             .read_until(b'\n', &mut text)
@@ -151,8 +151,8 @@ fn long_line(place: &Place, offset: u64, at_byte: u64) -> Error {
     .with_code("long_line")
 }
 
-/// A run of bytes that does not end within a character, and where the next one starts if there is
-/// one.
+/// Reads bytes that do not end within a character. Returns them and the offset of the rest, if
+/// there is one.
 fn bytes(
     mut file: File,
     place: &Place,
@@ -184,7 +184,7 @@ fn bytes(
     Ok((text, Some(offset + end as u64)))
 }
 
-/// Whether a byte is one of the second to fourth of a character in UTF-8.
+/// Returns whether a byte is the second to fourth of a character in UTF-8.
 fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_by_lines_stays_below_the_bound_on_bytes() {
+    fn a_result_by_lines_stays_below_the_limit_on_bytes() {
         let line = "x".repeat(100_000) + "\n";
         let (text, next) = lines_of(&line.repeat(4), 0, 100);
         assert_eq!((text.len(), next), (2 * line.len(), Some(2)));
     }
 
     #[test]
-    fn a_line_at_the_bound_is_read_and_one_beyond_is_refused_with_the_way_out() {
+    fn a_line_at_the_limit_is_read_and_a_longer_one_is_refused_with_an_alternative() {
         let longest = "x".repeat(256 * 1024 - 1) + "\n";
         assert_eq!(lines_of(&longest, 0, 1), (longest.clone(), None));
         let (_base, grants) = directory(format!("a\nx{longest}").as_bytes());
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_by_the_path_that_was_given() {
+    fn an_unreadable_path_is_refused_with_the_path_of_the_caller() {
         let (_base, grants) = directory(b"\x89PNG");
         let refused =
             |path: &str| read(&grants, path, 0, None, Unit::Lines).unwrap_err().to_string();

@@ -13,26 +13,26 @@ use serde::Serialize;
 use crate::grants::{Grants, Place};
 use crate::list::{self, Kind};
 
-/// Bounds on `max_hits`.
+/// Limits of `max_hits`.
 const HITS: RangeInclusive<usize> = 1..=1_000;
 
-/// Bounds on `max_depth`.
+/// Limits of `max_depth`.
 const DEPTH: RangeInclusive<usize> = 1..=64;
 
-/// Most entries that one search looks at.
+/// Largest number of entries that one search examines.
 const ENTRIES_MAX: usize = 50_000;
 
-/// Larger files are not searched for content.
+/// Largest file whose content is searched.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// How often the time is looked at, in directories: each look crosses into the host, which bounds
-/// their number.
+/// Directories between two checks of the time. Each check is a host call, and the host limits their
+/// number.
 const DIRECTORIES_PER_LOOK: usize = 128;
 
-/// Time that is left for the answer.
+/// Time that is reserved for sending the result.
 const TIME_RESERVE: Duration = Duration::from_millis(50);
 
-/// Characters of a line that are shown.
+/// Largest number of characters of a line in a hit.
 const LINE_MAX: usize = 300;
 
 /// What a search found.
@@ -112,7 +112,7 @@ pub fn search_files(
     search.run(&Grants::of_host(), &path)
 }
 
-/// A glob, and whether it is for whole paths.
+/// A glob. `is_for_paths` is true if it applies to whole paths.
 struct Name {
     glob: GlobMatcher,
     is_for_paths: bool,
@@ -149,15 +149,15 @@ struct Search<'c> {
     call: &'c Context<'c>,
 }
 
-/// A directory that is yet to be searched.
+/// A directory that is still to be searched.
 struct Ahead {
     place: Place,
-    /// Its path below the start, empty or ending in `/`.
+    /// Path of the directory below the start, empty or ending in `/`.
     below: String,
     depth: usize,
 }
 
-/// The search is at a bound and over.
+/// The search has reached the limit on hits.
 struct Full;
 
 impl Search<'_> {
@@ -172,7 +172,7 @@ impl Search<'_> {
                     entries
                 }
                 Err(error) if directories == 0 => return Err(error),
-                Err(_) => continue, // one that may not be read, or is gone, ends no search
+                Err(_) => continue, // an unreadable or removed directory does not end the search
             };
             directories += 1;
             looked_at += entries.len();
@@ -210,7 +210,7 @@ impl Search<'_> {
                 below.push(Ahead { place, below: path_below + "/", depth: directory.depth + 1 });
             }
         }
-        ahead.extend(below.into_iter().rev()); // the last is taken first
+        ahead.extend(below.into_iter().rev()); // the last one is searched first
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl Name {
     }
 }
 
-/// Where to start; the last is searched first.
+/// Returns the directories to start in; the last is searched first.
 fn starts(grants: &Grants, path: &str) -> Result<Vec<Ahead>, Error> {
     let start = |place: Place, below: String| Ahead { place, below, depth: 1 };
     if let Some(place) = grants.resolve(path)? {
@@ -270,7 +270,7 @@ fn starts(grants: &Grants, path: &str) -> Result<Vec<Ahead>, Error> {
     grants.collect()
 }
 
-/// The content of a file that can be searched.
+/// Returns the content of a file; `None` if it cannot be searched.
 fn text(entry: &DirEntry, place: &Place) -> Option<String> {
     let size = entry.metadata().ok()?.len();
     if size > FILE_BYTES_MAX {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_skipped_and_counted() {
+    fn files_that_are_no_text_are_skipped_and_counted() {
         let (_base, grants) = directory();
         let found =
             searching(None, Some("PNG"), &Context::detached()).run(&grants, "docs").unwrap();
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_on_hits_and_depth_are_kept() {
+    fn the_limits_on_hits_and_depth_are_enforced() {
         let (_base, grants) = directory();
         let call = Context::detached();
         let hits = |max_hits, max_depth| {
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_is_refused() {
+    fn a_path_or_glob_that_cannot_be_searched_is_refused() {
         let (_base, grants) = directory();
         let refused = |path: &str| {
             searching(None, Some("x"), &Context::detached()).run(&grants, path).unwrap_err()

@@ -67,7 +67,7 @@ fn write(
     let place = grants.resolve_file(path)?;
     if create_directories && let Some(parent) = place.path.parent() {
         fs::create_dir_all(parent).map_err(|error| match error.kind() {
-            // What exists is a file where a directory should be.
+            // The existing entry is a file in place of a directory.
             io::ErrorKind::AlreadyExists => place.refuse(io::ErrorKind::NotADirectory.into()),
             _ => place.refuse(error),
         })?;
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_exists_is_replaced_or_added_to() {
+    fn an_existing_file_is_replaced_or_appended_to() {
         assert_eq!(after("docs/old.txt", Mode::Overwrite), (false, "new".into()));
         assert_eq!(after("docs/old.txt", Mode::Append), (false, "oldnew".into()));
     }
 
     #[test]
-    fn a_file_that_exists_is_left_alone_unless_asked_otherwise() {
+    fn an_existing_file_is_kept_in_mode_create() {
         let (base, grants) = directory();
         let error = write(&grants, "docs/old.txt", "new", Mode::Create, false).unwrap_err();
         insta::assert_snapshot!(error, @r#"`docs/old.txt` exists already; use mode "overwrite" to replace it or "append" to add to it"#);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused() {
+    fn a_path_that_is_no_file_is_refused() {
         let (_base, grants) = directory();
         let refused =
             |path: &str| write(&grants, path, "", Mode::Overwrite, true).unwrap_err().to_string();

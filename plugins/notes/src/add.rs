@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_kept_as_it_was_given() {
+    fn a_note_is_stored_as_it_was_given() {
         let shelf = Shelf::detached();
         let added = add(&shelf, " Milk ", "two litres\n".into(), &["Shopping".into()]).unwrap();
         insta::assert_debug_snapshot!(added, @r#"
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_cannot_be_kept_takes_no_number() {
+    fn a_note_that_is_refused_takes_no_number() {
         let shelf = Shelf::detached();
         assert!(add(&shelf, " ", String::new(), &[]).is_err());
         assert_eq!(add(&shelf, "a", String::new(), &[]).unwrap().id, 1);

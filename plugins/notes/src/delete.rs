@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_was_changed_since_stays() {
+    fn a_note_that_changed_since_it_was_read_is_not_deleted() {
         let shelf = Shelf::detached();
         let (id, version) = shelf.add(&mut Note { title: "a".into(), ..Note::default() }).unwrap();
         shelf.change(id, None, |_| Ok(())).unwrap();

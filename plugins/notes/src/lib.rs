@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_store_every_tool_says_so() {
+    fn without_a_store_the_error_is_unavailable() {
         let error = list::list_notes(None, None, 20).unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some("kv_unavailable")));
     }

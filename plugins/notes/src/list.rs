@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::note::{self, Summary};
 use crate::shelf::{Found, Shelf};
 
-/// Bounds on `limit`.
+/// Limits of `limit`.
 const LIMIT: RangeInclusive<usize> = 1..=100;
 
 /// Some of the notes.
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_leaves_the_others_out() {
+    fn only_notes_with_the_tag_are_listed() {
         assert_eq!(titles(&list(&shelf(), Some(" X "), None, 100).unwrap()), ["c", "a"]);
         assert_eq!(titles(&list(&shelf(), Some("z"), None, 1).unwrap()), [""; 0]);
     }
 
     #[test]
-    fn the_limit_has_bounds() {
+    fn the_limit_must_be_in_its_range() {
         for limit in [0, 101] {
             assert!(list(&shelf(), None, None, limit).is_err());
         }

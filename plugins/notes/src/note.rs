@@ -1,20 +1,20 @@
-//! What a note is, and what it may hold.
+//! Notes: their fields, and the limits on them.
 
 use airlock_guest::Error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Characters of a title.
+/// Largest number of characters in a title.
 pub(crate) const TITLE_MAX: usize = 200;
-/// Characters of a text. In bytes, and told twice in an answer, it stays below what an answer may
-/// have.
+/// Largest number of characters in a text. Even if it is twice in a result, its bytes stay below
+/// the limit on a result.
 pub(crate) const TEXT_MAX: usize = 50_000;
-/// Tags of a note.
+/// Largest number of tags of a note.
 pub(crate) const TAGS_MAX: usize = 20;
-/// Characters of a tag.
+/// Largest number of characters in a tag.
 pub(crate) const TAG_MAX: usize = 50;
 
-/// A note as it is kept. Its number is its key.
+/// A note as it is stored. Its number is its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) title: String,
@@ -61,7 +61,7 @@ impl Summary {
     }
 }
 
-/// A title without blanks around it.
+/// Validates a title and trims it.
 pub(crate) fn title(title: &str) -> Result<String, Error> {
     let title = title.trim();
     if title.is_empty() || title.chars().any(char::is_control) {
@@ -71,13 +71,13 @@ pub(crate) fn title(title: &str) -> Result<String, Error> {
     Ok(title.to_owned())
 }
 
-/// A text of a length that can be kept.
+/// Validates the length of a text.
 pub(crate) fn text(text: String) -> Result<String, Error> {
     at_most("text", &text, TEXT_MAX)?;
     Ok(text)
 }
 
-/// Tags in small letters, sorted, each once.
+/// Validates tags. Returns them in lower case, sorted, without duplicates.
 pub(crate) fn tags(tags: &[String]) -> Result<Vec<String>, Error> {
     let mut tags = tags.iter().map(|one| tag("tags", one)).collect::<Result<Vec<_>, _>>()?;
     tags.sort_unstable();
@@ -91,7 +91,7 @@ pub(crate) fn tags(tags: &[String]) -> Result<Vec<String>, Error> {
     Ok(tags)
 }
 
-/// A tag in small letters, without blanks around it.
+/// Validates a tag. Returns it in lower case and trimmed.
 pub(crate) fn tag(argument: &str, tag: &str) -> Result<String, Error> {
     let tag = tag.trim().to_lowercase();
     if tag.is_empty() || tag.chars().any(char::is_control) {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_texts_and_tags_have_bounds() {
+    fn titles_texts_and_tags_have_limits() {
         assert_eq!(
             title(&format!(" {} ", "é".repeat(TITLE_MAX))).unwrap().chars().count(),
             TITLE_MAX
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_sorted_and_each_is_there_once() {
+    fn tags_are_sorted_without_duplicates() {
         let given = [" Work", "IDEA", "work", "été"].map(str::to_owned);
         assert_eq!(tags(&given).unwrap(), ["idea", "work", "été"]);
         let many: Vec<String> = (0..=TAGS_MAX).map(|number| format!("t{number}")).collect();

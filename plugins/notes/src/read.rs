@@ -36,7 +36,7 @@ fn read(shelf: &Shelf, id: u32) -> Result<Structured<Whole>, Error> {
     Ok(Structured::new(Whole { note: summary, text: note.text }).with(text))
 }
 
-/// The title, and a line of what else there is to know.
+/// Returns the title, and a line with the other fields.
 fn head(note: &Summary) -> String {
     let mut known = vec![format!("note {}", note.id), format!("version {}", note.version)];
     known.extend(note.created.as_ref().map(|created| format!("written {created}")));
@@ -51,7 +51,7 @@ mod tests {
     use crate::note::Note;
 
     #[test]
-    fn a_note_is_told_as_data_and_as_text() {
+    fn a_note_is_returned_as_data_and_as_text() {
         let shelf = Shelf::detached();
         let mut note = Note {
             title: "Milk".into(),

@@ -9,15 +9,15 @@ use serde::Serialize;
 use crate::note::{Note, Summary};
 use crate::shelf::{Found, Shelf};
 
-/// Bounds on `limit`.
+/// Limits of `limit`.
 const LIMIT: RangeInclusive<usize> = 1..=50;
-/// Characters of a query.
+/// Largest number of characters in a query.
 const QUERY_MAX: usize = 500;
-/// Words of a query.
+/// Largest number of words in a query.
 const WORDS_MAX: usize = 20;
-/// Characters that are shown before a word that was found.
+/// Characters of an excerpt before the word that was found.
 const SHOWN_BEFORE: usize = 60;
-/// Characters that are shown from that word on.
+/// Characters of an excerpt from that word on.
 const SHOWN_AFTER: usize = 140;
 
 /// What a search found.
@@ -76,7 +76,7 @@ fn search(shelf: &Shelf, query: &str, before: Option<u32>, limit: usize) -> Resu
     Ok(Hits { hits, next_before })
 }
 
-/// The words in small letters.
+/// Returns the words of a query in lower case.
 fn words(query: &str) -> Result<Vec<String>, Error> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     if query.chars().count() <= QUERY_MAX && (1..=WORDS_MAX).contains(&words.len()) {
@@ -92,7 +92,7 @@ fn holds(note: &Note, words: &[String]) -> bool {
     words.iter().all(|word| text.contains(word))
 }
 
-/// What stands around the first place where a word is, in one line.
+/// Returns the text around the first occurrence of a word, on one line.
 fn excerpt(text: &str, words: &[String]) -> String {
     let mut places = text.char_indices();
     let start = places
@@ -106,13 +106,13 @@ fn excerpt(text: &str, words: &[String]) -> String {
     format!("{}{shown}{}", mark(from > 0), mark(to < text.len()))
 }
 
-/// Whether a word, which is in small letters, could begin with this letter: it spares a closer look
-/// at most places.
+/// Returns whether a word in lower case could begin with this letter. The check is cheap and rules
+/// out most positions.
 fn may_begin(word: &str, letter: char) -> bool {
     letter.to_lowercase().next() == word.chars().next()
 }
 
-/// Whether a text begins with a word, which is in small letters.
+/// Returns whether a text begins with a word in lower case, ignoring the case of the text.
 fn begins(text: &str, word: &str) -> bool {
     let mut text = text.chars().flat_map(char::to_lowercase);
     word.chars().all(|c| text.next() == Some(c))
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_goes_on_where_the_last_one_ended() {
+    fn a_search_continues_where_the_last_one_ended() {
         let first = search(&shelf(), "boat", None, 1).unwrap();
         assert_eq!((first.hits[0].note.id, first.next_before), (2, Some(2)));
         let second = search(&shelf(), "boat", first.next_before, 1).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_shows_the_place_in_one_line_and_marks_what_it_leaves_out() {
+    fn an_excerpt_is_one_line_around_the_word_with_marks_where_it_is_cut() {
         let words = ["needle".to_owned()];
         assert_eq!(excerpt("a\n\nneedle\tb", &words), "a needle b");
         let long = format!("{}Needle{}", "ä ".repeat(100), "ö".repeat(200));
@@ -174,7 +174,7 @@ mod tests {
         );
         assert_eq!(shown.chars().count(), 2 + SHOWN_BEFORE + SHOWN_AFTER);
         assert_eq!(excerpt("", &words), "");
-        // Its small letter is two characters long, and in bytes longer than itself.
+        // Its lower case has two characters, and more bytes than itself.
         assert_eq!(excerpt("İİİ Needle", &words), "İİİ Needle");
     }
 

@@ -1,4 +1,4 @@
-//! Where notes are kept: one entry a note, and one for the number that was given last.
+//! Storage of notes: one entry per note, and one for the last number that was assigned.
 
 use airlock_guest::{
     Error, ErrorKind,
@@ -8,30 +8,30 @@ use airlock_guest::{
 use crate::note::Note;
 use crate::time;
 
-/// The store, as `plugin.toml` asks for it.
+/// Name of the store that `plugin.toml` requests.
 const STORE: &str = "notes";
-/// The entry with the number that was given last.
+/// Key of the entry with the last number that was assigned.
 const LAST_ID: &str = "last-id";
-/// What the keys of notes begin with.
+/// Prefix of the keys of notes.
 const PREFIX: &str = "note/";
-/// How often a deletion is tried again that another call comes between.
+/// Attempts of a deletion, if other calls change the note in between.
 const TRIES: u32 = 16;
-/// Notes that one call looks at, of the thousand calls to the host that it has.
+/// Largest number of notes that one call reads, of its thousand host calls.
 const LOOKED_AT: usize = 400;
-/// Bytes of notes that one call looks at, which bounds its work.
+/// Bytes of notes after which a call stops reading, which limits its work.
 const LOOKED_AT_BYTES: usize = 4 << 20;
 
-/// All notes.
+/// The store of all notes.
 pub(crate) struct Shelf {
     store: Store,
     now: fn() -> Option<String>,
 }
 
-/// Some of the notes, from the newest to the oldest.
+/// A page of notes, from the newest to the oldest.
 #[derive(Debug)]
 pub(crate) struct Found<T> {
     pub(crate) notes: Vec<T>,
-    /// Where to go on; none where all have been looked at.
+    /// Value of `before` for the next page; `None` if all notes were read.
     pub(crate) next_before: Option<u32>,
 }
 
@@ -40,13 +40,13 @@ impl Shelf {
         Ok(Self { store: kv::open(STORE)?, now: time::now })
     }
 
-    /// An empty shelf for tests, on which it is always the same time.
+    /// Creates an empty shelf for tests, with a fixed time.
     #[cfg(test)]
     pub(crate) fn detached() -> Self {
         Self { store: Store::detached(), now: || Some("2026-11-21T09:13:48Z".to_owned()) }
     }
 
-    /// Keeps a note; answers its number and version.
+    /// Stores a note. Returns its number and version.
     pub(crate) fn add(&self, note: &mut Note) -> Result<(u32, u64), Error> {
         let mut id = 0;
         self.store.update(LAST_ID, |entry| -> Result<Write, Error> {
@@ -67,8 +67,8 @@ impl Shelf {
         Ok((entry.version, entry.json()?))
     }
 
-    /// Changes a note, if it is at `version` where one is given. Answers its new version and what
-    /// became of it.
+    /// Changes a note. Fails if `version` is given and the note is at another. Returns the new
+    /// version and the changed note.
     pub(crate) fn change(
         &self,
         id: u32,
@@ -87,13 +87,14 @@ impl Shelf {
         Ok((version, changed))
     }
 
-    /// Deletes a note, if it is at `version` where one is given. Answers what it was.
+    /// Deletes a note. Fails if `version` is given and the note is at another. Returns the deleted
+    /// note.
     pub(crate) fn delete(&self, id: u32, version: Option<u64>) -> Result<Note, Error> {
         for _ in 0..TRIES {
             let (found, note) = self.read(id)?;
             check(id, version, found)?;
             match self.store.delete_if_version(&key(id), found) {
-                // Changed between the two; it is looked at again.
+                // Changed between the read and the deletion; it is read again.
                 Err(KvError::Conflict) => {}
                 deleted => return Ok(deleted.map(|()| note)?),
             }
@@ -101,15 +102,15 @@ impl Shelf {
         Err(KvError::Conflict.into())
     }
 
-    /// Looks through the notes older than `before`, the newest first, for at most `limit` of which
-    /// `keep` makes something.
+    /// Reads the notes older than `before`, the newest first, until `keep` has returned `limit`
+    /// values.
     pub(crate) fn look<T>(
         &self,
         before: Option<u32>,
         limit: usize,
         mut keep: impl FnMut(u32, u64, Note) -> Option<T>,
     ) -> Result<Found<T>, Error> {
-        // A note more than are looked at, which says whether there are any.
+        // One key more than are read shows whether there are more notes.
         let page = self.store.page(
             PREFIX,
             before.map(key).as_deref(),
@@ -121,7 +122,7 @@ impl Shelf {
                 return Ok(Found { notes, next_before: last });
             }
             last = id(key);
-            // It may have been deleted meanwhile.
+            // The note may have been deleted in the meantime.
             if let (Some(id), Some(entry)) = (last, self.store.get(key)?) {
                 bytes += entry.value.len();
                 notes.extend(keep(id, entry.version, entry.json()?));
@@ -131,8 +132,8 @@ impl Shelf {
     }
 }
 
-/// The key of a note. Later numbers have earlier keys, so that the newest note is the first that a
-/// store lists.
+/// Returns the key of a note. Later numbers have smaller keys, so that a store lists the newest
+/// note first.
 fn key(id: u32) -> String {
     format!("{PREFIX}{:010}", u32::MAX - id)
 }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_count_up_and_are_never_given_again() {
+    fn numbers_count_up_and_are_never_reused() {
         let shelf = Shelf::detached();
         let add = || shelf.add(&mut note("a")).unwrap().0;
         assert_eq!((add(), add()), (1, 2));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_note_comes_first_and_pages_join() {
+    fn the_newest_note_comes_first_and_pages_are_complete() {
         let shelf = Shelf::detached();
         for number in 1..=25 {
             shelf.add(&mut note(&number.to_string())).unwrap();
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_looks_at_a_bounded_number_of_notes_and_bytes() {
+    fn one_call_reads_a_limited_number_of_notes_and_bytes() {
         let shelf = Shelf::detached();
         for _ in 0..=LOOKED_AT {
             shelf.add(&mut note("a")).unwrap();
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_is_not_there_is_not_found() {
+    fn an_unknown_note_is_not_found() {
         let shelf = Shelf::detached();
         for error in [
             shelf.read(7).unwrap_err(),

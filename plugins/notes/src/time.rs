@@ -1,18 +1,18 @@
-//! Dates, where there is a clock.
+//! Dates, if a clock is granted.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where a plugin is lent no clock, its time begins long before this moment: the start of 2025.
+/// The start of 2025. Without the grant of a clock, the time of a plugin starts long before it.
 const FIRST_SECOND: u64 = 1_735_689_600;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// The present moment, such as `2026-11-21T09:13:48Z`; none without a clock.
+/// Returns the current time, such as `2026-11-21T09:13:48Z`; `None` without a clock.
 pub(crate) fn now() -> Option<String> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     (seconds >= FIRST_SECOND).then(|| rfc3339(seconds))
 }
 
-/// Seconds since 1970 as a date of RFC 3339, in UTC.
+/// Formats seconds since 1970 as a date of RFC 3339, in UTC.
 fn rfc3339(seconds: u64) -> String {
     let (days, rest) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
     let (year, month, day) = date(days);
@@ -24,11 +24,11 @@ fn rfc3339(seconds: u64) -> String {
     )
 }
 
-/// Year, month and day of a day since 1970. Years are taken to begin in March, so that a leap day
-/// is the last of its year.
+/// Returns year, month and day for a number of days since 1970. The computation starts years in
+/// March, so that a leap day is the last day of its year.
 fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_PER_ERA: u64 = 146_097;
-    // Days from March of the year 0 to 1970.
+    // Days from 1 March of the year 0 to 1970.
     let days = days + 719_468;
     let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
     let year_of_era =
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_right_at_the_turns() {
+    fn dates_are_right_at_the_turns_of_days_months_and_years() {
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

@@ -37,7 +37,7 @@ pub fn update_note(
     update(&Shelf::open()?, id, version, Change { title, text, append, tags })
 }
 
-/// What is to be changed.
+/// The fields to change; `None` keeps the present value.
 #[derive(Default)]
 struct Change {
     title: Option<String>,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_stays_as_it_is() {
+    fn fields_that_are_not_given_stay_unchanged() {
         let shelf = shelf();
         let (before, _) = shelf.read(1).unwrap();
         let changed =
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn appended_text_begins_a_line() {
+    fn appended_text_begins_on_a_new_line() {
         let shelf = shelf();
         for more in ["two", "three\n", "four"] {
             update(&shelf, 1, None, Change { append: Some(more.into()), ..Change::default() })
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_was_changed_since_is_left_alone() {
+    fn a_note_that_changed_since_it_was_read_is_not_updated() {
         let shelf = shelf();
         let (version, _) = shelf.read(1).unwrap();
         let write = |text: &str| {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_must_say_one_thing() {
+    fn a_change_without_fields_or_with_text_and_append_is_refused() {
         let shelf = shelf();
         let error = update(&shelf, 1, None, Change::default()).unwrap_err();
         insta::assert_snapshot!(error, @"nothing to change: give `title`, `text`, `append` or `tags`");

@@ -1,7 +1,7 @@
 //! The global functions of a script.
 //!
-//! Starlark's standard ones, and what models expect besides. Nothing that reaches outside, and
-//! neither `breakpoint` nor the interpreter's internals.
+//! Starlark's standard functions, and others that models expect. None of them reaches outside the
+//! script; `breakpoint` and the interpreter's internals are left out.
 
 use std::sync::OnceLock;
 
@@ -20,8 +20,8 @@ use starlark::{Error, ErrorKind};
 use crate::convert;
 use crate::tool::{Callable, Request, Session, ToolFailure};
 
-/// The globals, made once a process: it takes milliseconds, a hundred times what a small script
-/// does.
+/// Returns the globals. They are built once per process, because that takes milliseconds, a hundred
+/// times as long as a small script.
 pub(crate) fn globals() -> &'static Globals {
     static GLOBALS: OnceLock<Globals> = OnceLock::new();
     GLOBALS.get_or_init(|| {
@@ -41,7 +41,7 @@ pub(crate) fn globals() -> &'static Globals {
     })
 }
 
-/// Tools called otherwise than one at a time, and with failure as a value.
+/// Calls of several tools at once, and calls that return a failure as a value.
 #[starlark_module]
 fn calls(builder: &mut GlobalsBuilder) {
     /// Calls several tools at once: `gather([(files.read_file, {"path": "a"}), …])`; the answers
@@ -85,7 +85,7 @@ fn calls(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// What Python has and Starlark lacks, where models reach for it most.
+/// Functions of Python that Starlark lacks and that models use most.
 #[starlark_module]
 fn arithmetic(builder: &mut GlobalsBuilder) {
     /// The sum of a sequence.
@@ -136,7 +136,7 @@ fn arithmetic(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// Starlark's own `json` panics at numbers beyond a float and rounds big integers.
+/// Replaces Starlark's own `json`, which panics at numbers beyond a float and rounds big integers.
 #[starlark_module]
 fn json(builder: &mut GlobalsBuilder) {
     /// A value as JSON text.
@@ -156,7 +156,7 @@ fn json(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// One entry of what `gather` was given.
+/// Parses one entry of the argument of `gather`.
 fn planned<'v>(call: Value<'v>, heap: Heap<'v>) -> starlark::Result<(&'v Callable, Request)> {
     let [tool, arguments] = TupleRef::from_value(call).map(TupleRef::content).unwrap_or_default()
     else {
@@ -175,7 +175,7 @@ fn callable(value: Value<'_>) -> starlark::Result<&Callable> {
         .ok_or_else(|| misuse(&format!("this takes a tool, not a {}", value.get_type())))
 }
 
-/// An answer as a struct: failure is for the script to look at.
+/// Converts a result to a struct, so that the script can examine a failure.
 fn outcome<'v>(answer: Result<Value<'v>, ToolFailure>, heap: Heap<'v>) -> Value<'v> {
     let (ok, value, error) = match answer {
         Ok(value) => (true, value, Value::new_none()),
@@ -184,14 +184,14 @@ fn outcome<'v>(answer: Result<Value<'v>, ToolFailure>, heap: Heap<'v>) -> Value<
     heap.alloc(AllocStruct([("ok", heap.alloc(ok)), ("value", value), ("error", error)]))
 }
 
-/// A finite float as the integer it rounds to.
+/// Rounds a finite float to an integer.
 fn whole(float: f64) -> BigInt {
-    // Printing is exact where a cast would stop at 64 bits.
+    // Printing is exact; a cast would saturate at 64 bits.
     format!("{:.0}", float.round_ties_even()).parse().expect("a whole float prints as digits")
 }
 
 fn rounded(float: f64, digits: usize) -> f64 {
-    // No float has more digits than that.
+    // No float has more digits after the point.
     format!("{float:.*}", digits.min(1_074)).parse().unwrap_or(float)
 }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn gather_answers_in_order() {
+    fn gather_returns_results_in_order() {
         let source = "result = gather([(files.read_file, {'n': n}) for n in range(3)])";
         assert_eq!(result(source).as_deref(), Some(r#"[{"n":0},{"n":1},{"n":2}]"#));
         assert_eq!(
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_can_be_looked_at() {
+    fn a_failure_can_be_examined() {
         let failed = r#"{"ok":false,"value":null,"error":"files.fail: refused"}"#;
         let worked = r#"{"ok":true,"value":{"a":1},"error":null}"#;
         assert_eq!(result("result = attempt(files.fail)").as_deref(), Some(failed));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_reaches_inside_the_interpreter_is_there() {
+    fn no_global_reaches_the_internals_of_the_interpreter() {
         for name in ["breakpoint", "load", "open", "eval", "exec", "__internal__", "internal"] {
             fail(&format!("x = {name}"));
         }

@@ -1,4 +1,4 @@
-//! The world `script-executor` around the interpreter.
+//! Exports the interpreter as the world `script-executor`.
 
 use std::panic;
 
@@ -27,7 +27,7 @@ mod wit {
     use super::Executor;
 }
 
-/// What this component exports.
+/// Implementation of the component's exports.
 struct Executor;
 
 impl Guest for Executor {
@@ -44,7 +44,7 @@ impl executor::Guest for Executor {
     }
 }
 
-/// The tools that the host lends.
+/// The tools that the host provides.
 struct Host;
 
 impl Tools for Host {
@@ -66,7 +66,8 @@ fn answer(result: Result<ToolOutput, ToolError>) -> Result<Answer, String> {
     })
 }
 
-/// The text of an answer. A script cannot use the other parts, but should see that they were there.
+/// Returns the text of a result. A script cannot use the other parts, so they are replaced by a
+/// description.
 fn text(content: &[Content]) -> String {
     content
         .iter()
@@ -125,8 +126,9 @@ impl From<Failure> for executor::Failure {
     }
 }
 
-/// The source of randomness that `getrandom` asks the embedder for on this target. There is none: a
-/// run has to give the same result every time. Crates below Starlark link it and never call it.
+/// The source of randomness that `getrandom` expects from the embedder on this target. It always
+/// fails, because a run must have the same result every time. Crates below Starlark link it and
+/// never call it.
 #[expect(unsafe_code, reason = "`getrandom` finds its custom backend by symbol name")]
 mod entropy {
     #[unsafe(no_mangle)]

@@ -1,8 +1,8 @@
 //! JSON to Starlark values and back.
 //!
-//! Inwards nothing is lost: integers of any size stay integers, keys keep their order. Outwards a
-//! value either fits JSON or the script fails with a sentence that says why; what has no JSON of
-//! its own becomes its `repr`.
+//! From JSON, nothing is lost: integers of any size stay integers, and keys keep their order. To
+//! JSON, a value either can be represented or the script fails with an explanation; a value without
+//! a JSON form becomes its `repr`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,18 +18,18 @@ use starlark::values::none::NoneType;
 use starlark::values::structs::StructRef;
 use starlark::values::{Heap, Value, ValueLike as _};
 
-/// How deep lists and dicts may nest on the way out. The JSON parsers on the other side stop there
-/// as well.
+/// Largest depth of nested lists and dicts in the output. The JSON parsers of the receiver have the
+/// same limit.
 const MAX_DEPTH: usize = 128;
 
-/// Why a value cannot be JSON.
+/// Reason for which a value cannot be JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// It nests deeper than [`MAX_DEPTH`], perhaps without end.
+    /// It nests deeper than [`MAX_DEPTH`], perhaps endlessly.
     Deep,
-    /// It holds an infinity or no number.
+    /// It contains an infinity or NaN.
     NotFinite,
-    /// Two keys of a dict have one spelling.
+    /// Two keys of a dict have the same text.
     SameKey(String),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// Reads JSON text as a value.
+/// Parses JSON text as a value.
 pub(crate) fn from_json<'v>(json: &str, heap: Heap<'v>) -> serde_json::Result<Value<'v>> {
     serde_json::from_str(json).map(|json| value(&json, heap))
 }
@@ -64,8 +64,8 @@ fn value<'v>(json: &Json, heap: Heap<'v>) -> Value<'v> {
     }
 }
 
-/// Starlark's own conversion panics at `1e999` and rounds integers beyond 64 bits. Here the first
-/// is infinite, as in Python, and the second exact.
+/// Converts a number. Starlark's own conversion panics at `1e999` and rounds integers beyond 64
+/// bits. Here the first becomes infinite, as in Python, and the second stays exact.
 fn number<'v>(number: &Number, heap: Heap<'v>) -> Value<'v> {
     if let Some(small) = number.as_i64() {
         return heap.alloc(small);
@@ -77,14 +77,14 @@ fn number<'v>(number: &Number, heap: Heap<'v>) -> Value<'v> {
     }
 }
 
-/// Writes a value as JSON text.
+/// Serializes a value as JSON text.
 pub(crate) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>) -> Result<String, Unfit> {
     let mut writer = Writer { heap, out: Vec::new(), depth: 0 };
     writer.value(value)?;
     Ok(writer.finish())
 }
 
-/// Writes named values as a JSON object.
+/// Serializes named values as a JSON object.
 pub(crate) fn to_object<'v, 'k>(
     fields: impl Iterator<Item = (&'k str, Value<'v>)>,
     heap: Heap<'v>,
@@ -128,7 +128,7 @@ impl<'v> Writer<'v> {
             .expect("a scalar has JSON, and memory takes it");
     }
 
-    /// An integer that a 64-bit reader would round goes out as text.
+    /// Writes an integer, as text if a 64-bit reader would round it.
     fn integer(&mut self, digits: &str) {
         if digits.parse::<i64>().is_ok() || digits.parse::<u64>().is_ok() {
             self.out.extend(digits.as_bytes());
@@ -157,7 +157,7 @@ impl<'v> Writer<'v> {
         }
         let dict = DictRef::from_value(value).expect("what is of type dict is one");
         let keys: Vec<_> = dict.keys().map(key_text).collect();
-        // Strings differ from each other already; `1` and "1" do only until both are text.
+        // String keys are distinct already; `1` and "1" become equal when both are text.
         if dict.keys().any(|key| key.unpack_str().is_none()) {
             let mut seen = HashSet::new();
             if let Some(twice) = keys.iter().find(|key| !seen.insert(&***key)) {
@@ -202,7 +202,7 @@ impl<'v> Writer<'v> {
     }
 }
 
-/// A key as Python's `json.dumps` would write it.
+/// Converts a key to text like Python's `json.dumps`.
 fn key_text(key: Value<'_>) -> Cow<'_, str> {
     if let Some(text) = key.unpack_str() {
         return text.into();
@@ -220,7 +220,7 @@ mod tests {
     use crate::run::tests::{fail, result};
 
     #[test]
-    fn every_value_has_the_json_one_expects() {
+    fn every_value_is_serialized_as_expected() {
         for (expression, json) in [
             (
                 "[True, 'a\"\\n', 1.0, (1, None), set([2]), range(2)]",
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn json_comes_back_as_it_went() {
+    fn json_is_unchanged_after_a_round_trip() {
         let text = r#"{"z":[1,1.0,-0.5,1e3,18446744073709551615,null,true],"a":{"é":"\u0001"}}"#;
         let source = format!("result = json.decode(r'{text}')");
         let same = r#"{"z":[1,1.0,-0.5,1000.0,18446744073709551615,null,true],"a":{"é":"\u0001"}}"#;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_float_holds_are_infinite() {
+    fn numbers_beyond_the_range_of_a_float_are_infinite() {
         assert_eq!(
             result("result = str(json.decode('[1e999, -1e999]'))").as_deref(),
             Some(r#""[+inf, -inf]""#)
@@ -263,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_with_one_spelling_are_refused() {
+    fn two_keys_with_the_same_text_are_refused() {
         let message =
             "`result` cannot be returned: a dict in it has two keys that are both \"1\" as text";
         assert_eq!(fail("result = {1: 'a', '1': 'b'}").message, message);
     }
 
     #[test]
-    fn nesting_is_bounded_both_ways() {
+    fn nesting_is_limited_in_both_directions() {
         let deep =
             |levels: usize| format!("x = 1\nfor _ in range({levels}):\n  x = [x]\nresult = x");
         assert_eq!(result(&deep(128)), Some(format!("{}1{}", "[".repeat(128), "]".repeat(128))));

@@ -1,4 +1,4 @@
-//! A script's own failure, as it is told to people and models.
+//! The failure of a script, as people and models read it.
 
 use starlark::{Error, ErrorKind};
 
@@ -6,21 +6,21 @@ use crate::convert::Unfit;
 use crate::hints::hint_for;
 use crate::tool::{Namespaces, ToolFailure};
 
-/// Where a script went wrong.
+/// Kind of a script's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// It does not parse, or names something that does not exist.
+    /// The source does not parse, or uses an undefined name.
     Syntax,
-    /// It failed while running.
+    /// The script failed while it ran.
     Runtime,
-    /// A tool that it called failed.
+    /// A tool that the script called failed.
     Tool,
 }
 
-/// Why a script gave no result.
+/// The failure of a script without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of failure.
+    /// Kind of the failure.
     pub kind: FailureKind,
     /// The failure in one line.
     pub message: String,
@@ -28,12 +28,12 @@ pub struct Failure {
     pub line: Option<u32>,
     /// Column in that line, from 1.
     pub column: Option<u32>,
-    /// The failure with call stack, source and perhaps a hint.
+    /// The failure with call stack and source, and a hint if there is one.
     pub rendered: String,
 }
 
 impl Failure {
-    /// The script ran, but what it left in `result` cannot leave.
+    /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
     pub(crate) fn of_result(unfit: &Unfit) -> Self {
         let message = format!("`result` cannot be returned: {unfit}");
         Self {
@@ -46,12 +46,12 @@ impl Failure {
     }
 }
 
-/// Frames of a call stack that are shown from its outer and its inner end. Recursion has hundreds,
-/// all alike.
+/// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
+/// hundreds of equal frames.
 const OUTER_FRAMES: usize = 4;
 const INNER_FRAMES: usize = 8;
 
-/// Tells what `error` means for the reader of the script.
+/// Converts `error` to a failure for the reader of the script.
 pub(crate) fn describe(error: &Error, namespaces: &Namespaces) -> Failure {
     let message = error.without_diagnostic().to_string();
     let at = error.span().map(|span| span.resolve_span().begin);
@@ -72,7 +72,7 @@ pub(crate) fn describe(error: &Error, namespaces: &Namespaces) -> Failure {
 
 fn kind(error: &Error) -> FailureKind {
     match error.kind() {
-        // `int("a")` is a parser's error as well, but raised by a call.
+        // `int("a")` is a parser error too, but it is raised by a call.
         ErrorKind::Parser(_) | ErrorKind::Scope(_) if error.call_stack().is_empty() => {
             FailureKind::Syntax
         }
@@ -81,14 +81,15 @@ fn kind(error: &Error) -> FailureKind {
     }
 }
 
-/// Starlark's rendering with the middle of a long call stack left out, ending in one line break.
+/// Shortens Starlark's rendering: leaves out the middle of a long call stack, and ends in one line
+/// break.
 fn shortened(rendered: &str) -> String {
     let mut frames: Vec<String> = Vec::new();
     let mut lines = rendered.lines().peekable();
     let mut out = String::new();
     if let Some(title) = lines.next_if(|line| line.starts_with("Traceback")) {
         out = format!("{title}\n");
-        // A frame is its place, and below it, further in, its source.
+        // A frame is a line with its place, followed by its more deeply indented source.
         while let Some(line) = lines.next_if(|line| line.starts_with("  ")) {
             match frames.last_mut() {
                 Some(frame) if line.starts_with("    ") => frame.extend([line, "\n"]),
@@ -102,7 +103,7 @@ fn shortened(rendered: &str) -> String {
     }
     out.extend(frames);
     for line in lines {
-        // The source is framed by empty lines, which tell nothing.
+        // Empty lines around the source carry no information.
         if !matches!(line.trim(), "" | "|") {
             out.push_str(line);
             out.push('\n');
@@ -117,7 +118,7 @@ mod tests {
     use crate::run::tests::fail;
 
     #[test]
-    fn a_failure_says_where_it_happened_and_how_the_script_got_there() {
+    fn a_failure_contains_its_place_and_the_call_stack() {
         let failure = fail("def read():\n    return files.fail(path = 'a')\n\nread()\n");
         assert_eq!(failure.kind, FailureKind::Tool);
         assert_eq!(failure.message, "files.fail: refused");
@@ -137,7 +138,7 @@ error: files.fail: refused
     }
 
     #[test]
-    fn only_what_does_not_run_is_a_syntax_failure() {
+    fn only_a_source_that_cannot_start_is_a_syntax_failure() {
         for (source, kind) in [
             ("x = (", FailureKind::Syntax),
             ("x = y", FailureKind::Syntax),

@@ -1,22 +1,22 @@
-//! What to write in place of the Python that Starlark lacks.
+//! Hints for Python that Starlark lacks.
 //!
-//! Models write Python. Starlark refuses what it does not have with "reserved keyword" or
-//! "unexpected symbol", which tells a model that it was wrong and not what would be right.
+//! Models write Python. For an unsupported construct Starlark only reports "reserved keyword" or
+//! "unexpected symbol", which does not tell a model what to write instead.
 
 use crate::tool::Namespaces;
 
-/// One habit and its answer. It applies if the error contains one of `errors`.
+/// One habit of models, and the text of its hint. It applies if the error contains one of `errors`.
 struct Hint {
     errors: &'static [&'static str],
     say: &'static str,
 }
 
-/// Shortens the table to pairs.
+/// Shortens the entries of the table.
 const fn hint(errors: &'static [&'static str], say: &'static str) -> Hint {
     Hint { errors, say }
 }
 
-/// Tried from the top; the first that applies is given.
+/// The hints in order of priority; the first that applies is used.
 const HINTS: &[Hint] = &[
     hint(
         &["keyword `while`"],
@@ -102,7 +102,7 @@ const HINTS: &[Hint] = &[
     ),
 ];
 
-/// A hint for an error with this message.
+/// Returns a hint for an error with this message.
 pub(crate) fn hint_for(message: &str, namespaces: &Namespaces) -> Option<String> {
     if let Some((namespace, name, tools)) = namespaces.missed()
         && message.contains(&name)
@@ -137,7 +137,7 @@ mod tests {
     use crate::run::tests::fail;
 
     #[test]
-    fn what_models_write_and_starlark_lacks_is_answered_with_what_to_write() {
+    fn unsupported_python_is_answered_with_the_starlark_to_write() {
         for (source, hint) in [
             ("while True:\n  pass", "for _ in range(1000)"),
             ("try:\n  x = 1\nexcept Exception:\n  pass", "attempt(tool"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_not_there_is_answered_with_those_that_are() {
+    fn an_unknown_tool_is_answered_with_the_known_ones() {
         for source in ["x = files.reed_file(path = 1)", "x = getattr(files, 'reed_file')"] {
             let rendered = fail(source).rendered;
             let hint = "\nhint: `files` has no tool `reed_file`; it has `read_file`, `fail`\n";
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_there_is_answered_with_the_namespaces() {
+    fn an_unknown_name_is_answered_with_the_namespaces() {
         assert!(
             fail("x = datetime.now()").rendered.ends_with("\nhint: the tools are under `files`\n")
         );

@@ -1,19 +1,19 @@
-//! The script executor: a Starlark interpreter that knows tools and nothing else.
+//! The script executor: a Starlark interpreter that can call tools and nothing else.
 //!
-//! Compiled to WebAssembly it exports the world `script-executor` and imports no WASI, so a script
-//! has no clock, no randomness, no files and no network; what it returns and the fuel it burns
-//! follow from its source and the tools' answers alone. Which tools exist and whether a call is
-//! allowed is decided by the host: nothing here is a policy check.
+//! Compiled to WebAssembly, it exports the world `script-executor` and imports no WASI, so a script
+//! has no clock, no randomness, no files and no network. Its result and its fuel depend only on its
+//! source and on the results of tools. The host decides which tools exist and whether a call is
+//! permitted: nothing here is a policy check.
 //!
-//! The same code builds natively, with [`Tools`] in the place of the host, for tests and for
-//! comparing speeds.
+//! The same code builds natively, with [`Tools`] in place of the host, for tests and for comparing
+//! speeds.
 //!
 //! - [`run`](run()): source and bindings in, JSON or a [`Failure`] out
-//! - `tool`: what a script sees of tools: `files.read_file(path = "a")`
-//! - `builtins`: the global functions, ours and Starlark's
+//! - `tool`: tools as a script sees them: `files.read_file(path = "a")`
+//! - `builtins`: the global functions, of this crate and of Starlark
 //! - `convert`: JSON to Starlark values and back
-//! - `hints`: what to write in place of the Python that Starlark lacks
-//! - `component`: the WIT world around it, in WebAssembly alone
+//! - `hints`: hints for Python that Starlark lacks
+//! - `component`: the WIT world around the interpreter, in WebAssembly alone
 
 mod builtins;
 #[cfg(target_arch = "wasm32")]

@@ -1,4 +1,4 @@
-//! One script from source to result.
+//! Runs one script from source to result.
 
 use starlark::environment::Module;
 use starlark::eval::Evaluator;
@@ -13,17 +13,17 @@ use crate::tool::{Namespaces, Session, Tools};
 /// One tool as the script sees it: `namespace.name(…)`.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// The global.
+    /// Name of the global.
     pub namespace: String,
-    /// The callable under it.
+    /// Name of the callable in the namespace.
     pub name: String,
-    /// Another spelling of `name` that works too.
+    /// Alternative spelling of `name`, if there is one.
     pub alias: Option<String>,
-    /// What [`Tools`] knows the tool as.
+    /// Name by which [`Tools`] knows the tool.
     pub tool: String,
 }
 
-/// What to run.
+/// A script to run.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// File name for messages.
@@ -34,14 +34,14 @@ pub struct Script {
     pub bindings: Vec<Binding>,
 }
 
-/// Calls in calls, Starlark's and built-in ones, before a run fails with a line number. Measured in
-/// the component: the worst recursion of its tests needs 96 to 160 KiB of WebAssembly stack for
-/// 200, and the host gives 512 KiB. The rest is for conversion, comparison and nested expressions
-/// at the innermost call, which no counter bounds.
+/// Largest depth of nested calls, of Starlark and built-in functions, before a run fails with a
+/// line number. Measured in the component: the worst recursion of its tests needs 96 to 160 KiB of
+/// WebAssembly stack for 200 calls, and the host provides 512 KiB. The rest is for conversion,
+/// comparison and nested expressions in the innermost call, which no counter limits.
 const MAX_FRAMES: usize = 200;
 
-/// Everything a model may write. No `load`: there is nothing to load from. Type hints are read and
-/// not enforced.
+/// Enables everything that a model may write. `load` is disabled, because there is nothing to load
+/// from. Type hints are parsed and not enforced.
 const DIALECT: Dialect = Dialect {
     enable_load: false,
     enable_load_reexport: false,
@@ -49,11 +49,11 @@ const DIALECT: Dialect = Dialect {
     ..Dialect::AllOptionsInternal
 };
 
-/// Runs a script; answers what it left in the global `result`, as JSON, unless that is missing or
+/// Runs a script. Returns the value of the global `result` as JSON; `None` if it is missing or
 /// `None`.
 ///
-/// `print` gets each line at once. A panic of the interpreter or exhausted stack is left to the
-/// sandbox.
+/// `print` receives each line at once. The sandbox handles a panic of the interpreter and an
+/// exhausted stack.
 pub fn run(
     script: &Script,
     tools: &dyn Tools,
@@ -71,14 +71,14 @@ pub fn run(
     })
 }
 
-/// Builds what every run shares, so that a snapshot taken afterwards holds it.
+/// Builds the state that all runs share, so that a snapshot taken afterwards contains it.
 ///
-/// The script touches a method of each built-in type: Starlark makes their method tables at first
-/// use.
+/// The script uses a method of each built-in type, because Starlark builds their method tables at
+/// first use.
 ///
 /// # Panics
 ///
-/// If that script fails: the executor is then not to be built.
+/// If that script fails; the executor must then not be built.
 pub fn prepare() {
     struct NoTools;
     impl Tools for NoTools {
@@ -119,7 +119,7 @@ fn evaluate<'v>(
     evaluator.eval_module(ast, builtins::globals()).map(drop)
 }
 
-/// Splits what is printed into lines.
+/// Splits printed text into lines.
 struct Lines<'a>(&'a dyn Fn(&str));
 
 impl PrintHandler for Lines<'_> {
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     use crate::failure::FailureKind;
     use crate::tool::{Answer, Request};
 
-    /// `read_file` answers its arguments, and every other tool fails.
+    /// Returns the arguments for `read_file`, and fails for every other tool.
     struct Echo;
 
     impl Tools for Echo {
@@ -173,7 +173,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_printed_arrives_line_by_line_even_if_the_script_fails_after() {
+    fn printed_lines_arrive_one_by_one_even_if_the_script_fails_later() {
         let lines = RefCell::new(Vec::new());
         let print = |line: &str| lines.borrow_mut().push(line.to_owned());
         run_with("print('a', 1)\nprint('b\\nc')\nfail('no')", &print).expect_err("it says fail");
@@ -181,14 +181,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_script_without_a_result_gives_none() {
+    fn a_script_without_a_result_returns_none() {
         assert_eq!(result(""), None);
         assert_eq!(result("result = None"), None);
         assert_eq!(result("1 + 1"), None);
     }
 
     #[test]
-    fn the_dialect_is_what_models_write() {
+    fn the_dialect_accepts_the_python_that_models_write() {
         let source = "
 def greet(name: str, *, loud = False) -> str:
     return f\"hi {name.upper() if loud else name}\"
@@ -210,7 +210,7 @@ result = [greet('ann', loud = True), f\"{1!r}\", total, fact(5), {k: v for k, v 
     }
 
     #[test]
-    fn a_result_that_json_cannot_hold_is_a_failure() {
+    fn a_result_that_json_cannot_represent_is_a_failure() {
         for (source, message) in [
             (
                 "result = []\nresult.append(result)",

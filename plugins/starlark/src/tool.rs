@@ -1,8 +1,8 @@
-//! What a script sees of tools: a global for each namespace, with a callable for each tool.
+//! Tools as a script sees them: a global for each namespace, with a callable for each tool.
 //!
-//! A callable takes keyword arguments, or one dict. It is a value like any other, so `f =
-//! files.read_file; f(path = "a")` works; that gives nothing away, because the host decides each
-//! call by itself.
+//! A callable takes keyword arguments, or one dict. It is an ordinary value, so `f =
+//! files.read_file; f(path = "a")` works. That is no risk, because the host decides every call
+//! separately.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,25 +22,26 @@ use crate::run::Binding;
 
 /// The tools behind a run: the host's import in WebAssembly, a stub in tests.
 pub trait Tools {
-    /// Calls one tool and waits for its answer; the error is for the reader of the script.
+    /// Calls one tool and waits for its result. The error is a message for the reader of the
+    /// script.
     fn call(&self, request: Request) -> Result<Answer, String>;
 
-    /// Calls several at once; the answers are in the order of the requests.
+    /// Calls several tools at once. The results are in the order of the requests.
     fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, String>> {
         requests.into_iter().map(|request| self.call(request)).collect()
     }
 }
 
-/// One call to make.
+/// A call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Full name of the tool.
     pub tool: String,
-    /// A JSON object.
+    /// Arguments, as a JSON object.
     pub arguments: String,
 }
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// Data, as JSON text.
@@ -49,7 +50,7 @@ pub enum Answer {
     Text(String),
 }
 
-/// What the callables reach through the evaluator.
+/// State that the callables reach through the evaluator.
 #[derive(ProvidesStaticType)]
 pub(crate) struct Session<'a> {
     pub(crate) tools: &'a dyn Tools,
@@ -64,7 +65,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The error of a tool, on its way through the interpreter.
+/// The error of a tool, as it passes through the interpreter.
 #[derive(Debug)]
 pub(crate) struct ToolFailure(String);
 
@@ -76,17 +77,17 @@ impl fmt::Display for ToolFailure {
 
 impl std::error::Error for ToolFailure {}
 
-/// The namespaces of one run, kept for messages.
+/// The namespaces of one run, kept for error messages.
 pub(crate) struct Namespaces {
     all: Vec<Arc<Shelf>>,
     missed: Arc<Missed>,
 }
 
-/// The last attribute looked for in vain, and where. Starlark's own message names neither the
-/// namespace nor its tools.
+/// The last attribute that was not found, and its namespace. Starlark's own message names neither
+/// the namespace nor its tools.
 type Missed = Mutex<Option<(Arc<Shelf>, String)>>;
 
-/// The tools under one name.
+/// The tools of one namespace.
 struct Shelf {
     name: String,
     tools: Vec<(Option<String>, Arc<Tool>)>,
@@ -99,8 +100,8 @@ struct Tool {
 }
 
 impl Namespaces {
-    /// Makes a global in `module` for each namespace. Of two bindings under one name the first
-    /// counts.
+    /// Adds a global to `module` for each namespace. If two bindings have the same name, the first
+    /// is used.
     pub(crate) fn bind(bindings: &[Binding], module: &Module<'_>) -> Self {
         let mut shelves: Vec<Shelf> = Vec::new();
         for binding in bindings {
@@ -127,12 +128,13 @@ impl Namespaces {
         Self { all, missed }
     }
 
-    /// The names of all namespaces.
+    /// Iterates over the names of all namespaces.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|shelf| shelf.name.as_str())
     }
 
-    /// Namespace, name and what there is instead, if the last look-up that failed was for a tool.
+    /// Returns namespace, name and the available tools of the last look-up that failed; `None` if
+    /// none failed.
     pub(crate) fn missed(&self) -> Option<(String, String, Vec<String>)> {
         let missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
         missed.as_ref().map(|(shelf, name)| (shelf.name.clone(), name.clone(), shelf.names()))
@@ -182,7 +184,7 @@ impl<'v> StarlarkValue<'v> for Namespace {
     }
 }
 
-/// One tool, ready to be called.
+/// One tool as a callable value.
 #[derive(ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct Callable {
     #[allocative(skip)]
@@ -209,12 +211,12 @@ impl<'v> StarlarkValue<'v> for Callable {
 }
 
 impl Callable {
-    /// The request that calls this tool with `arguments`, a JSON object.
+    /// Returns the request that calls this tool with `arguments`, a JSON object.
     pub(crate) fn request(&self, arguments: String) -> Request {
         Request { tool: self.tool.full.clone(), arguments }
     }
 
-    /// What the script gets for what the tool answered.
+    /// Converts the result of the tool to a value of the script.
     pub(crate) fn answer<'v>(
         &self,
         answer: Result<Answer, String>,
@@ -230,7 +232,7 @@ impl Callable {
         }
     }
 
-    /// The JSON object that a dict stands for.
+    /// Serializes a dict as a JSON object. Fails for any other value.
     pub(crate) fn object<'v>(&self, value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
         if DictRef::from_value(value).is_none() {
             return Err(
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_a_value() {
+    fn a_tool_is_an_ordinary_value() {
         let source = "
 f = files.read_file
 result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [files.readFile]], {'f': f}['f'](n = 4)]
@@ -334,7 +336,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
     }
 
     #[test]
-    fn a_namespace_can_be_looked_at() {
+    fn a_namespace_can_be_inspected() {
         let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None), type(files.fail)]";
         assert_eq!(
             result(source).as_deref(),

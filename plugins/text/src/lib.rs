@@ -1,5 +1,5 @@
-//! Counts, searches and queries text, JSON and CSV. Every tool is a pure function of its arguments;
-//! nothing is asked of the host.
+//! Counts, searches and queries text, JSON and CSV. Every tool is a pure function of its arguments
+//! and makes no host call.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -7,14 +7,15 @@ use regex::{Captures, Match, Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Bounds on `max_matches`.
+/// Limits of `max_matches`.
 const MATCHES: RangeInclusive<usize> = 1..=1_000;
 
-/// Bytes of matched text, groups included, after which no further match is reported: below the
-/// host's usual bound on a result, so that the model gets a cut answer rather than none.
+/// Bytes of matched text, groups included, after which no further match is reported. It is below
+/// the host's usual limit on a result, so that the model gets a truncated result rather than an
+/// error.
 const MATCHED_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes that a compiled pattern may take; `\w{1000}` and the like are over it.
+/// Bytes that a compiled pattern may take; `\w{1000}` and similar patterns exceed them.
 const PROGRAM_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The matches of a pattern.
@@ -135,7 +136,8 @@ fn hit(regex: &Regex, captures: &Captures<'_>, position: &mut Position<'_>) -> H
     }
 }
 
-/// A place in a text that only moves on, so that counting characters stays linear in the text.
+/// A position in a text that only moves forward, so that counting characters stays linear in the
+/// text.
 struct Position<'t> {
     text: &'t str,
     byte: usize,
@@ -155,7 +157,7 @@ impl<'t> Position<'t> {
         self.byte = byte;
     }
 
-    /// Start and end in characters of a match that starts here or later.
+    /// Returns start and end, in characters, of a match that starts here or later.
     fn span(&self, found: &Match<'_>) -> (usize, usize) {
         let start = self.character + self.text[self.byte..found.start()].chars().count();
         (start, start + found.as_str().chars().count())
@@ -193,27 +195,27 @@ mod tests {
     }
 
     #[test]
-    fn groups_carry_number_name_and_place_and_absent_ones_are_left_out() {
+    fn groups_have_number_name_and_position_and_unmatched_ones_are_left_out() {
         let found = found("ü: key=7", r"(?<key>\w+)=(\d+)(x)?", 10);
         insta::assert_snapshot!(serde_json::to_string(&found.matches[0]).unwrap(), @r#"{"text":"key=7","start":3,"end":8,"line":1,"groups":[{"index":1,"name":"key","text":"key","start":3,"end":6},{"index":2,"text":"7","start":7,"end":8}]}"#);
     }
 
     #[test]
-    fn the_bound_on_matches_is_kept_and_told() {
+    fn the_limit_on_matches_is_enforced_and_reported() {
         assert!(!found("aaa", "a", 3).truncated);
         let cut = found("aaa", "a", 2);
         assert_eq!((cut.matches.len(), cut.truncated), (2, true));
     }
 
     #[test]
-    fn the_bound_on_matched_text_is_kept_and_told() {
+    fn the_limit_on_matched_text_is_enforced_and_reported() {
         let text = "x".repeat(MATCHED_BYTES_MAX);
         assert!(!found(&text, "x+", 10).truncated);
         assert!(found(&text, "(x+)", 10).truncated);
     }
 
     #[test]
-    fn an_empty_match_moves_on() {
+    fn the_search_continues_after_an_empty_match() {
         assert_eq!(found("ab", "", 10).matches.len(), 3);
     }
 
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn max_matches_is_bounded() {
+    fn max_matches_must_be_in_its_range() {
         let refused = |max| regex_find(String::new(), "a".into(), false, false, max).is_err();
         assert!(refused(0) && !refused(1) && !refused(1_000) && refused(1_001));
     }

@@ -1,5 +1,5 @@
-//! `json_query`. The language is jq as `jaq` implements it, less what reaches outside: a query has
-//! no clock, no environment and no output but its results.
+//! `json_query`. The language is jq as `jaq` implements it, without functions that reach outside: a
+//! query has no clock, no environment and no output except its results.
 
 use std::ops::RangeInclusive;
 
@@ -12,16 +12,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
-/// Bounds on `max_results`.
+/// Limits of `max_results`.
 const RESULTS: RangeInclusive<usize> = 1..=1_000;
 
-/// Longest query in bytes; the parser recurses, and its stack is what a long one would exhaust.
+/// Longest query in bytes. The parser recurses, and a longer query could exhaust its stack.
 const QUERY_BYTES_MAX: usize = 4 * 1024;
 
-/// How deep a result may be nested: as deep as JSON that is read may be.
+/// Largest depth of a result, the same as that of parsed JSON.
 const DEPTH_MAX: usize = 127;
 
-/// Functions of jq that a tool does without.
+/// Functions of jq that are removed because they reach outside the document.
 const OUTSIDE: [&str; 8] =
     ["debug", "debug_empty", "env", "halt", "halt_error", "now", "stderr", "stderr_empty"];
 
@@ -138,8 +138,8 @@ fn misplaced(query: &str, (expected, at): &parse::Error<&str>) -> String {
     }
 }
 
-/// Where a piece of the query stands. The parser hands out slices of the query, so their addresses
-/// tell.
+/// Describes the position of a piece of the query. The parser returns slices of the query, so their
+/// addresses are the positions.
 fn place(query: &str, at: &str) -> String {
     let byte = (at.as_ptr() as usize).wrapping_sub(query.as_ptr() as usize);
     match query.get(..byte) {
@@ -189,8 +189,8 @@ fn failed(results: usize, error: impl std::fmt::Display) -> Error {
     Error::invalid_input(format!("the query failed{after}: {error}")).with_code("query_failed")
 }
 
-/// JSON of a value. A number that JSON has not, infinity for one, is null, as in jq; bytes that are
-/// not UTF-8 are replaced.
+/// Converts a value to JSON. A number that JSON cannot represent, such as infinity, becomes null,
+/// as in jq; bytes that are not UTF-8 are replaced.
 fn to_json(value: &Val, depth: usize) -> Result<Value, Error> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Error::invalid_input("a result of the query is nested too deeply"));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_selects_reshapes_and_adds_up() {
+    fn a_query_selects_reshapes_and_sums() {
         assert_eq!(queried(PEOPLE, ".people[].name"), json!(["Ann", "Bo"]));
         assert_eq!(
             queried(PEOPLE, "[.people[] | select(.age >= 18) | {name}]"),
@@ -265,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn what_json_does_not_have_becomes_null_or_is_refused() {
+    fn values_that_json_cannot_represent_become_null_or_are_refused() {
         assert_eq!(queried("null", "[nan, infinite]"), json!([[null, null]]));
         insta::assert_snapshot!(refused("null", "{(0): 1}"), @"the key 0 of an object is not a string");
         insta::assert_snapshot!(refused("null", "reduce range(200) as $i (0; [.])"), @"a result of the query is nested too deeply");
     }
 
     #[test]
-    fn the_bound_on_results_is_kept_and_told_and_ends_an_endless_query() {
+    fn the_limit_on_results_is_enforced_and_ends_an_endless_query() {
         assert!(!json_query("null".into(), "range(3)".into(), 3).unwrap().truncated);
         let cut = json_query("null".into(), "repeat(1)".into(), 3).unwrap();
         assert_eq!((cut.results.len(), cut.truncated), (3, true));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_what_may_have_been_meant() {
+    fn an_unknown_name_is_refused_with_a_suggestion() {
         insta::assert_snapshot!(refused("{}", "name"), @"`query` cannot be used: there is no function `name`; a field is written `.name`");
         insta::assert_snapshot!(refused("{}", "pick(1; 2)"), @"`query` cannot be used: there is no function `pick` with 2 arguments");
         insta::assert_snapshot!(refused("{}", "$x"), @"`query` cannot be used: there is no variable `$x`");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_the_query_says_what_failed_and_when() {
+    fn a_failed_query_reports_the_error_and_the_number_of_results_before_it() {
         insta::assert_snapshot!(refused("[{\"a\":1}, 2]", ".[].a"), @r#"the query failed after one result: cannot index 2 with "a""#);
         insta::assert_snapshot!(refused("null", r#"error("no such thing")"#), @r#"the query failed: "no such thing""#);
     }

@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Bounds on `max_rows`.
+/// Limits of `max_rows`.
 const ROWS: RangeInclusive<usize> = 1..=10_000;
 
-/// Significant digits that survive in a 64-bit floating-point number.
+/// Significant digits that a 64-bit floating-point number always keeps.
 const DIGITS_MAX: usize = 15;
 
 /// A table.
@@ -79,7 +79,7 @@ pub fn csv_to_json(
         .delimiter(delimiter_byte(&delimiter)?)
         .has_headers(header)
         .from_reader(csv.as_bytes());
-    // Without a header these are the first row, which is read again below.
+    // Without a header this is the first row, which is read again below.
     let first = reader.headers().map_err(|error| refuse(&error))?.clone();
     let columns = columns(&first, header)?;
     let value = if infer_types { infer } else { text };
@@ -142,8 +142,8 @@ fn infer(field: &str) -> Value {
     }
 }
 
-/// The number that a field is, if it keeps every digit. JSON's own grammar refuses leading zeros
-/// and plus signs.
+/// Returns the number that a field contains, if no digit is lost. JSON's own grammar refuses
+/// leading zeros and plus signs.
 fn number(field: &str) -> Option<Value> {
     let is_plain = field.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
     let digits = field.bytes().filter(u8::is_ascii_digit).count();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_inferred_where_nothing_is_lost() {
+    fn types_are_inferred_if_nothing_is_lost() {
         let of = |field: &str| converted(&format!("a,b\n{field},\n"))[0]["a"].clone();
         assert_eq!(of(""), json!(null));
         assert_eq!([of("true"), of("-12"), of("0.50")], [json!(true), json!(-12), json!(0.5)]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_line_breaks_and_a_byte_order_mark_are_read() {
+    fn quotes_line_breaks_and_a_byte_order_mark_are_parsed() {
         assert_eq!(
             converted("\u{feff}a,b\r\n\"x \"\"y\"\"\n,z\",2\r\n"),
             json!([{ "a": "x \"y\"\n,z", "b": 2 }])
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_on_rows_is_kept_and_told() {
+    fn the_limit_on_rows_is_enforced_and_reported() {
         let cut =
             |max_rows| csv_to_json("a\n1\n2\n".into(), ",".into(), true, true, max_rows).unwrap();
         assert!(!cut(2).truncated);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_the_line() {
+    fn an_invalid_table_is_refused_with_the_reason() {
         insta::assert_snapshot!(refused("a,b\n\"x\ny\",2\n3\n", ","), @"the number of fields is 1 in line 4 and 2 in the first row; is a quote or delimiter wrong?");
         insta::assert_snapshot!(refused("a,b, a\n", ","), @r#"two columns are called "a"; rename one, or pass `header: false` and leave the first row out"#);
         insta::assert_snapshot!(refused("a\n", ", "), @r#"argument `delimiter` must be one ASCII character or `tab`, not ", ""#);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_has_nothing() {
+    fn an_empty_text_has_zero_counts() {
         assert_eq!(counted(""), [0, 0, 0, 0, 0]);
         assert_eq!(counted(" \n\n"), [3, 3, 0, 2, 0]);
     }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_parted_by_white_space_alone() {
+    fn words_are_separated_by_white_space_alone() {
         assert_eq!(counted("it's A.B\u{a0}c — d")[2], 5);
     }
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_are_parted_by_blank_lines() {
+    fn paragraphs_are_separated_by_blank_lines() {
         assert_eq!(counted("\na\nb\n \n\nc\n")[4], 2);
     }
 }

@@ -1,5 +1,4 @@
-//! Misbehaves on request, to show what the sandbox does about it. For demonstrations; it asks for
-//! nothing.
+//! Misbehaves on request, to demonstrate the reaction of the sandbox. It requests no grants.
 
 use airlock_guest::tool;
 

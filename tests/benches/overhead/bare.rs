@@ -1,4 +1,4 @@
-//! The same component in wasmtime alone: what an instance costs before the gateway adds anything.
+//! The same component in plain wasmtime: the cost of an instance without the gateway.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use wasmtime::{
     component::{Component, InstancePre, Linker},
 };
 
-/// A component, linked, with nothing behind its imports.
+/// A linked component whose imports trap.
 pub(crate) struct Bare {
     engine: Engine,
     ready: InstancePre<()>,
 }
 
 impl Bare {
-    /// Compiles a component with what the gateway's own engine has switched on that costs time.
+    /// Compiles a component with the settings of the gateway's engine that cost time.
     pub(crate) fn new(file: &str) -> Self {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_component_instances(8)
@@ -31,8 +31,7 @@ impl Bare {
         Self { engine, ready }
     }
 
-    /// Makes an instance and throws it away; nothing of it runs but what it does by itself at the
-    /// start.
+    /// Creates an instance and drops it. Only the instance's own start code runs.
     pub(crate) async fn instantiate(&self) -> Duration {
         let began = Instant::now();
         let mut store = Store::new(&self.engine, ());

@@ -8,13 +8,13 @@ use tokio::runtime::{Builder, Handle};
 
 use crate::{BUDGET, Times};
 
-/// What came of calls with so many in flight.
+/// Results of calls with a given number in flight.
 pub(crate) struct Crowd {
     pub(crate) per_second: f64,
     pub(crate) times: Times,
 }
 
-/// Calls that do nothing, `in_flight` of them at any time, until there were `total`.
+/// Makes `total` calls that do nothing, with `in_flight` of them at any time.
 pub(crate) async fn calls(view: &View, in_flight: usize, total: u32) -> Crowd {
     let began = Instant::now();
     let calls = stream::iter(0..total)
@@ -24,7 +24,7 @@ pub(crate) async fn calls(view: &View, in_flight: usize, total: u32) -> Crowd {
     Crowd { per_second: f64::from(total) / began.elapsed().as_secs_f64(), times: Times::of(took) }
 }
 
-/// The same on a runtime of its own with so many threads; calls a second.
+/// Makes such calls on a separate runtime with `threads` threads. Returns calls per second.
 pub(crate) fn on_threads(view: &View, threads: u32, total: u32) -> f64 {
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads as usize)
@@ -32,7 +32,7 @@ pub(crate) fn on_threads(view: &View, threads: u32, total: u32) -> f64 {
         .build()
         .expect("a runtime");
     let view = view.clone();
-    // On a worker: the thread that waits would be one more.
+    // Runs on a worker: the thread that waits would be an additional one.
     let work = runtime.spawn(async move {
         let began = Instant::now();
         let lanes = (0..threads * 4).map(|_| {

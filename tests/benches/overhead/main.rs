@@ -1,13 +1,13 @@
-//! What the sandbox costs: the same work in a fresh sandbox through the door, and natively, side by
-//! side in one process.
+//! Cost of the sandbox: the same work in a fresh sandbox through the door, and natively,
+//! alternating in one process.
 //!
 //! `make bench` runs it. Without the program for native scripts (`NATIVE_SCRIPT`) that column stays
 //! empty.
 //!
-//! It has a harness of its own because what it prints are ratios: each round runs every variant
-//! once, so that whatever else the machine does meets all of them alike. Criterion and divan time
-//! one function after the other and print times, which on a shared machine compare one minute with
-//! another. An aim stands beside its value where the project has set one.
+//! It has its own harness because it prints ratios: each round runs every variant once, so that
+//! other load on the machine affects all of them alike. Criterion and divan time one function after
+//! the other and print times, which on a shared machine compare one minute with another. A target
+//! is printed next to its value where the project has set one.
 
 mod bare;
 mod crowd;
@@ -45,17 +45,17 @@ impl Times {
 }
 
 fn main() {
-    // `cargo test` runs benchmarks too, to see that they do not break; it passes no `--bench`.
+    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
     let is_bench = env::args().any(|argument| argument == "--bench");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(measure(if is_bench { 1 } else { 100 }));
 }
 
-/// Measures everything, each kind of work so many times divided by `hurry`.
+/// Measures everything; the number of runs of each kind of work is divided by `hurry`.
 async fn measure(hurry: usize) {
     let setup = setup();
-    // Once before, so that everything is compiled.
+    // A first start compiles everything.
     start(&setup).await.stop().await;
     let began = Instant::now();
     let gateway = start(&setup).await;
@@ -100,7 +100,7 @@ fn line(what: &str, value: Duration, aim: &str) {
     println!("{what:34} {:>10}{aim}", format!("{value:.1?}"));
 }
 
-/// One kind of work in three ways.
+/// One kind of work in three variants.
 struct Work {
     tool: &'static str,
     component: &'static str,
@@ -123,12 +123,12 @@ static TEXT: Work = Work {
     aim: "",
 };
 
-/// Through the door, as an instance alone, and natively: once each a round, so that all three meet
-/// the same machine.
+/// Measures the work through the door, as a bare instance, and natively: once per round, so that
+/// all three run under the same load.
 async fn rounds(gateway: &Gateway, work: &'static Work, what: &str, arguments: &str, times: usize) {
     let view = gateway.caller(Origin::Caller).view().clone();
     let arguments = arguments.to_owned();
-    // On a worker, where requests are answered too.
+    // Runs on a worker, as requests do.
     let measured = tokio::spawn(async move {
         let bare = bare::Bare::new(work.component);
         let (mut door, mut alone, mut native, mut fuel) = (Vec::new(), Vec::new(), Vec::new(), 0);
@@ -152,7 +152,7 @@ async fn rounds(gateway: &Gateway, work: &'static Work, what: &str, arguments: &
     println!("{what:34} {fuel:>10} {p50:>10} {p99:>10} {alone:>10} {native:>10} {ratio:>7.1}{aim}");
 }
 
-/// How calls share the machine.
+/// Measures how calls share the machine.
 async fn calls_at_once(gateway: &Gateway, times: usize) {
     let times = u32::try_from(times).expect("fewer than four billion");
     let view = gateway.caller(Origin::Caller).view().clone();
@@ -163,7 +163,7 @@ async fn calls_at_once(gateway: &Gateway, times: usize) {
         let what = format!("{in_flight} in flight");
         println!("{what:34} {:>10.0} calls/s, p50 {p50}, p99 {p99}", done.per_second);
     }
-    // Runtimes of their own, which may not be waited for on a worker of this one.
+    // Separate runtimes, which must not be waited for on a worker of this one.
     let ratios = tokio::task::spawn_blocking(move || {
         let mut ratios: Vec<_> = (0..5)
             .map(|_| crowd::on_threads(&view, 2, times) / crowd::on_threads(&view, 1, times))
@@ -178,7 +178,7 @@ async fn calls_at_once(gateway: &Gateway, times: usize) {
     );
 }
 
-/// What happens inside a call: the decision, and a call that another one makes.
+/// Measures the parts of a call: the door's decision, and a nested call.
 async fn inside(gateway: &Gateway, times: usize) {
     let view = gateway.caller(Origin::Caller).view().clone();
     let admit = median(times, || {
@@ -186,7 +186,7 @@ async fn inside(gateway: &Gateway, times: usize) {
         drop(black_box(caller.admit("hostile-ok", "{}")));
     });
     line("the door's decision", admit, "");
-    // On a worker, where requests are answered too: elsewhere each of them would have to wake one.
+    // Runs on a worker, as requests do: elsewhere each call would have to wake one.
     let nested = tokio::spawn(async move {
         let flood = |calls: u32| json!({"tool": "nested-ok", "times": calls}).to_string();
         let (mut none, mut fifty) = (Vec::new(), Vec::new());
@@ -229,7 +229,7 @@ async fn start(setup: &Setup) -> Gateway {
     Gateway::builder(config).start().await.expect("the gateway starts")
 }
 
-/// Runs one call again and again, each time as a request of its own would, and prints a line.
+/// Runs one call again and again, each time as its own request, and prints a line.
 async fn row(
     gateway: &Gateway,
     what: &str,
@@ -240,7 +240,7 @@ async fn row(
 ) {
     let view = gateway.caller(Origin::Caller).view().clone();
     let work = repeat(view, tool.to_owned(), arguments.to_owned(), times);
-    // On a worker, where requests are answered too.
+    // Runs on a worker, as requests do.
     let (sandboxed, fuel) = tokio::spawn(work).await.expect("no panic in it");
     let (p50, p99) = (sandboxed.at(50), sandboxed.at(99));
     let (native, ratio) = match native {
@@ -253,7 +253,7 @@ async fn row(
     println!("{what:34} {fuel:>10} {p50:>10} {p99:>10} {:>10} {native:>10} {ratio:>7}", "");
 }
 
-/// Times of a call, and the fuel that it burns, which is the same each time.
+/// Returns the times of a call, and the fuel that it consumes, which is the same each time.
 async fn repeat(view: View, tool: String, arguments: String, times: usize) -> (Times, u64) {
     let mut all = Vec::with_capacity(times);
     let mut fuel = 0;
@@ -265,7 +265,7 @@ async fn repeat(view: View, tool: String, arguments: String, times: usize) -> (T
     (Times::of(all), fuel)
 }
 
-/// One call as a request of its own: its time and its fuel.
+/// Runs one call as its own request. Returns its time and its fuel.
 async fn one(view: &View, tool: &str, arguments: &str) -> (Duration, u64) {
     let caller = Caller::new(view.clone(), Origin::Caller, BUDGET);
     let began = Instant::now();
@@ -275,7 +275,7 @@ async fn one(view: &View, tool: &str, arguments: &str) -> (Duration, u64) {
     (elapsed, caller.ledger().records()[0].fuel.unwrap_or(0))
 }
 
-/// Limits of a call where the operator sets none.
+/// Limits of a call if the operator sets none.
 const BUDGET: Budget =
     Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
 
@@ -288,8 +288,8 @@ fn median(times: usize, mut work: impl FnMut()) -> Duration {
     Times::of(took.collect()).at(50)
 }
 
-/// The interpreter without a sandbox is another program, because its features of `serde_json` must
-/// not reach this one.
+/// Returns the time of a script without a sandbox. The native interpreter is another program,
+/// because its features of `serde_json` must not reach this one.
 fn native_script(setup: &Setup, source: &str, times: usize) -> Option<Duration> {
     let program = env::var_os("NATIVE_SCRIPT")?;
     let file = setup.directory().join("native.star");
@@ -306,8 +306,8 @@ fn native_script(setup: &Setup, source: &str, times: usize) -> Option<Duration> 
     ))
 }
 
-/// How long after its deadline a guest that never stops was stopped, at worst. It is the caller's
-/// deadline: after a few of its own the plugin's circuit would open.
+/// Returns the longest time between the deadline and the end of a guest that never stops. The
+/// deadline is the caller's: after a few deadlines of the plugin's own its circuit would open.
 async fn overrun(gateway: &Gateway, times: usize) -> Duration {
     let deadline = Duration::from_millis(50);
     let view = gateway.caller(Origin::Caller).view().clone();

@@ -1,4 +1,4 @@
-//! What plugins cost that do nothing: time to load them, memory while they wait.
+//! Cost of idle plugins: time to load them, memory while they wait.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use airlock_tests::{Client, Embedded, Setup, guests};
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::json;
 
-/// Time to load a plugin whose native code is not there yet, and time where it is; in that order.
+/// Returns the time to load a plugin without cached native code, and the median time with it.
 pub(crate) async fn load() -> (Duration, Duration) {
     let directory = tempfile::tempdir().expect("a directory");
     let sandbox =
@@ -39,7 +39,7 @@ async fn timed(sandbox: &Sandbox, wasm: &Arc<[u8]>) -> (Plugin, Duration) {
     (plugin, began.elapsed())
 }
 
-/// KiB of resident memory that a loaded plugin takes while nobody calls it.
+/// Returns the resident memory of a loaded plugin while no caller uses it, in KiB.
 pub(crate) async fn per_plugin(count: usize) -> u64 {
     let directory = tempfile::tempdir().expect("a directory");
     let sandbox =
@@ -53,7 +53,7 @@ pub(crate) async fn per_plugin(count: usize) -> u64 {
     resident().saturating_sub(before) / count as u64
 }
 
-/// KiB of resident memory that a call takes while it waits for another tool.
+/// Returns the resident memory of a call while it waits for another tool, in KiB.
 pub(crate) async fn per_call(count: usize) -> u64 {
     let relay = Client::wasm("relay", guests::HOSTILE).tools(&["internal-wait"]);
     let wait = |_| std::future::pending::<Result<ToolOutput, ToolError>>();
@@ -66,8 +66,8 @@ pub(crate) async fn per_call(count: usize) -> u64 {
     let call = || gateway.admit("relay-relay", r#"{"tool":"internal-wait","arguments":{}}"#).run();
     let before = resident();
     let mut calls = join_all((0..count).map(|_| call()));
-    // A guest runs up to its own call when it is polled; more than once, because tokio makes many
-    // at once take turns.
+    // A poll runs a guest up to its own call. Several rounds are needed, because tokio makes many
+    // concurrent calls take turns.
     for _ in 0..10 {
         assert!((&mut calls).now_or_never().is_none(), "they wait for ever");
         tokio::task::yield_now().await;
@@ -79,7 +79,7 @@ pub(crate) async fn per_call(count: usize) -> u64 {
     after.saturating_sub(before) / count as u64
 }
 
-/// KiB of this process's memory that are resident.
+/// Returns the resident memory of this process, in KiB.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,5 @@
-//! An HTTP server for tests: it answers as it is told, byte by byte, and remembers the requests.
+//! An HTTP server for tests. The test chooses every byte of a response, and the server records the
+//! requests.
 
 use std::{
     net::SocketAddr,
@@ -15,13 +16,14 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// Reaction to a request.
+/// Reaction of the server to a request.
 pub enum Answer {
-    /// Sends these bytes. The connection stays open, unless they hold `connection: close`.
+    /// Sends these bytes. The connection stays open unless they contain `connection: close`.
     Says(String),
-    /// Sends the head of a response, and then a byte whenever the client has read the last one.
+    /// Sends the head of a response with a body of 1 GB, and then one byte at a time until the
+    /// client closes the connection.
     Drips,
-    /// Sends nothing until the client hangs up.
+    /// Sends nothing until the client closes the connection.
     IsSilent,
     /// Closes the connection.
     HangsUp,
@@ -29,7 +31,7 @@ pub enum Answer {
 
 /// A running server. Dropping it closes all its connections.
 pub struct Server {
-    /// Where it listens.
+    /// Address of the listener.
     pub address: SocketAddr,
     seen: Arc<Seen>,
     _task: AbortOnDropHandle<()>,
@@ -41,12 +43,12 @@ struct Seen {
     hung_up: Semaphore,
 }
 
-/// A response with status 200.
+/// Creates a response with status 200.
 pub fn ok(body: &str) -> Answer {
     says("200 OK", "", body)
 }
 
-/// A response with further header lines, each ended by CRLF.
+/// Creates a response with further header lines, each of which ends with CRLF.
 pub fn says(status: &str, headers: &str, body: &str) -> Answer {
     Answer::Says(format!(
         "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}",
@@ -54,17 +56,17 @@ pub fn says(status: &str, headers: &str, body: &str) -> Answer {
     ))
 }
 
-/// A redirect.
+/// Creates a redirect.
 pub fn redirect(status: u16, location: &str) -> Answer {
     says(&format!("{status} Elsewhere"), &format!("location: {location}\r\n"), "")
 }
 
 impl Server {
-    /// Starts a server that answers by the path of a request, query included.
+    /// Starts a server. `answer` chooses the reaction by the path of a request, query included.
     ///
     /// # Panics
     ///
-    /// Panics if there is no port.
+    /// Panics if no port is free.
     pub async fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
         let address = listener.local_addr().expect("an address");
@@ -93,7 +95,7 @@ impl Server {
         Self { address, seen, _task: task }
     }
 
-    /// Requests so far, heads and bodies, in lower case where that does not matter.
+    /// Returns the requests so far, each with head and body, as they were received.
     ///
     /// # Panics
     ///
@@ -102,12 +104,13 @@ impl Server {
         self.seen.requests.lock().expect("no connection panicked").clone()
     }
 
-    /// Connections so far.
+    /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many clients that were not answered have gone.
+    /// Waits until `clients` connections with the reaction [`Answer::IsSilent`] have been closed.
+    /// These connections are not counted again.
     ///
     /// # Panics
     ///
@@ -116,7 +119,7 @@ impl Server {
         self.seen.hung_up.acquire_many(clients).await.expect("it is not closed").forget();
     }
 
-    /// A URL on this server under a name or an address.
+    /// Returns a URL on this server, with a host name or an address as its host.
     pub fn url(&self, host: &str, path: &str) -> String {
         format!("http://{host}:{}{path}", self.address.port())
     }

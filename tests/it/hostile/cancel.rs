@@ -1,4 +1,4 @@
-//! Calls that are dropped wherever they are: nothing of them stays behind.
+//! Calls that are dropped at any point leave nothing behind.
 
 use std::{future::poll_fn, pin::pin, task::Poll};
 
@@ -8,8 +8,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// Computes, calls a tool, computes again, and so on: it gives way in its own code as well as in
-/// the host's.
+/// Computes and calls a tool in turn, so that it yields in its own code as well as in host calls.
 const BUSY: Text = Text {
     items: r#"(data (i32.const 256) "busy-run{}good-word_count{\22text\22:\22a b\22}")"#,
     ..Text::run(
@@ -28,7 +27,7 @@ async fn gateway() -> Embedded {
     Embedded::start(setup.client(busy).client(Client::wasm("good", guests::TEXT))).await
 }
 
-/// Polls a call so often, then drops it; whether it was done before.
+/// Polls a call at most `polls` times, then drops it. Returns whether the call ended before.
 async fn poll_times(gateway: &Embedded, polls: u32) -> bool {
     let mut call = pin!(gateway.admit("busy-run", "{}").run());
     let mut left = polls;
@@ -43,8 +42,8 @@ async fn poll_times(gateway: &Embedded, polls: u32) -> bool {
                 Poll::Ready(true)
             }
             Poll::Pending => {
-                // Whoever is waited for gets a turn before the next poll, but not always enough of
-                // one.
+                // The task that the call waits for gets a turn before the next poll, though not
+                // always a long enough one.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -57,7 +56,7 @@ async fn poll_times(gateway: &Embedded, polls: u32) -> bool {
 async fn a_call_that_is_dropped_after_any_number_of_polls_leaves_nothing_behind() {
     let gateway = gateway().await;
     assert!(poll_times(&gateway, u32::MAX).await, "left alone, it ends");
-    // By hand and not with the macro, which knows no `async`.
+    // By hand and not with the macro, which does not support `async`.
     let mut runner = TestRunner::new(Config::default());
     let polls = proptest::collection::vec(0_u32..400, 1..8);
     for _ in 0..16 {
@@ -67,8 +66,8 @@ async fn a_call_that_is_dropped_after_any_number_of_polls_leaves_nothing_behind(
             .await;
         gateway.emptied().await;
     }
-    // Memory, handles and places in the queue came back too: as many calls as there are slots work
-    // at once.
+    // Memory, handles and places in the queue were released too: as many calls as there are slots
+    // work at once.
     let calls = (0..64).map(|_| gateway.call("good-word_count", r#"{"text":"a b"}"#));
     for ended in futures_util::future::join_all(calls).await {
         assert!(ended.answer.is_ok(), "{ended:?}");

@@ -1,5 +1,5 @@
-//! Tenants that want all there is, beside others: what one does costs the others nothing but their
-//! own part.
+//! Tenants that use everything they can get, next to other tenants: each is limited to its own
+//! share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,14 +13,14 @@ const EXECUTE: &str = "executeToolCode";
 const WAITING: &str = r#"{"code":"internal.wait()"}"#;
 const QUICK: &str = r#"{"code":"result = 6 * 7"}"#;
 
-/// A gateway with few slots and a short queue, whose scripts can call a tool that waits until the
-/// gate is closed.
+/// Starts a gateway with few slots and a short queue. Its scripts can call a tool that waits until
+/// the gate is closed.
 async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
     let gate = gate.clone();
     let waits = move |_| {
         let gate = gate.clone();
         async move {
-            // It fails when the gate is closed, which is what is waited for.
+            // Acquiring fails when the gate is closed, which ends the wait.
             drop(gate.acquire_owned().await);
             Ok(ToolOutput::text("went on"))
         }
@@ -51,13 +51,13 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
     .await
 }
 
-/// The code of a call's error, or `ok`.
+/// Runs a call. Returns the code of its error, or `ok`.
 async fn ended(call: airlock::door::Admitted) -> &'static str {
     call.run().await.map_or_else(|error| error.code(), |_| "ok")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixty_four_slow_scripts_of_one_key_leave_room_to_the_scripts_of_another() {
+async fn scripts_of_one_key_run_while_another_key_has_sixty_four_slow_ones() {
     let gate = Arc::new(Semaphore::new(0));
     let gateway = gateway(&gate).await;
     let greedy = gateway.holder("greedy");
@@ -65,8 +65,8 @@ async fn sixty_four_slow_scripts_of_one_key_leave_room_to_the_scripts_of_another
     for _ in 0..64 {
         slow.spawn(ended(greedy.admit(EXECUTE, WAITING).expect("it is there")));
     }
-    // Five run: three quarters of the executor's share, which is six of eight. Fifteen wait: three
-    // quarters of the queue.
+    // Five run: three quarters of the executor's share, which is six of eight slots. Fifteen wait:
+    // three quarters of the queue.
     let mut codes = Vec::new();
     while codes.len() < 44 {
         let code = tokio::time::timeout(wait::SOON, slow.join_next())
@@ -86,7 +86,7 @@ async fn sixty_four_slow_scripts_of_one_key_leave_room_to_the_scripts_of_another
             "ok"
         );
     }
-    // More than there is room for, beside those that wait: each has its turn before them.
+    // More calls than there are free slots: each runs before the waiting calls of the other tenant.
     let many =
         (0..8).map(|_| tokio::spawn(ended(neighbour.admit(EXECUTE, QUICK).expect("it is there"))));
     for code in join_all(many).await {
@@ -100,8 +100,7 @@ async fn sixty_four_slow_scripts_of_one_key_leave_room_to_the_scripts_of_another
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_of_one_key_has_a_place_for_another_and_calls_that_are_dropped_leave_no_trace()
-{
+async fn a_full_queue_evicts_a_call_for_another_key_and_dropped_calls_leave_no_trace() {
     let gate = Arc::new(Semaphore::new(0));
     let gateway = gateway(&gate).await;
     let mut slow = JoinSet::new();
@@ -111,19 +110,19 @@ async fn a_full_queue_of_one_key_has_a_place_for_another_and_calls_that_are_drop
         let holder = gateway.holder(name);
         for _ in 0..count {
             let mut call = Box::pin(ended(holder.admit(EXECUTE, WAITING).expect("it is there")));
-            // Polled once, it has its slot or its place in the queue.
+            // After one poll it has its slot or its place in the queue.
             assert_eq!((&mut call).now_or_never(), None);
             slow.spawn(call);
         }
     }
     let newcomer = gateway.holder("three").admit(EXECUTE, QUICK).expect("it is there");
     let newcomer = tokio::spawn(ended(newcomer));
-    // It waits, and the tenant with the most calls makes room for it.
+    // It waits in the queue, and a call of the tenant with the most calls is evicted for it.
     let pushed_out =
         tokio::time::timeout(wait::SOON, slow.join_next()).await.expect("one is turned away");
     assert_eq!(pushed_out.expect("there are many").expect("no panic in it"), "busy");
     assert!(!newcomer.is_finished());
-    // All that run and wait are dropped but the newcomer, which runs.
+    // All running and waiting calls are dropped except the newcomer, which then runs.
     slow.shutdown().await;
     assert_eq!(newcomer.await.expect("no panic in it"), "ok");
     gateway.emptied().await;
@@ -135,7 +134,7 @@ async fn a_full_queue_of_one_key_has_a_place_for_another_and_calls_that_are_drop
 }
 
 #[tokio::test]
-async fn a_key_whose_arguments_overrun_a_tool_switches_it_off_for_itself_alone() {
+async fn a_key_whose_arguments_overrun_a_tool_opens_the_circuit_for_itself_alone() {
     const ANN: &str = "sk-bf-ann-0123456789abcdef";
     const BOB: &str = "sk-bf-bob-0123456789abcdef";
     let plugin = Client::wasm("text", guests::TEXT)
@@ -166,7 +165,7 @@ async fn a_key_whose_arguments_overrun_a_tool_switches_it_off_for_itself_alone()
         "another tool of the plugin"
     );
     assert_eq!(execute(BOB, "text-json_query", quick()).await, "ok", "another key");
-    // A crash concerns all the tools of a plugin, and no other key either.
+    // A crash opens the circuit of all tools of the plugin, for this key alone.
     for _ in 0..5 {
         assert_eq!(execute(ANN, "crash-trap", json!({})).await, "trap");
     }

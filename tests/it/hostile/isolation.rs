@@ -1,5 +1,5 @@
-//! What one call leaves behind for the next: nothing. And what a call depends on: its guest and its
-//! input.
+//! Isolation of calls: a call leaves nothing behind for the next one, and its outcome depends only
+//! on its guest and its input.
 
 use airlock_tests::{
     Client, Embedded, Setup, guests,
@@ -7,8 +7,8 @@ use airlock_tests::{
 };
 use futures_util::future::join_all;
 
-/// Takes all the memory and table elements that it may have, and writes a secret over all of it but
-/// its own answer.
+/// Takes all memory and table elements that it may have, and writes a secret over all of it except
+/// its own result.
 const WRITER: Text = Text {
     items: "(table $table 0 funcref) (elem declare func $secret) (func $secret)",
     ..Text::run(
@@ -19,7 +19,7 @@ const WRITER: Text = Text {
     )
 };
 
-/// Takes as much and looks for anything in it that it did not put there.
+/// Takes as much as the writer and searches it for data that it did not put there.
 const READER: Text = Text {
     items: r#"(table $table 0 funcref) (data (i32.const 1000) "clean" "found a byte" "found a function" "found nothing to read")"#,
     ..Text::run(
@@ -44,12 +44,12 @@ const READER: Text = Text {
 
 #[tokio::test]
 async fn a_slot_that_held_a_secret_is_zero_for_the_next_guest() {
-    // A few slots and many modules: a writer prefers a slot that nobody used, and a reader then has
-    // to take a used one.
+    // Few slots and many modules: a writer prefers an unused slot, and a reader then has to take a
+    // used one.
     let mut setup = Setup::new();
     for number in 0..8 {
         for (name, text) in [("writer", &WRITER), ("reader", &READER)] {
-            // A byte of its own makes it a module of its own.
+            // One distinct byte makes it a distinct module.
             let own = text.text().replacen(
                 "(table $table 0 funcref)",
                 &format!("(table $table 0 funcref) (global $own i32 (i32.const {number}))"),
@@ -89,7 +89,7 @@ async fn a_slot_that_held_a_secret_is_zero_for_the_next_guest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_input_costs_the_same_fuel_and_gives_the_same_answer_everywhere() {
+async fn the_same_input_has_the_same_fuel_and_result_with_and_without_a_pool() {
     const ARGUMENTS: &str = r#"{"text":"one two three four five"}"#;
     let mut seen = Vec::new();
     // The second has no pool: its slots would need more mappings than a process may have.

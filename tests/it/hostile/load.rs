@@ -1,5 +1,5 @@
-//! Components that are refused before anything of them runs, each with a reason that says what is
-//! wrong.
+//! Components that are refused before any of their code runs for a caller, each with a reason that
+//! names the defect.
 
 use airlock_tests::{
     Client, Embedded, Setup,
@@ -7,8 +7,8 @@ use airlock_tests::{
     wat::WELL_BEHAVED,
 };
 
-/// Offers components to a gateway; each has to be refused for its own reason, and the good one
-/// beside them to work.
+/// Offers components to a gateway. Each must be refused for its own reason, and a valid component
+/// next to them must work.
 async fn are_refused(components: &[Unloadable]) {
     let mut setup = Setup::new();
     let good = Client::text(&setup, "good", &WELL_BEHAVED);
@@ -35,13 +35,13 @@ async fn are_refused(components: &[Unloadable]) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_plugin_is_refused_for_its_own_reason() {
+async fn every_unloadable_component_is_refused_for_its_own_reason() {
     are_refused(&unloadable()).await;
 }
 
 #[tokio::test]
-async fn native_code_is_never_loaded_from_where_a_plugin_comes_from() {
-    // Made by the very engine that would load it.
+async fn native_code_is_refused_as_a_plugin() {
+    // The native code comes from the same engine that would load it.
     let directory = tempfile::tempdir().expect("a directory");
     let setup = Setup::new();
     let client = Client::text(&setup, "good", &WELL_BEHAVED);

@@ -1,4 +1,4 @@
-//! The whole list of [`misdeeds`], each in one gateway with all the others.
+//! The whole list of [`misdeeds`], all configured in one gateway.
 
 use airlock_tests::{Embedded, Setup, misdeeds, wat::WELL_BEHAVED};
 
@@ -22,7 +22,7 @@ async fn every_misdeed_is_stopped_by_its_own_limit_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn the_plugin_that_all_written_misdeeds_vary_is_a_good_one() {
+async fn the_plugin_that_all_written_misdeeds_vary_works() {
     let setup = Setup::new();
     let client = airlock_tests::Client::text(&setup, "good", &WELL_BEHAVED);
     let gateway = Embedded::start(setup.client(client)).await;

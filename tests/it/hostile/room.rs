@@ -1,5 +1,5 @@
-//! The room that guests share: slots of the pool, memory of the process, and a host that has a bad
-//! day.
+//! Shared resources of guests: slots of the pool and memory of the process, and a host whose tool
+//! panics.
 
 use std::{pin::pin, time::Duration};
 
@@ -11,7 +11,7 @@ use airlock_tests::{
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::{Map, Value, json};
 
-/// Calls one tool and answers `ok` whatever that said.
+/// Calls one tool and returns `ok` if that call fails.
 const CALLS: Text = Text {
     items: r#"(data (i32.const 256) "internal-panic{}")"#,
     ..Text::run(
@@ -22,7 +22,7 @@ const CALLS: Text = Text {
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
+async fn calls_beyond_the_pool_and_its_queue_are_busy_and_later_ones_work() {
     let spinning = Client::wasm("spin", guests::HOSTILE)
         .trusted()
         .limit("fuel", 900_000_000_000_u64)
@@ -45,7 +45,7 @@ async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
     };
     wait::until("both slots to be taken", is_full).await;
     let mut waiting = pin!(gateway.call("good-ok", "{}"));
-    // Polled once, it has its place in the queue.
+    // After one poll it has its place in the queue.
     assert!(waiting.as_mut().now_or_never().is_none(), "it waits");
     for _ in 0..3 {
         assert_eq!(gateway.call("good-ok", "{}").await.text(), "busy");
@@ -57,7 +57,7 @@ async fn calls_beyond_the_pool_and_its_queue_are_busy_and_the_next_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_takes_all_it_can_get_leaves_room_to_the_others() {
+async fn a_plugin_that_takes_all_slots_it_can_get_leaves_one_to_others() {
     let spinning = Client::wasm("spin", guests::HOSTILE)
         .trusted()
         .limit("fuel", 900_000_000_000_u64)
@@ -85,7 +85,7 @@ async fn a_plugin_that_takes_all_it_can_get_leaves_room_to_the_others() {
 }
 
 #[tokio::test]
-async fn guests_that_use_up_the_memory_of_the_process_are_busy_and_not_at_fault() {
+async fn guests_that_exhaust_the_memory_of_the_process_end_as_busy() {
     let setup = Setup::new()
         .client(Client::wasm("hoard", guests::HOSTILE).trusted().limit("memory", "256MiB"));
     let gateway =
@@ -109,7 +109,7 @@ async fn panics(_arguments: Map<String, Value>) -> Result<ToolOutput, ToolError>
 }
 
 #[tokio::test]
-async fn a_tool_of_the_host_that_panics_fails_its_own_call_alone() {
+async fn a_tool_of_the_host_that_panics_fails_only_its_own_call() {
     let setup = Setup::new();
     let calls = Client::text(&setup, "calls", &CALLS).tools(&["internal-panic"]);
     let gateway = Embedded::with(
@@ -131,7 +131,7 @@ async fn a_tool_of_the_host_that_panics_fails_its_own_call_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_is_replaced_under_a_thousand_calls_fails_none_of_them() {
+async fn no_call_fails_while_its_plugin_is_replaced() {
     let setup = Setup::new();
     let answer = |text: &str| {
         wat::parse_str(
@@ -144,7 +144,7 @@ async fn a_plugin_that_is_replaced_under_a_thousand_calls_fails_none_of_them() {
     let file = setup.file("changing.wasm", answer("v1"));
     let gateway = Embedded::start(setup.client(Client::wasm("changing", &file))).await;
     let call = async |number: usize| {
-        // Each sees the catalog as it is when its turn comes.
+        // Yields first, so that each call uses the catalog of the time at which it runs.
         tokio::task::yield_now().await;
         (number, gateway.call("changing-run", "{}").await.text().to_owned())
     };

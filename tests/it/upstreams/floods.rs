@@ -1,17 +1,18 @@
-//! Servers that send more than anything could be made of.
+//! Servers that send more messages than the gateway can process.
 
 use std::time::{Duration, Instant};
 
 use airlock_tests::{Client, Gateway, MisbehavingHttp, Setup, misbehaving, wait};
 use serde_json::json;
 
-/// HTTP and signals are served in less, even where every CPU is busy with other tests.
+/// Limit for an HTTP response during a flood, even if every CPU is busy with other tests.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// More than a gateway without servers takes, and far less than any flood left in memory would.
+/// Limit of resident memory: more than a gateway without servers takes, and far less than a flood
+/// that is kept in memory.
 const MOST_MEMORY: u64 = 400 << 20;
 
-/// Starts two servers that flood and one that does not. Waits until the two are given up, with
-/// `/health` answering all the time; then the third still works and SIGTERM ends the gateway.
+/// Starts two servers that flood and one that does not. Checks that the two are disconnected while
+/// `/health` responds all the time, that the third still works, and that SIGTERM ends the gateway.
 async fn withstands(flooding: [Client; 2]) {
     let [one, other] = flooding;
     let gateway =
@@ -53,12 +54,12 @@ fn two(modes: [&str; 2]) -> [Client; 2] {
 }
 
 #[tokio::test]
-async fn two_servers_that_flood_with_notifications_are_given_up() {
+async fn two_servers_that_flood_with_notifications_are_disconnected() {
     withstands(two(["flood=notifications", "-"])).await;
 }
 
 #[tokio::test]
-async fn two_servers_that_flood_with_pings_are_given_up() {
+async fn two_servers_that_flood_with_pings_are_disconnected() {
     withstands([
         misbehaving("one", ["flood=pings"]),
         misbehaving("other", ["flood=pings", "deaf"]),
@@ -67,7 +68,7 @@ async fn two_servers_that_flood_with_pings_are_given_up() {
 }
 
 #[tokio::test]
-async fn two_servers_that_flood_with_requests_for_what_is_not_offered_are_given_up() {
+async fn two_servers_that_flood_with_requests_for_unsupported_features_are_disconnected() {
     withstands([
         misbehaving("one", ["flood=sampling"]),
         misbehaving("other", ["flood=roots", "deaf"]),
@@ -76,25 +77,25 @@ async fn two_servers_that_flood_with_requests_for_what_is_not_offered_are_given_
 }
 
 #[tokio::test]
-async fn two_servers_that_flood_with_changes_and_answers_are_given_up() {
+async fn two_servers_that_flood_with_changes_and_responses_are_disconnected() {
     withstands([misbehaving("one", ["flood=changes"]), misbehaving("other", ["flood=answers"])])
         .await;
 }
 
 #[tokio::test]
-async fn two_servers_that_flood_with_what_is_no_message_are_given_up() {
+async fn two_servers_that_flood_with_invalid_lines_are_disconnected() {
     withstands([misbehaving("one", ["flood=garbage"]), misbehaving("other", ["flood=line"])]).await;
 }
 
 #[tokio::test]
-async fn two_servers_that_flood_a_stream_of_events_are_given_up() {
+async fn two_servers_that_flood_an_event_stream_are_disconnected() {
     let (one, other) =
         (MisbehavingHttp::start(["flood=notifications"]), MisbehavingHttp::start(["flood=pings"]));
     withstands([one.client("one"), other.client("other")]).await;
 }
 
 #[tokio::test]
-async fn a_stream_that_wants_to_be_opened_again_at_once_is_opened_later() {
+async fn a_stream_that_asks_for_an_immediate_reconnect_is_reopened_later() {
     let began = Instant::now();
     let server = MisbehavingHttp::start(["retry"]);
     let gateway = Setup::new().client(server.client("server")).serve_connected().await;
@@ -113,7 +114,7 @@ async fn a_stream_that_wants_to_be_opened_again_at_once_is_opened_later() {
 }
 
 #[tokio::test]
-async fn a_list_that_changes_all_the_time_is_read_less_often_and_its_complaints_are_told_once() {
+async fn a_list_that_changes_all_the_time_is_read_less_often_and_warned_about_once() {
     let gateway = Setup::new().client(misbehaving("server", ["changing"])).serve_connected().await;
     let began = Instant::now();
     wait::until("the list to be read for the fourth time", async || {
@@ -129,7 +130,7 @@ async fn a_list_that_changes_all_the_time_is_read_less_often_and_its_complaints_
 }
 
 #[tokio::test]
-async fn an_answer_that_is_small_as_text_and_large_in_memory_fails_its_call_at_once() {
+async fn a_result_that_is_small_as_text_and_large_in_memory_fails_its_call_at_once() {
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
     let before = gateway.peak_memory();
     let reply = gateway.execute("server-dense", &json!({})).await;
@@ -140,7 +141,7 @@ async fn an_answer_that_is_small_as_text_and_large_in_memory_fails_its_call_at_o
 }
 
 #[tokio::test]
-async fn an_answer_over_http_that_is_too_large_fails_its_call_at_once() {
+async fn a_result_over_http_that_is_too_large_fails_its_call_at_once() {
     let server = MisbehavingHttp::start([]);
     let gateway = Setup::new().client(server.client("server")).serve_connected().await;
     let reply = gateway.execute("server-huge", &json!({})).await;

@@ -1,11 +1,11 @@
-//! Servers that repeat the credentials which they were given.
+//! Servers that repeat the credentials that they were given.
 
 use airlock_tests::{Gateway, MisbehavingHttp, Setup, misbehaving};
 use serde_json::json;
 
 const TOKEN: &str = "s3cr3t-t0ken-0123456789";
 
-/// Neither a reply nor the log has it.
+/// Checks that neither a reply nor the log contains the token.
 fn is_kept(gateway: &Gateway, reply: &str) {
     for (place, text) in [("the reply", reply), ("the log", &gateway.said())] {
         assert!(!text.contains(TOKEN), "{place} has the token: {text}");
@@ -13,7 +13,7 @@ fn is_kept(gateway: &Gateway, reply: &str) {
 }
 
 #[tokio::test]
-async fn a_refusal_that_repeats_the_credential_reaches_neither_log_nor_operator() {
+async fn a_refusal_that_repeats_the_credential_is_redacted_in_log_and_admin_api() {
     for status in ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "500 Oops"] {
         let server = MisbehavingHttp::start([&format!("refuse={status}")]);
         let client =
@@ -29,7 +29,7 @@ async fn a_refusal_that_repeats_the_credential_reaches_neither_log_nor_operator(
 }
 
 #[tokio::test]
-async fn an_answer_that_repeats_the_credential_is_masked() {
+async fn a_result_that_repeats_the_credential_is_redacted() {
     let server = MisbehavingHttp::start([]);
     let client = server.client("server").set("/headers/x-api-key", TOKEN);
     let gateway = Setup::new().client(client).serve_connected().await;
@@ -41,7 +41,7 @@ async fn an_answer_that_repeats_the_credential_is_masked() {
 }
 
 #[tokio::test]
-async fn a_child_that_repeats_its_environment_is_masked() {
+async fn a_child_that_repeats_its_environment_is_redacted() {
     let client =
         misbehaving("server", []).envs(&[&format!("API_TOKEN={TOKEN}"), "HOME=/home/someone"]);
     let gateway = Setup::new().client(client).serve_connected().await;

@@ -1,22 +1,22 @@
 //! An MCP server over stdio or HTTP (2025-11-25) that misbehaves on request: at start by argument,
 //! later by tool.
 //!
-//! It writes JSON-RPC by hand, because what it sends is what no library would.
+//! It writes JSON-RPC by hand, because no library would send such messages.
 //!
-//! | Argument | What it does |
+//! | Argument | Behaviour |
 //! |---|---|
 //! | `die` | ends before it has read anything |
-//! | `mute` | reads, and never answers |
-//! | `noise` | writes lines that are no JSON before it answers, and half a mebibyte to stderr |
+//! | `mute` | reads, and never responds |
+//! | `noise` | writes lines that are not JSON before it responds, and half a mebibyte to stderr |
 //! | `malformed` | announces tools, one of which breaks the schema |
-//! | `pages` | announces its tools one a page |
-//! | `endless` | announces pages without an end |
+//! | `pages` | announces one tool per page |
+//! | `endless` | announces an endless sequence of pages |
 //! | `vast` | announces a tool whose 100 parameters all refer to one object of thousands of properties |
 //! | `notes=FILE` | tool `note` appends to the file |
-//! | `flood=KIND` | sends messages of one kind without an end once it has listed its tools; the kinds are in `flood.rs` |
-//! | `deaf` | reads nothing more once it has listed its tools |
-//! | `changing` | says that its list has changed whenever it was read, and has a tool whose error is long |
-//! | `http` | is an HTTP server and prints its URL; what it does is in `http.rs` |
+//! | `flood=KIND` | after listing its tools, sends one kind of message endlessly; see `flood.rs` |
+//! | `deaf` | reads nothing after it has listed its tools |
+//! | `changing` | reports a changed list after each listing, and has a tool with a long error |
+//! | `http` | is an HTTP server and prints its URL; its modes are in `http.rs` |
 
 #[path = "misbehaving_server/flood.rs"]
 mod flood;
@@ -95,7 +95,7 @@ impl Server {
             .filter(|_| self.listed == 1)
         {
             let kind = kind.to_owned();
-            // It ends with the process, or with the pipe.
+            // The thread ends with the process, or when the pipe closes.
             thread::spawn(move || flood::without_end(&kind, &mut io::stdout()));
         }
         while self.is("deaf") {
@@ -104,7 +104,7 @@ impl Server {
         Ok(())
     }
 
-    /// Nothing, where it does not answer at all.
+    /// Returns the result or the error code of a request; `None` to send no response.
     fn answer(&self, message: &Value) -> Option<Result<Value, i32>> {
         match message["method"].as_str().unwrap_or_default() {
             "initialize" => Some(Ok(json!({
@@ -162,7 +162,7 @@ impl Server {
             "listed" => self.listed.to_string(),
             "secret" => format!("my environment is {:?}", env::vars().collect::<Vec<_>>()),
             "dense" => {
-                // Seven bytes of text, five hundred of memory.
+                // Each element takes seven bytes as text and five hundred in memory.
                 let zeros = vec![json!({"": 0}); 550_000];
                 return Some(Ok(json!({"content": [], "structuredContent": zeros})));
             }
@@ -234,8 +234,9 @@ const TOOLS: [&str; 17] = [
     "wait_for",
 ];
 
-/// A schema within 256 KiB whose types cost billions of steps if each reference is read in full,
-/// and each property of it is looked for in the whole list of required ones.
+/// Returns a schema within 256 KiB that is very expensive to convert to types. It costs billions of
+/// steps if each reference is read in full, and if each property is searched in the whole list of
+/// required ones.
 fn vast() -> Value {
     let references: Map<_, _> =
         (0..100).map(|n| (format!("p{n}"), json!({"$ref": "#/d"}))).collect();
@@ -247,7 +248,7 @@ fn vast() -> Value {
     })
 }
 
-/// Says with a file of its own that it waits, and waits until the other one is there.
+/// Creates a file that marks the start of the wait, and waits until the other file exists.
 fn wait_for(file: &str) -> String {
     fs::write(format!("{file}.waiting"), "").expect("a test names a file that can be written");
     while fs::metadata(file).is_err() {
@@ -267,7 +268,7 @@ fn flood_stderr(kibibytes: usize) {
     let line = "stderr ".repeat(146) + "\n";
     let mut stderr = io::stderr().lock();
     for _ in 0..kibibytes {
-        // Whoever stops reading our stderr is what this is to find.
+        // A gateway that stops reading stderr is the fault that this looks for.
         let _ = stderr.write_all(line.as_bytes());
     }
 }

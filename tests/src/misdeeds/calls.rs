@@ -3,7 +3,7 @@
 use super::{LITTLE_FUEL, Misdeed};
 use crate::wat::Text;
 
-/// The names of two tools: one that does not exist, and the guest's own.
+/// Names of two tools: one that does not exist, and the guest's own.
 const NAMES: &str = r#"(data (i32.const 256) "nobody-nothing{}itself-run")"#;
 
 pub(super) const ALL: &[Misdeed] = &[

@@ -1,4 +1,4 @@
-//! Guests compiled from Rust: ordinary code that does too much of something.
+//! Guests compiled from Rust: ordinary code that exceeds one of its limits.
 
 use super::{
     Guest::Compiled,
@@ -17,7 +17,7 @@ const fn misdeed(
     Misdeed { name, does, guest: Compiled(tool, arguments), limits: &[], grants: "", ends_with }
 }
 
-/// More than any of these guests burns before something else ends it.
+/// More fuel than any of these guests consumes before another limit ends it.
 const MUCH_FUEL: (&str, super::Limit) = ("fuel", Count(900_000_000_000));
 
 pub(super) const ALL: &[Misdeed] = &[

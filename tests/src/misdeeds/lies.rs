@@ -1,10 +1,10 @@
-//! Answers that are none: addresses outside memory, tags that do not exist, text that is not UTF-8,
-//! JSON that is not JSON.
+//! Invalid results: addresses outside memory, tags that do not exist, text that is not UTF-8, JSON
+//! that is not JSON.
 
 use super::{Limit, Misdeed};
 use crate::wat::{Text, WELL_BEHAVED};
 
-/// A tool that answers a list of texts.
+/// Descriptors of a tool whose output schema requires a list of texts.
 const PROMISES: &str = r#"{"schema":"airlock.tools/1","tools":[{"name":"run","description":"Misbehaves.","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"rows":{"type":"array","items":{"type":"string"}}}}}]}"#;
 
 pub(super) const ALL: &[Misdeed] = &[

@@ -1,4 +1,5 @@
-//! Work, memory, tables, handles, and code that runs where nobody thinks of it.
+//! Computation, memory, tables, handles, and code that runs outside the tool's own function: in
+//! destructors, in post-return, at start, in `realloc`.
 
 use super::{
     LITTLE_FUEL,
@@ -7,7 +8,7 @@ use super::{
 };
 use crate::wat::{Text, WELL_BEHAVED};
 
-/// A resource of the guest's own, with a destructor in `$lib`.
+/// A resource type of the guest, with a destructor in `$lib`.
 const OWN_RESOURCE: Text = Text {
     component: r#"
         (type $own (resource (rep i32) (dtor (core func $lib "destroy"))))
@@ -185,7 +186,7 @@ const RANDOM: Text = Text {
           (canon lower (func $random "get-random-bytes") (memory $memory) (realloc (core func $lib "same"))))"#,
     host: r#"(export "random" (func $random))"#,
     imports: r#"(import "host" "random" (func $random (param i64 i32)))"#,
-    // The same room for each, or memory would end it.
+    // The same address for each result; otherwise the memory limit would end the guest.
     library: r#"(func (export "same") (param i32 i32 i32 i32) (result i32) (i32.const 65536))"#,
     ..Text::run(
         "(loop $again (call $random (i64.const 4096) (i32.const 256)) (br $again)) unreachable",

@@ -1,10 +1,10 @@
-//! Stores of keys and values. A store that is full is told to the guest, which goes on; what ends
-//! these guests is what they spend on trying.
+//! Stores of keys and values. A write to a full store returns an error and the guest goes on; these
+//! guests end when their budget is spent.
 
 use super::Misdeed;
 use crate::wat::{Text, WELL_BEHAVED};
 
-/// The interface `kv`, as much of it as is needed to write.
+/// The part of the interface `kv` that writing needs.
 const STORE: Text = Text {
     component: r#"
         (type $kv_type (instance
@@ -30,7 +30,7 @@ const STORE: Text = Text {
     ..WELL_BEHAVED
 };
 
-/// What it is lent: one small store.
+/// Grants of these guests: one small store.
 const LENT: &str = r#"{"kv":[{"name":"data","max_bytes":"1MiB"}]}"#;
 
 pub(super) const ALL: &[Misdeed] = &[

@@ -1,20 +1,20 @@
-//! Components that must be refused before anything of them runs for anyone.
+//! Components that must be refused before any of their code runs for a caller.
 
 use crate::wat::{ONE_TOOL, Text, WELL_BEHAVED};
 
-/// One of them.
+/// A component that must be refused.
 pub struct Unloadable {
-    /// Name of the source of tools that it would become.
+    /// Name of the source of tools that would run it.
     pub name: &'static str,
-    /// What is wrong with it, as the end of "a component that …".
+    /// Defect of the component, as the end of "a component that …".
     pub does: &'static str,
     /// The component.
     pub component: Vec<u8>,
-    /// What the reason must say.
+    /// Text that the reason must contain.
     pub says: &'static str,
 }
 
-/// All of them.
+/// Returns all of them.
 pub fn unloadable() -> Vec<Unloadable> {
     [
         no_components(),
@@ -234,8 +234,8 @@ const FIVE_TABLES: &str = "(core module $more (table 1 funcref))
     (core instance (instantiate $more)) (core instance (instantiate $more)) (core instance (instantiate $more))
     (core instance (instantiate $more)) (core instance (instantiate $more))";
 
-/// A component that is good but for the time that it takes to compile: functions of a size that is
-/// just allowed.
+/// Returns a valid component that takes long to compile: its functions have the largest size that
+/// is permitted.
 pub fn slow() -> Vec<u8> {
     parsed(&format!(
         "(component (core module {}))",
@@ -243,9 +243,9 @@ pub fn slow() -> Vec<u8> {
     ))
 }
 
-/// A component with one function of about so many bytes.
+/// Returns the text of a component with one function of about this many bytes.
 fn body(bytes: usize) -> String {
-    // Three bytes each.
+    // Each repetition takes three bytes.
     format!("(component (core module (func {})))", "i32.const 1 drop ".repeat(bytes / 3))
 }
 

@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[tool(…)]`.
+//! The options in the parentheses of `#[tool(…)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -16,7 +16,7 @@ pub(super) struct Options {
     hints: [Option<bool>; 4],
 }
 
-/// In the order of the fields of `Annotations`.
+/// Keys of the hints, in the order of the fields of `Annotations`.
 const HINTS: [&str; 4] = ["read_only", "destructive", "idempotent", "open_world"];
 const READ_ONLY: usize = 0;
 const DESTRUCTIVE: usize = 1;
@@ -56,7 +56,7 @@ pub(super) fn parse(options: TokenStream, function: &Ident) -> syn::Result<Optio
 
 const UNKNOWN_KEY: &str = "unknown key; known are `name`, `title`, `read_only`, `destructive`, `idempotent` and `open_world`";
 
-/// `key` or `key = true` or `key = false`.
+/// Parses `key`, `key = true` or `key = false`.
 fn flag(meta: &ParseNestedMeta) -> syn::Result<bool> {
     if meta.input.peek(Token![=]) { Ok(meta.value()?.parse::<LitBool>()?.value) } else { Ok(true) }
 }

@@ -1,4 +1,4 @@
-//! The function under `#[tool]`: what it takes, what it gives, what its doc comment says.
+//! The function under `#[tool]`: its parameters, its return type and its doc comment.
 
 use proc_macro2::Ident;
 use syn::{
@@ -7,7 +7,7 @@ use syn::{
 };
 
 pub(super) struct Signature {
-    /// One expression a line of the doc comment.
+    /// One expression per line of the doc comment.
     pub(super) docs: Vec<Expr>,
     pub(super) inputs: Vec<Input>,
     pub(super) answer: Answer,
@@ -27,9 +27,9 @@ pub(super) struct Argument {
 }
 
 pub(super) enum Answer {
-    /// Anything that gives an output.
+    /// A type that converts to an output.
     Value(Type),
-    /// A type called `Result`, whoever defined it.
+    /// A type named `Result`, of any crate.
     Result(Type),
 }
 
@@ -42,8 +42,8 @@ impl Signature {
     }
 }
 
-/// Reads the function and takes from its parameters the attributes that the compiler would refuse
-/// there.
+/// Parses the function, and removes from its parameters the attributes that the compiler would
+/// refuse there.
 pub(super) fn parse(function: &mut ItemFn) -> syn::Result<Signature> {
     let mut errors = Vec::new();
     check_modifiers(function, &mut errors);
@@ -200,8 +200,8 @@ fn docs(attrs: &[Attribute]) -> Vec<Expr> {
         .collect()
 }
 
-/// Whether a doc line says nothing. One that is made by a macro, `include_str!` for one, is taken
-/// to say something.
+/// Returns whether a doc line is empty. A line from a macro, such as `include_str!`, counts as not
+/// empty.
 fn is_blank(line: &Expr) -> bool {
     match line {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value().trim().is_empty(),

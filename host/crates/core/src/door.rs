@@ -1,10 +1,11 @@
-//! Who may call what. A tool runs only as an [`Admitted`] call, and only this module can make one.
+//! Authorization of tool calls. A tool runs only as an [`Admitted`] call, and only this module can
+//! make one.
 //!
 //! A [`View`] holds the tools that a request may see. A [`Caller`] is a view with the origin of a
-//! request; [`Caller::admit`] decides its calls, and [`Chain::admit`] those that a running call
-//! makes in turn, with what is left of the first one's budget. Decisions are made on real names and
-//! arguments, where the call is made. A [`Provider`] runs what was admitted; this module defines
-//! the trait and knows none of its implementers. No I/O happens here.
+//! request. [`Caller::admit`] decides the calls of the request. [`Chain::admit`] decides the nested
+//! calls that a running call makes; they use what is left of the first call's budget. Each decision
+//! uses the real name and arguments, at the moment of the call. A [`Provider`] runs admitted calls;
+//! this module defines the trait and does not depend on its implementations. It does no I/O.
 
 mod admitted;
 mod arguments;

@@ -1,9 +1,9 @@
-//! JSON from outside, bounded before a tree is built of it.
+//! Untrusted JSON, with limits that are checked before a tree is built from it.
 //!
-//! A limit on bytes is no limit on memory: `{"":0},` is 7 bytes of text and 550 bytes as a
-//! [`Value`]. [`check`] reads the text once, builds nothing, and charges every value and key with
-//! what the tree of it takes; [`parse`] does the same and then builds the tree. This module knows
-//! JSON and nothing of the gateway.
+//! A limit on bytes does not limit memory: `{"":0},` takes 7 bytes as text and 550 bytes as a
+//! [`serde_json::Value`]. [`check`] reads the text once, builds nothing, and charges every value
+//! and key with the memory that it takes in the tree. [`parse`] does the same and then builds the
+//! tree. This module does not depend on the rest of the gateway.
 
 mod charge;
 mod scan;
@@ -20,20 +20,20 @@ pub use self::{
 /// The deepest nesting of arrays and objects that `serde_json` parses.
 pub const MAX_DEPTH: usize = 127;
 
-/// Bounds on one JSON text.
+/// Limits on one JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caps {
-    /// Values and keys together. A key of an object is a node, and so is its value.
+    /// Number of values and keys together. A key of an object is a node, and so is its value.
     pub nodes: usize,
-    /// Arrays and objects inside one another: 0 admits scalars alone, more than [`MAX_DEPTH`] has
-    /// no effect.
+    /// Nesting depth of arrays and objects. 0 admits only scalars; more than [`MAX_DEPTH`] has the
+    /// same effect as [`MAX_DEPTH`].
     pub depth: usize,
     /// Estimated memory of the tree, in bytes.
     pub tree_bytes: usize,
 }
 
 impl Caps {
-    /// Bounds memory and nothing else, beyond the depth that `serde_json` parses.
+    /// Limits memory and nothing else, except the depth to [`MAX_DEPTH`].
     pub const fn memory(tree_bytes: usize) -> Self {
         Self { nodes: usize::MAX, depth: MAX_DEPTH, tree_bytes }
     }
@@ -42,20 +42,20 @@ impl Caps {
 /// Cost of a JSON text as a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Values and keys together.
+    /// Number of values and keys together.
     pub nodes: usize,
-    /// Arrays and objects inside one another, at the deepest place.
+    /// Greatest nesting depth of arrays and objects; 0 for a scalar.
     pub depth: usize,
-    /// Upper bound on the memory that the tree holds as a [`serde_json::Value`], in bytes: spare
-    /// capacity and the allocator's rounding included. While an array or object grows, its old
-    /// allocation may exist beside the new one for a moment.
+    /// Upper bound on the memory that the tree holds as a [`serde_json::Value`], in bytes. Spare
+    /// capacity and the allocator's rounding are included. Not included: while an array or object
+    /// grows, its old allocation may exist beside the new one for a short time.
     pub tree_bytes: usize,
 }
 
-/// Why a JSON text was refused. Offsets are in bytes from the start of the text.
+/// Reason why a JSON text was refused. Offsets are in bytes from the start of the text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// More values and keys than the cap.
+    /// The text has more values and keys than the cap.
     #[error("more than {limit} JSON values and keys, found by byte {at} of {len}")]
     TooManyNodes {
         /// The cap.
@@ -65,7 +65,7 @@ pub enum Error {
         /// Bytes of the whole text.
         len: usize,
     },
-    /// Nested deeper than the cap.
+    /// The text is nested deeper than the cap.
     #[error("arrays and objects nested more than {limit} deep, found at byte {at}")]
     TooDeep {
         /// The cap.
@@ -87,7 +87,7 @@ pub enum Error {
         /// Bytes of the whole text.
         len: usize,
     },
-    /// No JSON.
+    /// The text is not valid JSON.
     #[error("expected {expected} at byte {at}")]
     Syntax {
         /// Input that would have been valid there.
@@ -95,33 +95,34 @@ pub enum Error {
         /// Offset of the first byte that is not valid.
         at: usize,
     },
-    /// No JSON, or not of the type that was asked for; in the words of `serde_json`.
+    /// The text is not valid JSON or does not fit the requested type. The error is from
+    /// `serde_json`.
     #[error(transparent)]
     Parse(#[from] serde_json::Error),
 }
 
 impl Error {
-    /// Whether a cap refused the text, which may be valid JSON.
+    /// Returns whether the text exceeds a cap. Such a text may be valid JSON.
     pub fn is_cap(&self) -> bool {
         matches!(self, Self::TooManyNodes { .. } | Self::TooDeep { .. } | Self::TooLarge { .. })
     }
 }
 
-/// Checks a JSON text against `caps` and returns what it costs. Reads it once, allocates nothing,
-/// and stops at the first byte that is not valid or crosses a cap.
+/// Checks a JSON text against `caps` and returns its cost. Reads the text once, allocates nothing,
+/// and stops at the first byte that is not valid or exceeds a cap.
 ///
 /// Accepts exactly the texts within `caps` that `serde_json` parses to a [`serde_json::Value`].
 pub fn check(text: &[u8], caps: &Caps) -> Result<Cost, Error> {
     scan::Scanner::new(text, caps).run()
 }
 
-/// Checks a JSON text against `caps` like [`check`], then parses it. The cost is that of a
-/// [`serde_json::Value`] or [`serde_json::Map`]; other types may take more or less.
+/// Checks a JSON text against `caps` like [`check`], then parses it. The returned cost is that of a
+/// [`serde_json::Value`] or [`serde_json::Map`]; other types may take more or less memory.
 pub fn parse<T: DeserializeOwned>(text: &[u8], caps: &Caps) -> Result<(T, Cost), Error> {
     match check(text, caps) {
         Ok(cost) => Ok((serde_json::from_slice(text)?, cost)),
-        // `serde_json` stops at the same byte at the latest, so it builds no more than was charged;
-        // its error has line and column.
+        // Parses again, because an error of `serde_json` has line and column. `serde_json` stops at
+        // the same byte at the latest, so it builds no more than was charged.
         Err(error @ Error::Syntax { .. }) => {
             Err(serde_json::from_slice::<T>(text).err().map_or(error, Error::Parse))
         }

@@ -1,16 +1,16 @@
-//! Airlock without I/O: tools as plain data, the one door that decides about calls, and what both
-//! are made of.
+//! Airlock without I/O: tools as plain data, the one door that decides about calls, and the modules
+//! that both use.
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`door`] | who may call what: `View`, `Origin`, `Admitted`, and the `Provider` trait |
+//! | [`door`] | decides each call: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`schema`] | checks values against untrusted JSON Schemas |
 //! | [`json`] | bounds untrusted JSON in memory before it is parsed |
 //! | [`secret`] | credentials: their sources, and their redaction |
-//! | [`tenant`] | the party that calls are accounted to, and the division of resources between tenants |
+//! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |
 //! | [`text`] | text for people and models: cut, on one line, made visible |
-//! | [`units`] | sizes and durations as people write them |
+//! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
 pub mod door;
 pub mod json;

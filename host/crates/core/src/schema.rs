@@ -1,19 +1,25 @@
-//! JSON Schema: a value is checked against a schema where both may have been written to do harm.
+//! JSON Schema: checks values against schemas. Both are untrusted and may be malicious.
 //!
-//! The crate that does the checking takes any schema and any value and returns when it is done.
-//! What it then does was seen with `jsonschema` 0.60.2: a reference that leads back to itself
-//! without a step into the value counts as satisfied, which is no answer; `anyOf: [b, b]` with `b`
-//! of the same form doubles the work with each level (0.85 s at 26 levels, for the value `1`);
-//! collecting the errors of a recursion with two branches doubles it with each level of the value
-//! (13 s and gigabytes at 20); `uniqueItems` compares each item with all others where numbers above
-//! 2⁵³ make hashes collide (0.4 s for 400 KB); and a schema within its limits recurses over a
-//! megabyte deep while it is compiled. So a schema is first read as a graph of what meets which
-//! value ([`graph`]), its costs are summed up ([`cost`]), and what cannot be bounded is refused
-//! when it is loaded; each value is then priced before it is looked at ([`price`]).
+//! The crate `jsonschema` checks any value against any schema and has no limit on its work. With
+//! version 0.60.2, these cases were measured:
 //!
-//! `format` is an annotation, as 2020-12 has it by default, and so are the `content` keywords.
-//! References stay within the document. This module does not know which tools its schemas belong
-//! to.
+//! - A reference that leads back to itself without a step into the value counts as satisfied, which
+//!   is not a correct result.
+//! - `anyOf: [b, b]` with `b` of the same form doubles the work with each level: 0.85 s at 26
+//!   levels, for the value `1`.
+//! - Collecting the errors of a recursion with two branches doubles the work with each level of the
+//!   value: 13 s and gigabytes at 20 levels.
+//! - `uniqueItems` compares each item with all others if hashes collide, which numbers above 2⁵³
+//!   cause: 0.4 s for 400 KB.
+//! - A schema within its limits uses more than a megabyte of stack while it is compiled.
+//!
+//! A schema is therefore first read as a graph of subschemas and the values that they meet
+//! ([`graph`]). Its costs are summed up ([`cost`]), and a schema whose cost has no bound is refused
+//! when it is loaded. Each value is then priced before it is checked ([`price`]).
+//!
+//! `format` is an annotation, as is the default in 2020-12, and so are the `content` keywords.
+//! References must stay within the document. This module does not know which tools its schemas
+//! belong to.
 
 mod cost;
 mod document;
@@ -35,122 +41,123 @@ pub use self::violations::{Violation, Violations};
 use self::{cost::Costs, document::Document, graph::Graph};
 use crate::{json::JsonText, text::cut};
 
-/// The largest schema, as JSON text.
+/// The largest schema, in bytes of JSON text.
 pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
 /// The deepest nesting of a schema, and of a value that is checked. The outermost value is at depth
 /// 0.
 pub const MAX_DEPTH: usize = 64;
-/// The most subschemas that a document may have within reach.
+/// The most subschemas that a document may have, counting those that its validator can reach.
 pub const MAX_SUBSCHEMAS: usize = 4_096;
-/// What a compiled subschema takes, about.
+/// Approximate memory of a compiled subschema, in bytes.
 const SUBSCHEMA_BYTES: usize = 512;
-/// Text of the schema or the value that is shown in an error, in bytes.
+/// The longest text of the schema or the value in an error, in bytes.
 const MAX_SHOWN: usize = 120;
-/// What the compiler of the crate may recurse through. 64 levels with a reference at the bottom of
-/// each, eight of which it follows on the stack, were seen to take less than two megabytes.
+/// Stack for the compiler of `jsonschema`, which recurses. A schema of 64 levels with a reference
+/// at the bottom of each takes less than two megabytes, measured; the compiler follows eight of the
+/// references on its stack.
 const COMPILER_STACK_BYTES: usize = 8 << 20;
 
-/// A schema that values are checked against. Checking holds no lock and allocates nothing for a
-/// value that fits.
+/// A compiled schema, which checks values. A check holds no lock, and allocates nothing for a value
+/// that fits.
 pub struct CompiledSchema {
     validator: Validator,
     costs: Costs,
-    /// What errors are explained with.
+    /// The schema as a document, for the explanation of errors.
     document: Value,
     bytes: usize,
 }
 
-/// Why a schema cannot be used.
+/// Reason why a schema cannot be used, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {which} cannot be used: {place}: {problem}")]
 pub struct BadSchema {
-    /// What the schema is for: `inputSchema`, `outputSchema`.
+    /// Name of the schema: `inputSchema` or `outputSchema`.
     pub which: &'static str,
-    /// Where in the schema, as a JSON pointer behind `#`.
+    /// Place in the schema, as `#` and a JSON pointer.
     pub place: String,
-    /// What is wrong there.
+    /// The problem at that place.
     pub problem: Problem,
 }
 
-/// What is wrong with a schema.
+/// Problem of a schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Over [`MAX_SCHEMA_BYTES`].
+    /// The schema is larger than [`MAX_SCHEMA_BYTES`].
     #[error("{found} bytes, the limit is {MAX_SCHEMA_BYTES}")]
     TooLarge {
-        /// Its size.
+        /// Size of the schema, in bytes.
         found: usize,
     },
-    /// Over [`MAX_DEPTH`].
+    /// The schema is nested deeper than [`MAX_DEPTH`].
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Over [`MAX_SUBSCHEMAS`].
+    /// The schema has more subschemas than [`MAX_SUBSCHEMAS`].
     #[error("more than {MAX_SUBSCHEMAS} subschemas")]
     TooManySubschemas,
-    /// No draft that is known, or another one inside.
+    /// The draft is not known, or a subschema names another one.
     #[error(
         "\"$schema\" is {0:?}, expected one JSON Schema draft from 4 to 2020-12 for the whole document"
     )]
     Dialect(String),
-    /// Part of the document is a document of its own.
+    /// A part of the document has an identifier, which makes it a document of its own.
     #[error("an identifier inside the document ({0:?}) changes what references mean; leave it out")]
     InnerIdentifier(String),
-    /// A reference to somewhere else.
+    /// A reference leads out of the document.
     #[error(
         "the reference {0:?} leaves the document; only references that start with \"#\" are followed"
     )]
     OutsideReference(String),
-    /// A reference to nothing.
+    /// A reference has no target in the document.
     #[error("nothing is at the reference {0:?}")]
     DanglingReference(String),
-    /// A subschema that applies itself to the value it is applied to.
+    /// A subschema applies itself to the same value again.
     #[error("the subschema leads back to itself without going into the value")]
     Cycle,
-    /// Subschemas inside each other, on one value.
+    /// Too many subschemas apply inside each other to one value.
     #[error("{found} subschemas apply inside each other to one value, the limit is {limit}")]
     TooNested {
-        /// How many.
+        /// Number of subschemas inside each other.
         found: u64,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
     },
-    /// Subschemas that multiply.
+    /// The subschemas of one value multiply.
     #[error("one value would be looked at {found} times, the limit is {limit}")]
     TooManyEvaluations {
-        /// How often.
+        /// Number of evaluations of one value.
         found: u64,
-        /// How often it may be.
+        /// The limit.
         limit: u64,
     },
-    /// Recursion that multiplies.
+    /// The subschemas multiply with each level of a recursion.
     #[error("a value {depth} levels down would be looked at {found} times, the limit is {limit}")]
     TooManyBranches {
-        /// How deep.
+        /// Depth of the value.
         depth: usize,
-        /// How often.
+        /// Number of evaluations of a value at that depth.
         found: u64,
-        /// How often it may be.
+        /// The limit.
         limit: u64,
     },
-    /// It takes too long to find out.
+    /// The computation of the cost, or the compilation, would take too long.
     #[error("its subschemas are too entangled to tell what a check costs")]
     TooEntangled,
-    /// A regular expression that takes too much.
+    /// A pattern cannot be matched in linear time, is not valid, or is too large when compiled.
     #[error("the pattern {0:?} is no regular expression that can be matched in linear time within {kib} KiB", kib = pattern::MAX_COMPILED_BYTES >> 10)]
     Pattern(String),
-    /// Too many regular expressions.
+    /// The schema has too many different patterns, or they are too large together when compiled.
     #[error("more than {limit} different patterns", limit = pattern::MAX_PATTERNS)]
     TooManyPatterns,
-    /// Not a schema.
+    /// The document is not a valid schema, or cannot be compiled.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl CompiledSchema {
-    /// Compiles `schema`, which stands for `which` in the error. It runs on a thread of its own,
-    /// whose stack is large enough for any schema within the limits, and blocks until that has
-    /// ended: some 0.1 ms for an ordinary schema.
+    /// Compiles `schema`. An error names the schema by `which`. The compiler runs on a thread of
+    /// its own, whose stack is large enough for every schema within the limits. Blocks until that
+    /// thread ends: about 0.1 ms for an ordinary schema.
     pub fn compile(which: &'static str, schema: &Value) -> Result<Self, BadSchema> {
         let bad = |(place, problem)| BadSchema { which, place, problem };
         let failed = |what: &str| bad(("#".into(), Problem::Invalid(what.to_owned())));
@@ -159,8 +166,8 @@ impl CompiledSchema {
                 thread::Builder::new().name("schema".into()).stack_size(COMPILER_STACK_BYTES);
             let compiler = compiler.spawn_scoped(scope, || compile(schema));
             let compiler = compiler.map_err(|_| failed("there is no thread to compile it on"))?;
-            // The crate states its invariants as panics, and not all of them have been tried by
-            // someone who wants them broken.
+            // `jsonschema` panics if one of its invariants is violated, and a malicious schema may
+            // violate one.
             compiler
                 .join()
                 .unwrap_or_else(|_| {
@@ -170,23 +177,24 @@ impl CompiledSchema {
         })
     }
 
-    /// Compiles a schema that is kept as text, as [`CompiledSchema::compile`] does.
+    /// Compiles a schema that is kept as text, like [`CompiledSchema::compile`].
     pub fn compile_text(which: &'static str, schema: &JsonText) -> Result<Self, BadSchema> {
-        // Text that was rendered from a value is JSON, so it can only be too deep to be read again.
+        // The text was rendered from a value, so it is valid JSON. Parsing it can fail only if it
+        // is nested too deeply.
         let too_deep = |_| BadSchema { which, place: "#".into(), problem: Problem::TooDeep };
         Self::compile(which, &schema.to_value().map_err(too_deep)?)
     }
 
-    /// Memory that the compiled schema takes at most, in bytes, roughly.
+    /// Returns the approximate upper bound on the memory of the compiled schema, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Checks a value. It takes at most some 50 ms, and a microsecond for what a model writes by
-    /// hand; what would take longer is refused unseen.
+    /// Checks a value. Takes at most about 50 ms, and about a microsecond for typical arguments
+    /// from a model. Fails without a check if the check would take longer.
     pub fn check(&self, instance: &Value) -> Result<(), Violations> {
         let price = self.costs.price(instance).map_err(Violations::unpriced)?;
-        // As above: a broken invariant costs the call and no more.
+        // A panic of `jsonschema` fails this call and nothing else.
         let checked = catch_unwind(AssertUnwindSafe(|| {
             if self.validator.is_valid(instance) {
                 Ok(())
@@ -220,7 +228,7 @@ fn options(draft: Draft) -> jsonschema::ValidationOptions<'static> {
     jsonschema::options()
         .with_draft(draft)
         .should_validate_formats(false)
-        // Draft 7 would decode and parse what the value holds as text.
+        // Without this, draft 7 would decode and parse the texts of the value.
         .without_content_encoding_support("base64")
         .without_content_media_type_support("application/json")
         .with_pattern_options(

@@ -1,5 +1,5 @@
-//! Text that must not be seen: where it comes from ([`Source`]), what holds it ([`Secret`]), and
-//! what takes it out of what leaves the gateway ([`Scrubber`]).
+//! Credentials: their sources ([`Source`]), the type that holds one ([`Secret`]), and their
+//! redaction in output of the gateway ([`Scrubber`]).
 
 mod answer;
 mod escapes;
@@ -14,7 +14,7 @@ pub use self::{
     source::{BadSource, MAX_BYTES, MIN_BYTES, Source, SourceError},
 };
 
-/// A credential. It prints as `***`, whatever it is part of.
+/// A credential. `Debug` and `Display` print `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -24,7 +24,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The credential itself, for the one place that sends it.
+    /// Returns the credential in plain text, for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,8 @@
-//! Tenants: who calls are accounted to, and how a bounded resource is divided between them.
+//! Tenants: the parties that calls are accounted to, and the division of bounded resources between
+//! them.
 //!
-//! A [`Pool`] is such a resource: slots of the sandbox, memory, requests on their way. This module
-//! knows neither keys nor guests; the owner of a resource says how much of it there is.
+//! A [`Pool`] is a bounded resource: slots of the sandbox, memory, requests in flight. This module
+//! does not depend on keys or guests; the owner of a resource sets its capacity.
 
 mod shares;
 
@@ -30,7 +31,7 @@ struct Key {
 }
 
 impl PartialEq for Key {
-    /// By credential: two keys of one name are two tenants.
+    /// Compares credentials only, so two keys with the same name are two tenants.
     fn eq(&self, other: &Self) -> bool {
         self.digest == other.digest
     }
@@ -39,12 +40,12 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 impl Tenant {
-    /// The gateway itself, as when it asks a plugin for its tools.
+    /// The gateway itself, for example when it requests a plugin's list of tools.
     pub const GATEWAY: Self = Self(Kind::Gateway);
-    /// All callers without a virtual key together.
+    /// All callers without a virtual key, as one tenant.
     pub const ANONYMOUS: Self = Self(Kind::Anonymous);
 
-    /// The holder of a virtual key, told from others by the digest of the credential.
+    /// Creates the tenant of a virtual key. The digest of the credential identifies it.
     pub fn of_key(digest: [u8; 32], name: impl Into<String>) -> Self {
         Self(Kind::Key(Arc::new(Key { digest, name: name.into() })))
     }
@@ -70,41 +71,41 @@ impl fmt::Display for Tenant {
 }
 
 impl fmt::Debug for Tenant {
-    /// Without the digest: a weak credential could be guessed from it.
+    /// Leaves the digest out, because a weak credential could be guessed from it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// A bounded resource that tenants share, for use from many tasks. Cheap to clone; clones are the
-/// same resource.
+/// A bounded resource that tenants share, for use from many tasks. Cheap to clone; clones share the
+/// resource.
 #[derive(Clone)]
 pub struct Pool(Arc<Mutex<Shares>>);
 
 impl Pool {
-    /// A resource of `capacity` units, divided with `weight` as [`Shares`] does.
+    /// Creates a resource of `capacity` units. [`Shares`] explains `weight`.
     pub fn new(capacity: usize, weight: usize) -> Self {
         Self(Arc::new(Mutex::new(Shares::new(capacity, weight))))
     }
 
-    /// Opens the account of one call, which holds nothing yet.
+    /// Opens an account for `tenant` that holds nothing yet.
     pub fn account(&self, tenant: Tenant) -> Held {
         Held { pool: self.clone(), tenant, amount: 0 }
     }
 
-    /// Takes `amount` for `tenant`; `None` if the tenant may not have that much.
+    /// Takes `amount` units for `tenant`; `None` if the tenant may not take that many.
     pub fn take(&self, tenant: &Tenant, amount: usize) -> Option<Held> {
         let mut held = self.account(tenant.clone());
         held.grow(amount).then_some(held)
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
-        // Counts are whole after every statement.
+        // A poisoned lock is safe to use: counts are consistent after every statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Units of a [`Pool`] that one holder has. Dropping it gives all of it back.
+/// Units of a [`Pool`] that one holder has. Dropping it returns all of them to the pool.
 pub struct Held {
     pool: Pool,
     tenant: Tenant,
@@ -112,19 +113,19 @@ pub struct Held {
 }
 
 impl Held {
-    /// Units held.
+    /// Number of units held.
     pub fn amount(&self) -> usize {
         self.amount
     }
 
-    /// Takes `more`; false if the tenant may not have that much, in which case nothing changes.
+    /// Takes `more` units; false, and nothing is taken, if the tenant may not take that many.
     pub fn grow(&mut self, more: usize) -> bool {
         let taken = self.pool.shares().take(&self.tenant, more);
         self.amount += if taken { more } else { 0 };
         taken
     }
 
-    /// Gives `less` back, at most what is held.
+    /// Returns `less` units to the pool, at most those held.
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.amount);
         self.amount -= less;
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_differ_by_credential_and_show_their_name_alone() {
+    fn tenants_differ_by_credential_and_display_only_their_name() {
         assert_eq!(key(1), Tenant::of_key([1; 32], "other name"));
         assert!(
             key(1) != key(2) && key(1) != Tenant::ANONYMOUS && Tenant::ANONYMOUS != Tenant::GATEWAY
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_given_back_once() {
+    fn held_units_are_returned_to_the_pool_once() {
         let pool = Pool::new(4, 3);
         let mut held = pool.take(&key(1), 2).expect("there is room");
         assert!(held.grow(1) && !held.grow(2), "one is left");

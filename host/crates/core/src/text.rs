@@ -1,6 +1,7 @@
-//! Text that is shown to people and models: cut, put on one line, made visible, compared.
+//! Functions for text that is shown to people and models: they cut it, put it on one line, make it
+//! visible, and find similar names.
 //!
-//! This module knows nothing of the gateway and uses nothing of it.
+//! This module does not depend on the rest of the gateway.
 
 mod encoding;
 mod invisible;
@@ -14,10 +15,11 @@ pub use self::{
     nearest::nearest,
 };
 
-/// Marks the place at which a text was cut.
+/// Mark at the end of a text that was cut.
 const CUT_MARK: &str = "…";
 
-/// Cuts `text` to at most `limit_bytes` at a character boundary. The mark of the cut, `…`, counts.
+/// Cuts `text` to at most `limit_bytes` at a character boundary. The mark of the cut, `…`, counts
+/// towards the limit.
 pub fn cut(mut text: String, limit_bytes: usize) -> String {
     if text.len() > limit_bytes {
         text.truncate(text.floor_char_boundary(limit_bytes.saturating_sub(CUT_MARK.len())));
@@ -26,14 +28,15 @@ pub fn cut(mut text: String, limit_bytes: usize) -> String {
     text
 }
 
-/// Puts a text on one line: every run of whitespace and control characters becomes one space.
+/// Puts a text on one line. Every run of whitespace and control characters becomes one space;
+/// leading and trailing ones are removed.
 pub fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Renders an error with its causes, separated by `: `. A cause that the text already holds is left
-/// out, because many libraries repeat the cause in their own message.
+/// Renders an error with its causes, separated by `: `. A cause that the text already contains is
+/// left out, because many libraries repeat the cause in their own message.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in causes(error) {
@@ -46,7 +49,7 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Iterates over the causes of an error, the nearest first.
+/// Iterates over the causes of an error, the direct cause first.
 pub fn causes<'e>(
     error: &'e (dyn Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn Error + 'static)> {

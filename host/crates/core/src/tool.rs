@@ -1,7 +1,6 @@
-//! Tools as plain data: their names, what their sources announce, who may call them, and how calls
-//! end.
+//! Tools as plain data: names, definitions, policies, results and errors.
 //!
-//! This module runs nothing and decides nothing: the [`door`](crate::door) does.
+//! This module runs no calls and decides none: the [`door`](crate::door) decides.
 
 mod descriptor;
 mod error;

@@ -1,4 +1,4 @@
-//! Times and sizes as people write them: with their unit.
+//! Durations and sizes with their unit, as in the configuration file.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -8,17 +8,17 @@ use serde::{
     de::{self, Visitor},
 };
 
-/// A time with its unit: `"250ms"`, `"30s"`, `"10m"`.
+/// A duration with its unit: `"250ms"`, `"30s"`, `"10m"`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Span(pub Duration);
 
 impl Span {
-    /// So many milliseconds.
+    /// Creates a duration of `n` milliseconds.
     pub const fn millis(n: u64) -> Self {
         Self(Duration::from_millis(n))
     }
 
-    /// So many seconds.
+    /// Creates a duration of `n` seconds.
     pub const fn secs(n: u64) -> Self {
         Self(Duration::from_secs(n))
     }
@@ -36,7 +36,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// A [`Span`], or a bare number of seconds where files have always had one.
+/// A [`Span`], or a bare number of seconds for keys that have always accepted one.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct SecondsOrSpan(pub Span);
 
@@ -76,17 +76,17 @@ impl Visitor<'_> for SpanVisitor {
 pub struct Size(pub u64);
 
 impl Size {
-    /// So many KiB.
+    /// Creates a size of `n` KiB.
     pub const fn kib(n: u64) -> Self {
         Self(n << 10)
     }
 
-    /// So many MiB.
+    /// Creates a size of `n` MiB.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
     }
 
-    /// So many bytes, as far as this machine can count them.
+    /// Returns the size in bytes, at most `usize::MAX`.
     pub fn bytes(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

@@ -1,22 +1,22 @@
-//! How far an address is away, whatever name or spelling led to it. Pure.
+//! Classifies IP addresses as public, private or never permitted, whatever name or spelling led to
+//! them. Pure.
 //!
-//! From the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890, updated by RFC 8190),
-//! the IPv6 address space registry (only `2000::/3` is assigned as global unicast) and what the
-//! cloud providers document for their metadata services. An IPv6 address that carries an IPv4
-//! address is judged by that one, because that is where its packets end.
+//! Sources: the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890, updated by RFC
+//! 8190), the IPv6 address space registry (only `2000::/3` is assigned as global unicast) and the
+//! documentation of the cloud providers for their metadata services. An IPv6 address that carries
+//! an IPv4 address is classified by the IPv4 address, because its packets are delivered there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where an address leads. Ordered: what comes later is stricter.
+/// Network that an address belongs to. Ordered: later variants are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
-    /// To the internet.
+    /// The internet.
     Public,
-    /// To this machine or to a network that is somebody's own. Only a rule that says so leads
-    /// there.
+    /// This machine or a private network. Only a rule with `private` permits it.
     Private,
-    /// Nowhere that a request should ever go: metadata services, link-local, multicast, reserved
-    /// and documentation ranges.
+    /// Ranges that no request may reach: metadata services, link-local, multicast, reserved and
+    /// documentation ranges.
     Never,
 }
 
@@ -68,8 +68,9 @@ const SIX_TO_FOUR: Block<Ipv6Addr> = (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0)
 const TEREDO: Block<Ipv6Addr> = (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32);
 
 /// Prefixes whose last 32 bits are an IPv4 address. The local-use prefix of NAT64, `64:ff9b:1::/48`
-/// (RFC 8215), is not among them: where the address stands in it depends on a network nobody here
-/// knows (RFC 6052, section 2.2). It is outside global unicast, so it leads nowhere.
+/// (RFC 8215), is not among them: the position of the IPv4 address in it depends on the
+/// configuration of the network, which is unknown here (RFC 6052, section 2.2). The prefix is
+/// outside global unicast, so its addresses are [`Reach::Never`].
 const EMBEDDING: [Block<Ipv6Addr>; 4] = [
     (Ipv6Addr::UNSPECIFIED, 96), // IPv4-compatible, deprecated by RFC 4291
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96), // IPv4-mapped, RFC 4291
@@ -77,7 +78,7 @@ const EMBEDDING: [Block<Ipv6Addr>; 4] = [
     (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96), // NAT64, RFC 6052
 ];
 
-/// Judges an address.
+/// Returns the reach of an address.
 pub(super) fn reach(address: IpAddr) -> Reach {
     match address {
         IpAddr::V4(address) => reach_v4(address),
@@ -110,7 +111,7 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     }
 }
 
-/// Judges the IPv4 addresses that an IPv6 address carries; none where it carries none.
+/// Returns the reach of the IPv4 addresses that an IPv6 address carries; `None` if it carries none.
 fn carried(address: Ipv6Addr) -> Option<Reach> {
     let bits = address.to_bits();
     let at = |shift: u32| {
@@ -125,7 +126,7 @@ fn carried(address: Ipv6Addr) -> Option<Reach> {
     } else if within_v6(address, SIX_TO_FOUR) {
         Some(reach_v4(at(80)))
     } else if within_v6(address, TEREDO) {
-        // Packets go to the server at first and to the client then, whose address is stored
+        // Packets go first to the server and then to the client. The client's address is stored
         // inverted (RFC 4380, section 4).
         Some(reach_v4(at(64)).max(reach_v4(Ipv4Addr::from_bits(!at(0).to_bits()))))
     } else {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_ends_where_its_registry_says() {
+    fn every_range_ends_at_its_registered_bounds() {
         for (reach, addresses) in [
             (
                 Reach::Public,
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_an_ipv4_address_is_judged_by_it() {
+    fn an_ipv6_address_that_carries_ipv4_is_classified_by_the_ipv4_address() {
         for (reach, addresses) in [
             (
                 Reach::Public,
@@ -234,8 +235,8 @@ mod tests {
                 "::169.254.169.254 ::ffff:169.254.169.254 64:ff9b::169.254.169.254 2002:a9fe:a9fe::1 ::ffff:0.0.0.0",
             ),
             (Reach::Never, "64:ff9b:1::10.0.0.1 64:ff9b:1:a9fe:a9:fe00::"),
-            // Teredo: a public server and a public client (8.8.8.8 inverted), then each of them
-            // private or worse.
+            // Teredo: a public server and a public client (8.8.8.8 inverted). Then one of the two
+            // is private, and then one is never permitted.
             (Reach::Public, "2001:0:4136:e378:8000:63bf:f7f7:f7f7"),
             (
                 Reach::Private,
@@ -254,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_is_judged_the_same_in_every_spelling(bits: u32) {
+        fn an_address_is_classified_the_same_in_every_spelling(bits: u32) {
             let address = Ipv4Addr::from_bits(bits);
             let [a, b, c, d] = address.octets();
             let spellings = [

@@ -1,5 +1,5 @@
-//! The two HTTP clients that everything leaves through: one for the internet, one that also reaches
-//! private networks. A connection of one is never used by the other.
+//! The two HTTP clients for outbound requests: one for the internet, one that also reaches private
+//! networks. They never share a connection.
 
 use std::{error::Error as _, io, sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ use super::{
 };
 use crate::tls;
 
-/// Time to a connection: resolving, all addresses of a name, and TLS.
+/// Time limit for a connection: resolving, all addresses of a name, and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections to one host that are kept for the next request.
+/// Maximum idle connections that are kept per host.
 const MAX_IDLE: usize = 4;
-/// How long one is kept.
+/// Time that an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Both clients.
@@ -36,15 +36,15 @@ impl Clients {
         })
     }
 
-    /// The one that goes as far and no farther.
+    /// Returns the client that reaches `farthest` and nothing stricter.
     pub(super) fn reaching(&self, farthest: Reach) -> &Client {
         if farthest == Reach::Private { &self.private } else { &self.public }
     }
 }
 
-/// Nothing happens here that the policy has not seen: no proxy from the environment, no redirect,
-/// no second try, no decompression that makes much of little, no cookies (they are not compiled
-/// in).
+/// Builds a client that does nothing without a policy decision: no proxy from the environment, no
+/// redirects, no retries, no decompression (a small response could become a large one), no cookies
+/// (they are not compiled in).
 fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Client> {
     tls::client()
         .dns_resolver(Checked { resolver: resolver.clone(), farthest })
@@ -65,9 +65,9 @@ fn client(resolver: &Arc<dyn Resolver>, farthest: Reach) -> reqwest::Result<Clie
         .build()
 }
 
-/// Tells what went wrong on the way: to the guest as much as it may know, to the operator's log the
-/// rest. Neither sees the URL, which may hold a credential, and the host's name is the guest's own
-/// text.
+/// Converts a failed request to the error for the guest, and logs the details that only the
+/// operator may know. Neither contains the URL, which may hold a credential. Credentials are
+/// redacted from the host name too, because it is the guest's own text.
 pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credentials) -> Error {
     let error = error.without_url();
     if let Some(unresolved) = find::<Unresolved>(&error) {
@@ -93,7 +93,8 @@ pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credent
     }
 }
 
-/// Tells why a host is not dialled. A refusal looks like any other to the guest.
+/// Converts the reason that a host is not dialled to the error for the guest. A refused address
+/// returns the same error as every other refusal.
 pub(super) fn explain_unresolved(
     unresolved: &Unresolved,
     caller: &str,
@@ -113,9 +114,10 @@ pub(super) fn explain_unresolved(
     }
 }
 
-/// A connection fails in the operating system, by time, or in TLS.
+/// Returns whether a connection failed in TLS. The other causes are the operating system and a
+/// timeout.
 fn is_tls(error: &reqwest::Error) -> bool {
-    // rustls reports through an error within an error of this type; those of the system have a
+    // rustls reports its error inside an error of this type; errors of the operating system have a
     // number.
     find::<io::Error>(error)
         .is_some_and(|error| error.raw_os_error().is_none() && error.get_ref().is_some())

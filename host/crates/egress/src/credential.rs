@@ -1,5 +1,5 @@
-//! Secrets that the host attaches to requests at the last moment, so that a guest can use them and
-//! not see them.
+//! Credentials that the host attaches to a request just before it is sent, so that a guest can use
+//! them without seeing them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,34 +13,35 @@ use url::{Url, form_urlencoded};
 
 use super::{headers, rule::Rule, spelling, target::Target};
 
-/// The longest value, in bytes.
+/// Maximum length of a credential's value, in bytes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
-/// Shorter values are not blotted out of responses: they occur there by chance, and blotting would
-/// break what is not secret.
+/// Minimum length of a value that is redacted from responses, in bytes. Shorter values occur there
+/// by chance, and redacting them would damage text that is not secret.
 const MIN_BLOTTED_BYTES: usize = 8;
-/// Times that escapes are undone in search of a value: a URL is often a parameter of another one.
+/// Maximum rounds of decoding in the search for a value: a URL is often a parameter of another URL.
 const MAX_UNDONE: usize = 4;
 
-/// Where in a request a credential goes.
+/// Part of a request that carries a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Injection {
-    /// Into a header, behind a prefix: `authorization` and `Bearer `.
+    /// A header, with a prefix before the value: `authorization` and `Bearer `.
     Header {
         /// The header.
         name: HeaderName,
-        /// What stands in front of the value.
+        /// Text before the value.
         prefix: String,
     },
-    /// Into the query.
+    /// A parameter of the query.
     Query {
-        /// The parameter.
+        /// The parameter's name.
         parameter: String,
     },
 }
 
 impl Injection {
-    /// Into a header. Not every header can carry a credential: what belongs to the connection is
-    /// the host's to set.
+    /// Puts the credential into a header, after `prefix`. Fails if the name is invalid or reserved
+    /// for the host, if the prefix is not printable ASCII, or if it names a scheme that
+    /// authenticates the connection instead of the request.
     pub fn header(name: &str, prefix: &str) -> Result<Self, BadCredential> {
         let parsed =
             HeaderName::try_from(name).ok().filter(|name| !headers::is_reserved(name.as_str()));
@@ -56,7 +57,7 @@ impl Injection {
         Ok(Self::Header { name, prefix: prefix.to_owned() })
     }
 
-    /// Into a parameter of the query.
+    /// Puts the credential into a parameter of the query. Fails if the parameter's name is empty.
     pub fn query(parameter: &str) -> Result<Self, BadCredential> {
         if parameter.is_empty() {
             return Err(BadCredential::Parameter);
@@ -65,7 +66,7 @@ impl Injection {
     }
 }
 
-/// One secret, how it is attached, and where it may go.
+/// One secret, the part of a request that carries it, and the requests that it may be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
     name: String,
@@ -74,10 +75,10 @@ pub struct Credential {
     audience: Vec<Rule>,
 }
 
-/// Why a credential cannot be used. Its value is never shown.
+/// Reason that a credential cannot be used. Its value is never shown.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCredential {
-    /// A header that cannot carry one.
+    /// The header cannot carry a credential.
     #[error(
         "found the header {found:?}, expected a header's name such as authorization that is not the host's own to set"
     )]
@@ -85,22 +86,22 @@ pub enum BadCredential {
         /// The name.
         found: String,
     },
-    /// A prefix that no header can hold.
+    /// The prefix is not printable ASCII.
     #[error("found the prefix {found:?}, expected printable ASCII such as \"Bearer \"")]
     Prefix {
         /// The prefix.
         found: String,
     },
-    /// A scheme of authorization by which a server takes all that follows on a connection for the
-    /// same caller's.
+    /// The authorization scheme is for a whole connection: a server attributes all later requests
+    /// on the connection to the same caller.
     #[error(
         "found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer"
     )]
     Scheme,
-    /// A parameter without a name.
+    /// The query parameter has no name.
     #[error("found an empty query parameter, expected a name such as api_key")]
     Parameter,
-    /// A value that cannot be sent.
+    /// The value cannot be sent.
     #[error(
         "the value of {name:?} must have 1 to {MAX_VALUE_BYTES} bytes, all of them printable ASCII"
     )]
@@ -108,21 +109,21 @@ pub enum BadCredential {
         /// The credential.
         name: String,
     },
-    /// Two of one name.
+    /// Two credentials have the same name.
     #[error("there are two credentials named {name:?}")]
     Duplicate {
         /// The name.
         name: String,
     },
-    /// The values cannot be searched for in responses.
+    /// The search for the values in responses cannot be built.
     #[error("the credentials cannot be searched for")]
     Search(#[source] aho_corasick::BuildError),
 }
 
 impl Credential {
-    /// Joins a secret with its use. `audience` narrows what the policy allows and never widens it;
-    /// with an empty one the credential goes nowhere. Whether its rules are private makes no
-    /// difference.
+    /// Creates a credential, which is attached only to requests that match a rule of `audience`.
+    /// The audience narrows the policy and never widens it. With an empty audience, the credential
+    /// is attached to no request. The `private` flag of these rules has no effect.
     pub fn new(
         name: &str,
         value: Secret,
@@ -147,7 +148,7 @@ impl Credential {
         Ok(Self { name: name.to_owned(), value, injection, audience })
     }
 
-    /// The header that belongs to it.
+    /// Returns the header that carries it; `None` if a query parameter does.
     pub(super) fn header(&self) -> Option<&HeaderName> {
         match &self.injection {
             Injection::Header { name, .. } => Some(name),
@@ -155,12 +156,12 @@ impl Credential {
         }
     }
 
-    /// Whether it may go there.
+    /// Returns whether it may be attached to a request.
     pub(super) fn is_for(&self, target: &Target, method: &Method) -> bool {
         self.audience.iter().any(|rule| rule.matches(target, method))
     }
 
-    /// Whether the URL already has its parameter, which the guest is not to set beside it.
+    /// Returns whether the URL already has its parameter, which the guest must not set itself.
     pub(super) fn collides_with(&self, url: &Url) -> bool {
         match &self.injection {
             Injection::Query { parameter } => {
@@ -170,7 +171,8 @@ impl Credential {
         }
     }
 
-    /// Attaches it. Only what is sent right away may be given to this.
+    /// Adds the value to the URL or the headers. Call this only for a request that is sent
+    /// immediately.
     pub(super) fn attach(&self, url: &mut Url, headers: &mut HeaderMap) {
         match &self.injection {
             Injection::Header { name, prefix } => {
@@ -185,8 +187,8 @@ impl Credential {
         }
     }
 
-    /// Takes it out of an address that a server redirects to, where servers like to repeat the
-    /// query they were sent.
+    /// Removes its query parameter and value from the URL of a redirect. Servers often repeat the
+    /// query of the request there.
     pub(super) fn detach(&self, target: &mut Target) {
         let (Injection::Query { parameter }, Some(query)) = (&self.injection, target.url().query())
         else {
@@ -208,14 +210,16 @@ impl Credential {
 #[derive(Default)]
 pub struct Credentials {
     by_name: BTreeMap<String, Credential>,
-    /// Finds the values, also short ones and in any case, as a host's name has them.
+    /// Finds values of any length and in any case, because a host name may contain them in another
+    /// case.
     values: Option<AhoCorasick>,
-    /// Finds those that are blotted out of responses, in all their spellings.
+    /// Finds the values of at least [`MIN_BLOTTED_BYTES`] in all their spellings, for redaction
+    /// from responses.
     spellings: Option<AhoCorasick>,
 }
 
 impl Credentials {
-    /// Collects credentials; their names are all different.
+    /// Collects credentials. Fails if two have the same name.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, BadCredential> {
         let mut by_name = BTreeMap::new();
         let (mut values, mut spellings) = (BTreeSet::new(), BTreeSet::new());
@@ -236,9 +240,9 @@ impl Credentials {
         self.by_name.get(name)
     }
 
-    /// Whether a text holds one of the values, however it is escaped, and however short it is: what
-    /// is asked is whether a request may go on, and one that stops by chance does less harm than
-    /// one that leaks.
+    /// Returns whether a text contains one of the values, however short the value is and however
+    /// the text is escaped. The result decides whether a request may continue: a false positive
+    /// does less harm than a leak.
     pub(super) fn occur_in(&self, text: &[u8]) -> bool {
         let Some(values) = &self.values else { return false };
         let is_behind_escapes = |is_form| {
@@ -250,24 +254,24 @@ impl Credentials {
         values.is_match(text) || is_behind_escapes(false) || is_behind_escapes(true)
     }
 
-    /// A text for the operator's log, in which the values are replaced by as many `*`, whatever
-    /// their length and case.
+    /// Returns a text for the operator's log in which each byte of a value is replaced by `*`,
+    /// whatever the length and case of the value.
     pub(super) fn blotted(&self, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
         blot(self.values.as_ref(), &mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Replaces the values by as many `*`, so that a server that sends back what it was sent does
-    /// not show them to the guest. This is the second wall: one that encodes or compresses what it
-    /// sends back gets past it. The first is the audience.
+    /// Redacts the values: each byte becomes `*`. A server that echoes a request therefore does not
+    /// show them to the guest. This is the second line of defence: a server that encodes or
+    /// compresses the echo bypasses it. The first is the audience.
     pub(super) fn blot(&self, bytes: &mut [u8]) {
         blot(self.spellings.as_ref(), bytes);
     }
 }
 
-/// Makes what finds texts; none where there are none. A DFA, which would be chosen for so few,
-/// takes tens of megabytes for the spellings of a long value.
+/// Builds the search for `texts`; `None` if there are none. A DFA, which would be chosen for so
+/// few, takes tens of megabytes for the spellings of a long value.
 fn search(
     texts: &BTreeSet<String>,
     in_any_case: bool,
@@ -289,7 +293,7 @@ fn blot(texts: Option<&AhoCorasick>, bytes: &mut [u8]) {
 }
 
 impl fmt::Debug for Credentials {
-    /// By hand: what searches for the values would print them.
+    /// Written by hand, because the searches would print the values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.by_name.values()).finish()
     }
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_credential_is_told_without_its_value() {
+    fn an_invalid_credential_is_reported_without_its_value() {
         let header = |name, prefix| Injection::header(name, prefix).unwrap_err().to_string();
         insta::assert_snapshot!(header("a b", ""), @r#"found the header "a b", expected a header's name such as authorization that is not the host's own to set"#);
         insta::assert_snapshot!(header("Host", ""), @r#"found the header "Host", expected a header's name such as authorization that is not the host's own to set"#);
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_shows_up_nowhere_but_in_the_request() {
+    fn debug_output_of_credentials_and_headers_hides_the_value() {
         for injection in [
             Injection::header("authorization", "Bearer ").unwrap(),
             Injection::query("key").unwrap(),
@@ -374,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_attached_as_its_owner_says() {
+    fn a_credential_is_attached_to_its_header_or_query_parameter() {
         let (mut url, mut headers) =
             (Url::parse("https://x.com/a?b=%63").unwrap(), HeaderMap::new());
         credential(Injection::header("Authorization", "Bearer ").unwrap())
@@ -385,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_parameter_is_taken_out_and_everything_else_stays() {
+    fn detaching_removes_only_the_parameter_that_holds_the_value() {
         let credential = credential(Injection::query("key").unwrap());
         for (url, without) in [
             ("https://x.com/?key=s3cret%2F%26value", "https://x.com/"),
@@ -402,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_come_back_are_blotted_out_at_their_length() {
+    fn redaction_keeps_the_length_of_a_value() {
         let credentials =
             Credentials::new(vec![credential(Injection::query("key").unwrap())]).unwrap();
         let mut body =

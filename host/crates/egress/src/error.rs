@@ -1,58 +1,59 @@
-//! Why there is no response, as the caller is told. The operator's log says more.
+//! Errors of outbound requests, as the caller sees them. The operator's log has more details.
 
 use std::borrow::Cow;
 
-/// What kind of failure: the kinds of `airlock:host/http.http-error-kind`.
+/// Kind of failure, one of the kinds of `airlock:host/http.http-error-kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The policy does not let the request out.
+    /// The policy does not permit the request.
     Denied,
     /// The request cannot be sent as it is.
     InvalidRequest,
     /// The name does not resolve.
     Dns,
-    /// Nobody answers there.
+    /// There is no connection to the server.
     Connect,
     /// The certificate or the encryption is not acceptable.
     Tls,
-    /// The time was up.
+    /// The time limit was reached.
     Timeout,
     /// The response is larger than allowed.
     TooLarge,
     /// More redirects than allowed.
     TooManyRedirects,
-    /// What came back is not HTTP, or broke off.
+    /// The response is not HTTP or was cut off, or its redirect cannot be followed.
     Protocol,
-    /// The requests of this call are used up, or too many are on their way.
+    /// The call has used all its requests, too many requests are in flight, there is no memory for
+    /// the response, or the request's task is gone.
     Unavailable,
 }
 
-/// Why there is no response. `Display` is for the guest: it says what is wrong, and neither what
-/// would be allowed nor any address that a name stands for.
+/// Reason that there is no response. `Display` is for the guest: it describes the failure, but
+/// neither what the policy permits nor any address of a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What kind of failure.
+    /// Kind of failure.
     pub kind: ErrorKind,
     /// The failure in one line.
     pub message: Cow<'static, str>,
-    /// Whether the request, or one that was redirected, may have reached a server.
+    /// True if the request, or one that was redirected, may have reached a server.
     pub request_sent: bool,
 }
 
 impl Error {
-    /// A failure of a request that has not been sent.
+    /// Creates the error of a request that has not been sent.
     pub(super) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, message: message.into(), request_sent: false }
     }
 
-    /// One text for every refusal, so that nothing about the policy can be learnt from their
-    /// differences.
+    /// Returns the error of every refusal. Its text is always the same, so that a caller learns
+    /// nothing about the policy from differences.
     pub fn denied() -> Self {
         Self::new(ErrorKind::Denied, "the request is not permitted")
     }
 
-    /// A request whose task is gone, so that nobody knows how far it came.
+    /// Returns the error of a request whose task is gone, so that its progress is unknown.
     pub fn lost() -> Self {
         Self {
             kind: ErrorKind::Unavailable,
@@ -69,7 +70,7 @@ impl Error {
         Self::new(ErrorKind::Timeout, "the time for the request is up")
     }
 
-    /// The same, where something has been sent before it failed.
+    /// Returns the same error, marked as sent if `sent` is true.
     pub(super) fn having_sent(mut self, sent: bool) -> Self {
         self.request_sent |= sent;
         self

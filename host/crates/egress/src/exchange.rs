@@ -1,5 +1,5 @@
-//! One request with its redirects: each decided on, sent, and what comes back taken in within its
-//! bounds.
+//! One request with its redirects: each is checked against the policy and sent, and the response is
+//! read within its bounds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,8 +22,8 @@ use super::{
     target::Host,
 };
 
-/// Room that is made for a body before any of it has arrived: what a server announces is not yet
-/// there.
+/// Maximum capacity reserved for a body before any of it has arrived. The bytes that a server
+/// announces have not arrived yet.
 const FIRST_BYTES: usize = 64 << 10;
 
 /// One request with its redirects.
@@ -37,7 +37,7 @@ impl<'a> Exchange<'a> {
         Self { session, sent: AtomicBool::new(false) }
     }
 
-    /// Whether something may have reached a server.
+    /// Returns whether a request may have reached a server.
     pub(super) fn has_sent(&self) -> bool {
         self.sent.load(Ordering::Relaxed)
     }
@@ -76,7 +76,8 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Decides on a request, and tells the operator what would have let it out.
+    /// Checks a request against the policy. If it is refused, logs the missing rule for the
+    /// operator.
     fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
@@ -86,8 +87,8 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Refuses to attach a credential outside its audience. On redirects it is left behind instead:
-    /// it was the server's idea.
+    /// Fails if the request is outside the audience of its credential. On redirects the credential
+    /// is dropped instead, because the server chose the target.
     fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
         if hop.credential.is_none_or(|credential| credential.is_for(&hop.target, &hop.method)) {
             return Ok(());
@@ -97,16 +98,18 @@ impl<'a> Exchange<'a> {
         Err(Error::denied())
     }
 
-    /// The host as the operator's log shows it: a guest can write into a name what it knows.
+    /// Returns the host for the operator's log, with credentials redacted: a guest can write a
+    /// secret that it knows into a name.
     fn host(&self, hop: &Hop<'_>) -> String {
         self.session.outlet.credentials.blotted(&hop.target.host().to_string())
     }
 
-    /// Sends a request that was decided on and takes in the head of the answer.
+    /// Sends a permitted request and receives the head of the response.
     async fn dispatch(&self, hop: &Hop<'_>, permit: Permit) -> Result<reqwest::Response, Error> {
         let Outlet { shared, caller, credentials, .. } = &self.session.outlet;
         let farthest = if permit.private { Reach::Private } else { Reach::Public };
-        // Names are checked as they are resolved; an address is never resolved.
+        // Names are checked when they are resolved. An address is never resolved, so it is checked
+        // here.
         if let Host::Address(address) = hop.target.host() {
             resolve::check(&address.to_string(), &[*address], farthest)
                 .map_err(|bad| client::explain_unresolved(&bad, caller, credentials))?;
@@ -116,8 +119,8 @@ impl<'a> Exchange<'a> {
             credential.attach(&mut url, &mut headers);
         }
         if permit.any_host {
-            // Idle connections are bounded for each host, and nobody bounds how many hosts a
-            // pattern stands for.
+            // Idle connections are bounded per host, but a pattern matches an unlimited number of
+            // hosts.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let mut request = reqwest::Request::new(hop.method.clone(), url);
@@ -132,7 +135,7 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Takes in what a server answered, as much as may be.
+    /// Reads a response within its bounds and redacts credentials from it.
     async fn take_in(
         &self,
         hop: &Hop<'_>,
@@ -177,7 +180,8 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Reads a body of at most `limit` bytes, for which there has to be `memory` before it is read.
+/// Reads a body of at most `limit` bytes. `memory` grows before a chunk is kept; fails if the
+/// tenant has no memory left.
 async fn read(
     response: &mut reqwest::Response,
     limit: usize,
@@ -204,7 +208,7 @@ async fn read(
     Ok(body)
 }
 
-/// Makes `memory` hold `bytes` where it holds less.
+/// Grows `memory` to `bytes` if it holds less. Fails if the tenant has no memory left.
 fn hold(memory: &mut Held, bytes: usize, caller: &str) -> Result<(), Error> {
     if memory.grow(bytes.saturating_sub(memory.amount())) {
         return Ok(());

@@ -1,17 +1,18 @@
-//! Headers that a guest may set. What frames a message or belongs to the connection is the host's,
-//! and so is what makes a server see another request than the one that was decided on.
+//! Headers that a guest may set. The host reserves the headers that frame a message or belong to
+//! the connection, and those that make a server see another request than the one that the policy
+//! decided on.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{credential::Credential, error::Error};
 
-/// Headers of one request.
+/// Maximum headers of a request.
 const MAX_HEADERS: usize = 64;
-/// Bytes of all names and values of one request's headers.
+/// Maximum bytes of all names and values of a request's headers.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Of the connection and of the framing (RFC 9110, sections 7.2, 7.6 and 8.6; RFC 9112; RFC 7540
-/// for the last).
+/// Headers of the connection and of the framing (RFC 9110, sections 7.2, 7.6 and 8.6; RFC 9112; RFC
+/// 7540 for the last).
 const FRAMING: [&str; 10] = [
     "connection",
     "content-length",
@@ -24,7 +25,8 @@ const FRAMING: [&str; 10] = [
     "upgrade",
     "http2-settings",
 ];
-/// Servers and frameworks let these override the method or the path, and rules are about both.
+/// Headers that override the method or the path in some servers and frameworks. Rules decide on
+/// both.
 const OVERRIDES: [&str; 5] = [
     "x-http-method",
     "x-http-method-override",
@@ -32,12 +34,12 @@ const OVERRIDES: [&str; 5] = [
     "x-original-url",
     "x-rewrite-url",
 ];
-/// What a guest sets for whichever origin answers. Nobody knows what another header means to a
-/// server: `x-api-key` is as much of one origin as `authorization`.
+/// Headers that are valid for any origin. The meaning of other headers to a server is unknown:
+/// `x-api-key` belongs to one origin as much as `authorization` does.
 const OF_ANY_ORIGIN: [&str; 3] = ["accept", "range", "user-agent"];
-/// How other names of that kind begin.
+/// Prefixes of further headers that are valid for any origin.
 const FAMILIES_OF_ANY_ORIGIN: [&str; 3] = ["accept-", "content-", "if-"];
-/// What describes a body, and goes where it goes.
+/// Headers that describe a body. They are dropped together with it.
 const OF_THE_BODY: [HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
@@ -45,8 +47,8 @@ const OF_THE_BODY: [HeaderName; 4] = [
     header::CONTENT_LOCATION,
 ];
 
-/// Whether only the host sets a header; the name is in lower case. One that servers could take for
-/// such a header is one.
+/// Returns whether only the host may set a header. `name` is in lower case. A name that servers
+/// could take for a reserved header is reserved too.
 pub fn is_reserved(name: &str) -> bool {
     let name = folded(name);
     FRAMING.contains(&name.as_str())
@@ -54,14 +56,15 @@ pub fn is_reserved(name: &str) -> bool {
         || name.starts_with("proxy-")
 }
 
-/// A name as those servers see it that hand headers on in environment variables (RFC 3875, section
-/// 4.1.18): `x_api_key` and `x-api-key` are one to them, and to some every sign that is neither
-/// letter nor digit is `_`.
+/// Returns a name as servers see it that pass headers on in environment variables (RFC 3875,
+/// section 4.1.18). They do not distinguish `x_api_key` from `x-api-key`, and some replace every
+/// character that is neither letter nor digit by `_`.
 fn folded(name: &str) -> String {
     name.replace(|character: char| !character.is_ascii_alphanumeric(), "-")
 }
 
-/// Takes in a guest's headers.
+/// Validates a guest's headers. Fails if they exceed the limits, or if one is malformed, reserved,
+/// belongs to the credential, or authenticates the connection.
 pub(super) fn accept(
     given: &[(String, Vec<u8>)],
     credential: Option<&Credential>,
@@ -102,9 +105,10 @@ pub(super) fn accept(
     Ok(headers)
 }
 
-/// Connections are used again, by other callers too: whoever came next would be taken for this one
-/// (RFC 4559, section 6). The scheme is the first token (RFC 9110, section 5.6.2), whatever stands
-/// around it.
+/// Returns whether an `authorization` value authenticates the connection instead of the request
+/// (NTLM, Negotiate). Connections are reused, also by other callers, and the server would take the
+/// next caller for this one (RFC 4559, section 6). The scheme is the first token (RFC 9110, section
+/// 5.6.2), whatever delimiters surround it.
 pub(super) fn authenticates_the_connection(value: &[u8]) -> bool {
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let scheme =
@@ -114,7 +118,8 @@ pub(super) fn authenticates_the_connection(value: &[u8]) -> bool {
         .any(|of_connection| scheme.eq_ignore_ascii_case(of_connection))
 }
 
-/// Drops what another origin must not be shown: everything that is not known to be of any.
+/// Drops all headers that another origin must not see: every header that is not known to be valid
+/// for any origin.
 pub(super) fn leave_origin(headers: &mut HeaderMap) {
     let is_of_any = |name: &str| {
         OF_ANY_ORIGIN.contains(&name)
@@ -127,14 +132,14 @@ pub(super) fn leave_origin(headers: &mut HeaderMap) {
     }
 }
 
-/// Drops what described a body that is not sent.
+/// Drops the headers that describe a body that is not sent.
 pub(super) fn leave_body(headers: &mut HeaderMap) {
     for name in OF_THE_BODY {
         headers.remove(name);
     }
 }
 
-/// Bytes of all names and values.
+/// Returns the bytes of all names and values.
 pub(super) fn size(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_headers_go_through_also_twice_and_in_any_case() {
+    fn ordinary_headers_are_accepted_repeated_and_in_any_case() {
         let headers = accepted(&[
             ("Accept", "a"),
             ("accept", "b"),
@@ -168,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_frames_the_message_or_overrides_the_decision_is_refused() {
+    fn framing_and_override_headers_are_refused() {
         let reserved = "Connection Content-Length Expect Host Keep-Alive TE Trailer Transfer-Encoding Upgrade HTTP2-Settings \
             Proxy-Authorization Proxy-Authenticate Proxy-Connection Proxy-Anything X-HTTP-Method X-HTTP-Method-Override \
             X-Method-Override X-Original-URL X-Rewrite-URL X_HTTP_Method_Override x-http_method Content_Length \
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_out_of_a_header() {
+    fn names_and_values_that_could_break_out_of_a_header_are_refused() {
         for name in ["", " ", "a b", "a:b", ":authority", "a\r\nhost", "a\0", "é", "host "] {
             assert_eq!(
                 accepted(&[(name, "x")]),
@@ -200,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn number_and_size_are_bounded() {
+    fn the_number_and_size_of_headers_are_bounded() {
         let many = |count| vec![("x-a", "b"); count];
         assert!(accepted(&many(MAX_HEADERS)).is_ok());
         assert_eq!(
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_authenticates_a_connection_that_others_use() {
+    fn schemes_that_authenticate_the_connection_are_refused() {
         for value in [
             "NTLM TlRM",
             "negotiate abc",
@@ -235,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_headers_that_are_for_anybody_leave_their_origin() {
+    fn only_headers_valid_for_any_origin_leave_their_origin() {
         let names = "accept accept-language authorization content-type cookie if-none-match range ranger user-agent x-accept \
             x-api-key x_content-type";
         let given: Vec<_> =
@@ -252,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_a_credential_is_not_set_beside_it() {
+    fn a_guest_header_that_belongs_to_the_credential_is_refused() {
         let of = |injection| {
             Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap()
         };

@@ -1,4 +1,4 @@
-//! One request on its way, and what a redirect makes of it. No I/O.
+//! One request of an exchange, and its change by a redirect. No I/O.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -13,7 +13,7 @@ use super::{
     target::Target,
 };
 
-/// A request that is well-formed and within its bounds, and not yet decided on.
+/// A request that is well-formed and within its bounds, but not yet checked against the policy.
 pub(super) struct Hop<'a> {
     pub(super) method: Method,
     pub(super) target: Target,
@@ -23,7 +23,8 @@ pub(super) struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// Checks what a caller wants to send.
+    /// Validates a caller's request. Fails if it is malformed, exceeds `bounds`, or names a
+    /// credential that is not in `credentials`.
     pub(super) fn first(
         request: Request,
         bounds: &Bounds,
@@ -36,7 +37,8 @@ impl<'a> Hop<'a> {
         let target =
             Target::parse(&request.url).map_err(|error| Error::invalid(error.to_string()))?;
         let credential = match request.credential {
-            // One that was not granted does not exist, and is refused as what is not permitted.
+            // A credential that was not granted is unknown here. It is refused exactly like a
+            // request that is not permitted.
             Some(name) => Some(credentials.get(&name).ok_or_else(Error::denied)?),
             None => None,
         };
@@ -48,8 +50,8 @@ impl<'a> Hop<'a> {
         }
         let body = request.body.filter(|body| !body.is_empty());
         if body.is_some() && matches!(method, Method::GET | Method::HEAD) {
-            // It means nothing (RFC 9110, section 9.3.1), and servers that skip it read it as the
-            // next request.
+            // Such a body has no meaning (RFC 9110, section 9.3.1), and a server that ignores it
+            // reads it as the next request.
             return Err(Error::invalid(format!("a {method} request has no body")));
         }
         if body.as_ref().is_some_and(|body| body.len() > bounds.request_bytes) {
@@ -61,7 +63,8 @@ impl<'a> Hop<'a> {
         Ok(Self { method, target, headers, body, credential })
     }
 
-    /// What a redirect makes of it, as browsers do it (the Fetch standard, "HTTP-redirect fetch").
+    /// Returns the request that follows a redirect, as browsers build it (the Fetch standard,
+    /// "HTTP-redirect fetch").
     pub(super) fn redirected(
         mut self,
         status: StatusCode,
@@ -75,7 +78,7 @@ impl<'a> Hop<'a> {
             )
         })?;
         if self.target.scheme() == "https" && target.scheme() == "http" {
-            // What was said in private would be repeated in public.
+            // Data that was sent encrypted would be sent again in plain text.
             return Err(Error::denied());
         }
         if let Some(credential) = self.credential {
@@ -103,8 +106,8 @@ impl<'a> Hop<'a> {
         Ok(self)
     }
 
-    /// Whether a value of a credential is anywhere in what it sends by itself: a server or the
-    /// guest has written it there.
+    /// Returns whether the URL, the headers or the body contain the value of a credential that a
+    /// server or the guest has written there.
     fn holds_any_of(&self, credentials: &Credentials) -> bool {
         let in_header = |(name, value): (&HeaderName, &HeaderValue)| {
             credentials.occur_in(name.as_str().as_bytes()) || credentials.occur_in(value.as_bytes())
@@ -115,7 +118,7 @@ impl<'a> Hop<'a> {
     }
 }
 
-/// Whether a response with this status says where else to look.
+/// Returns whether a response with this status is a redirect.
 pub(super) fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_before_anything_is_decided() {
+    fn an_invalid_request_is_refused_before_the_policy_decision() {
         insta::assert_snapshot!(refused(request("get", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
         insta::assert_snapshot!(refused(request("GET /\r\nx: y", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
         insta::assert_snapshot!(refused(request("CONNECT", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameter_of_a_credential_is_not_set_beside_it() {
+    fn a_url_with_the_parameter_of_its_credential_is_refused() {
         let credential = Credential::new(
             "token",
             Secret::new("value"),
@@ -187,7 +190,8 @@ mod tests {
         }
     }
 
-    /// Follows one redirect with everything that could go along, and shows what does.
+    /// Follows one redirect of a request with several headers, a credential and, for POST and PUT,
+    /// a body. Returns the parts that the next request keeps.
     fn followed(method: &str, from: &str, status: u16, location: &str) -> String {
         let injection = Injection::header("x-key", "").unwrap();
         let token =
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_bodies_change_as_in_browsers() {
+    fn redirects_change_methods_and_bodies_as_browsers_do() {
         let method = |method, status| {
             let text = followed(method, "https://x.com/a", status, "/b");
             (
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_stay_with_their_origin() {
+    fn a_redirect_to_another_origin_drops_the_credential_and_headers_of_the_origin() {
         let at_home = "accept,authorization,content-type,cookie,x-api-key +credential";
         let abroad = "accept,content-type";
         for (location, url, kept) in [
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_that_lead_nowhere_good_are_not_followed() {
+    fn unsafe_or_invalid_redirects_are_refused() {
         for (location, kind) in [
             ("http://x.com/", "Denied"),
             ("http://x.com:443/", "Denied"),
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_holds_a_credential_is_redirected_within_its_origin_alone() {
+    fn a_request_that_contains_a_credential_is_redirected_only_within_its_origin() {
         let token = Credential::new(
             "token",
             Secret::new("k 3+"),

@@ -1,12 +1,12 @@
-//! The one way out for plugins: whatever they send over HTTP is decided on, bounded and sent here.
-//! The host's own clients, of models and upstreams, do not go through it.
+//! The only network access of plugins: every HTTP request of a plugin is checked against a policy,
+//! bounded and sent here. The host's own clients, for models and upstreams, do not use it.
 //!
-//! A [`Policy`] is made of [`Rule`]s, those that a plugin asks for and those that its operator
-//! grants; a request leaves if one of each side matches it. Names are resolved, the addresses
-//! checked, and only what was checked is dialled. Each redirect is a request of its own.
-//! Credentials are attached at the last moment and are seen by nobody but the server. An [`Outlet`]
-//! is what one caller may send, a [`Session`] what one of its calls may. This module knows neither
-//! guests nor manifests: it is handed rules, secrets and a deadline.
+//! A [`Policy`] consists of [`Rule`]s on two sides: those that a plugin asks for and those that its
+//! operator grants. A request is sent if a rule of each side matches it. Names are resolved, the
+//! addresses are checked, and only checked addresses are dialled. Each redirect is checked as a
+//! request of its own. Credentials are attached just before sending, and only the server sees them.
+//! An [`Outlet`] holds the permissions of one caller, a [`Session`] the requests of one call. This
+//! crate knows neither guests nor manifests: it takes rules, secrets and a deadline as arguments.
 
 mod address;
 mod client;
@@ -40,25 +40,25 @@ pub use self::{
     session::{Outlet, Place, Session},
 };
 
-/// Requests of the whole process that are on their way at the same time.
+/// Maximum requests of the whole process in flight.
 const MAX_IN_FLIGHT: usize = 256;
 
-/// The HTTP clients of the process and what bounds them together. Cheap to clone.
+/// The HTTP clients of the process and the limits that they share. Cheap to clone.
 #[derive(Clone)]
 pub struct Egress(Arc<Shared>);
 
-/// No request can be sent at all: the system's certificates cannot be read, for one.
+/// Reason that no HTTP client can be built, for example unreadable system certificates.
 #[derive(Debug, thiserror::Error)]
 #[error("no HTTP client can be made")]
 pub struct Unusable(#[source] reqwest::Error);
 
 impl Egress {
-    /// Makes the clients, which resolve names as the operating system does.
+    /// Builds the clients, which resolve names as the operating system does.
     pub fn new() -> Result<Self, Unusable> {
         Self::with_resolver(Arc::new(SystemResolver::new()))
     }
 
-    /// Makes the clients with another way to resolve names.
+    /// Builds the clients with another resolver.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "the resolver is handed over; that each client takes a clone is not its caller's affair"
@@ -72,7 +72,7 @@ impl Egress {
         Ok(Self(Arc::new(Shared::new(clients, max_in_flight))))
     }
 
-    /// Joins what one caller may send. `caller` is its name in the operator's log.
+    /// Creates the outlet of one caller. `caller` is its name in the operator's log.
     pub fn outlet(
         &self,
         caller: &str,

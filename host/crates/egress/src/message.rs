@@ -1,56 +1,55 @@
-//! What a caller sends and gets back, as plain data. Requests hold raw text: they are checked where
-//! they are sent.
+//! Requests and responses of a caller, as plain data. Requests hold unchecked text: it is checked
+//! when they are sent.
 
 use std::time::Duration;
 
 use airlock_core::tenant::Held;
 use bytes::Bytes;
 
-/// A request as its caller wants it.
+/// A caller's request, before any check.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// `GET` and the like, in capitals. Neither CONNECT nor TRACE.
+    /// `GET` and the like, in capitals. CONNECT and TRACE are refused.
     pub method: String,
     /// An absolute URL without user and password, at most 8 KiB.
     pub url: String,
-    /// At most 64, with at most 64 KiB together.
+    /// At most 64 headers, with at most 64 KiB together.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body; GET and HEAD have none.
+    /// The body. GET and HEAD must have none.
     pub body: Option<Bytes>,
-    /// Time for the whole exchange where that is shorter than the bound.
+    /// Time limit for the whole exchange, if it is shorter than the bound.
     pub timeout: Option<Duration>,
-    /// Most bytes of the response's body where that is less than the bound.
+    /// Maximum bytes of the response's body, if it is less than the bound.
     pub max_response_bytes: Option<u64>,
-    /// A credential to attach, by name.
+    /// Name of a credential to attach.
     pub credential: Option<String>,
-    /// What becomes of redirects.
+    /// Handling of redirects.
     pub redirects: Redirects,
 }
 
-/// What becomes of redirects.
+/// Handling of redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Redirects {
-    /// They are followed, each after a decision of its own. To another origin go the body and those
-    /// headers that are for anybody (`accept`, `content-type` and the like), and nothing at all if
-    /// a credential's value is among it.
+    /// Follows each redirect after a policy decision of its own. Another origin receives the body
+    /// and only the headers that are valid for any origin (`accept`, `content-type` and the like).
+    /// It receives nothing if the URL, these headers or the body contain the value of a credential.
     #[default]
     Follow,
-    /// They are the response.
+    /// Returns the redirect as the response.
     Return,
 }
 
-/// A response, whole.
+/// A complete response.
 #[derive(Debug)]
 pub struct Response {
     /// Status code.
     pub status: u16,
-    /// Headers as they came, in lower case. Values of credentials in them are blotted out, as they
-    /// are in the body.
+    /// Headers as received, in lower case. Values of credentials are redacted, as in the body.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body as it came, not decompressed.
+    /// The body as received, not decompressed.
     pub body: Vec<u8>,
-    /// Where it came from, without any credential.
+    /// URL of the response, without any credential.
     pub final_url: String,
-    /// The memory that the body counts as. It goes wherever the body goes.
+    /// Memory that the body counts against. Keep it as long as the body.
     pub memory: Held,
 }

@@ -1,33 +1,33 @@
-//! Paths of requests, and patterns for them. Both are compared decoded once, segment by segment,
-//! and whatever two readers could take for different paths is refused before it is compared.
+//! Request paths and patterns for them. Both are percent-decoded once and compared segment by
+//! segment. A path that two parsers could read differently is refused before the comparison.
 
 use std::fmt;
 
 use airlock_core::text::{hex_digit, percent_decoded};
 
-/// Segments of one request's path. Together with [`MAX_PARTS`] this bounds the time that a hostile
-/// path and a hostile pattern can take to be compared.
+/// Maximum segments of a request's path. Together with [`MAX_PARTS`], this bounds the time to
+/// compare a hostile path with a hostile pattern.
 const MAX_SEGMENTS: usize = 128;
-/// Segments of one pattern.
+/// Maximum segments of a pattern.
 const MAX_PARTS: usize = 32;
 
-/// Why a path cannot be decided on: mostly because a server might read another one than the policy
-/// does.
+/// Reason that a path is refused: in most cases, a server might read a different path than the
+/// policy does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// An escape that is none.
+    /// A `%` without two hexadecimal digits after it.
     #[error("a `%` that is not followed by two hexadecimal digits")]
     Escape,
-    /// `%2f`, which some servers split at.
+    /// `%2f`, at which some servers split a path.
     #[error("an encoded slash")]
     Slash,
-    /// `\` or `%5c`, which some servers take for a slash.
+    /// `\` or `%5c`, which some servers read as a slash.
     #[error("a backslash")]
     Backslash,
-    /// `%252f` and the like: decoded twice it is something else.
+    /// `%252f` and the like, which decode to other text the second time.
     #[error("text that is encoded twice")]
     Twice,
-    /// Bytes that are no text, overlong forms of `/` and `.` among them.
+    /// Bytes that are not UTF-8, overlong forms of `/` and `.` among them.
     #[error("encoded bytes that are not UTF-8")]
     Encoding,
     /// `%00`, `%0d%0a` and the like.
@@ -36,7 +36,7 @@ pub enum BadPath {
     /// `.` or `..`, also as `..;x`, which some servers strip to `..` and resolve.
     #[error("a dot segment")]
     Dots,
-    /// More than anybody needs.
+    /// More segments than the limit.
     #[error("more than {MAX_SEGMENTS} segments")]
     Segments,
 }
@@ -76,13 +76,13 @@ fn decode(raw: &str) -> Result<String, BadPath> {
     }
 }
 
-/// Which paths a rule is about.
+/// Pattern for the paths of a rule.
 ///
-/// `*` stands for any text within a segment, also none; a segment that is only `*` is not matched
-/// by an empty one. `**` is a segment of its own and stands for any number of segments: also none
-/// between others, at least one at the end, so `/repos/**` is everything below `/repos` and not
-/// `/repos` itself. Everything else stands for itself, in exact case; a literal `*` is written
-/// `%2A`.
+/// `*` matches any text within a segment, also empty text. A segment that is only `*` does not
+/// match an empty segment. `**` must be a whole segment and matches any number of segments: zero or
+/// more before another segment, one or more at the end. So `/repos/**` matches everything below
+/// `/repos`, but not `/repos` itself. All other characters match themselves, in exact case. A
+/// literal `*` is written `%2A`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pattern(Vec<Part>);
 
@@ -90,29 +90,29 @@ pub(super) struct Pattern(Vec<Part>);
 enum Part {
     /// `**`
     Many,
-    /// One segment: the texts around its stars, so without a star there is one.
+    /// One segment: the texts around its stars; a single text if there is no star.
     One(Vec<String>),
 }
 
-/// Why a text is no pattern.
+/// Reason that a text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadPattern {
-    /// It does not begin with `/`.
+    /// The text does not begin with `/`.
     #[error("expected a `/` at the beginning")]
     Relative,
-    /// `a**` and the like, whose meaning nobody agrees on.
+    /// `a**` and the like, whose meaning differs between pattern languages.
     #[error("expected `**` to be a whole segment, found {0:?}")]
     Stars(String),
     /// `**/**`
     #[error("expected something between two `**`")]
     Repeated,
-    /// What begins a query or a fragment; rules are about paths alone.
+    /// A `?` or `#`, which begins a query or a fragment. Rules match paths only.
     #[error("expected a path alone, found a `?` or `#`")]
     Query,
-    /// More than anybody needs.
+    /// More segments than the limit.
     #[error("expected at most {MAX_PARTS} segments, found {0}")]
     Parts(usize),
-    /// No request could match it.
+    /// The pattern contains a path that is refused in requests, so it could never match.
     #[error("expected what a request may hold, found {0}")]
     Path(#[from] BadPath),
 }
@@ -134,7 +134,8 @@ impl Pattern {
         Ok(Self(parts))
     }
 
-    /// Everything below a path, and the path itself where it does not end with a slash.
+    /// Returns the patterns for everything below a path, and for the path itself unless it ends
+    /// with a slash.
     pub(super) fn below(path: &str) -> Result<Vec<Self>, BadPattern> {
         let literal = path.replace('*', "%2A");
         match literal.strip_suffix('/') {
@@ -143,12 +144,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it stands for a path. Takes time in proportion to the product of both lengths at
-    /// worst.
+    /// Returns whether it matches a path. The time is at worst proportional to the product of both
+    /// lengths.
     pub(super) fn matches(&self, path: &[String]) -> bool {
         let (mut part, mut at) = (0, 0);
-        // Where to go on when what follows the last `**` does not fit: one segment later. Earlier
-        // ones need no second look, because they were matched as far to the left as they can be.
+        // Position to resume from if the parts after the last `**` do not match: one segment later.
+        // Earlier `**` are not retried, because their parts were matched as far to the left as
+        // possible.
         let mut resume = None;
         while at < path.len() {
             match self.0.get(part) {
@@ -184,7 +186,7 @@ impl Part {
     }
 }
 
-/// Whether a segment is the texts in their order with anything between them.
+/// Returns whether a segment consists of the texts in their order, with any text between them.
 fn fits(texts: &[String], segment: &str) -> bool {
     let (Some((first, rest)), Some(last)) = (texts.split_first(), texts.last()) else {
         return false;
@@ -205,8 +207,8 @@ fn fits(texts: &[String], segment: &str) -> bool {
 }
 
 impl fmt::Display for Pattern {
-    /// Canonical: ASCII, with everything escaped that is neither unreserved nor harmless, so that a
-    /// list of patterns can be split at commas and a terminal shows what it is.
+    /// Prints the canonical form: ASCII, with every character escaped that is neither unreserved
+    /// nor harmless. A list of patterns can therefore be split at commas and printed to a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
             Part::Many => f.write_str("/**"),
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_what_their_documentation_says() {
+    fn patterns_match_as_documented() {
         for (pattern, inside, outside) in [
             ("/", "/", "// /a"),
             ("/**", "/ /a /a/b // /a/", ""),
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_two_readers_could_understand_differently_are_refused() {
+    fn ambiguous_paths_are_refused() {
         for (path, why) in [
             ("/a%2fb", BadPath::Slash),
             ("/a%2Fb", BadPath::Slash),
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_told_why() {
+    fn an_invalid_pattern_is_refused_with_a_reason() {
         let why = |text: &str| Pattern::parse(text).unwrap_err().to_string();
         insta::assert_snapshot!(why("repos"), @"expected a `/` at the beginning");
         insta::assert_snapshot!(why(""), @"expected a `/` at the beginning");
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_segments_of_paths_and_patterns_are_counted() {
+    fn the_number_of_segments_is_limited_in_paths_and_patterns() {
         assert!(segments(&"/".repeat(MAX_SEGMENTS)).is_ok());
         assert_eq!(segments(&"/".repeat(MAX_SEGMENTS + 1)), Err(BadPath::Segments));
         assert!(Pattern::parse(&"/*".repeat(MAX_PARTS)).is_ok());
@@ -339,7 +341,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_survives_being_printed(texts in prop::collection::vec("[a-z*%,/ é?;.~\"]{0,6}", 1..5)) {
+        fn a_printed_pattern_parses_to_the_same_pattern(texts in prop::collection::vec("[a-z*%,/ é?;.~\"]{0,6}", 1..5)) {
             if let Ok(pattern) = Pattern::parse(&format!("/{}", texts.join("/"))) {
                 let printed = pattern.to_string();
                 prop_assert!(printed.is_ascii() && !printed.contains([' ', ',']));
@@ -348,7 +350,7 @@ mod tests {
         }
 
         #[test]
-        fn the_pattern_of_one_path_matches_that_path_alone(one in "(/[a-z*.é]{0,3}){1,4}", other in "(/[a-z*.é]{0,3}){1,4}") {
+        fn a_pattern_without_wildcards_matches_only_its_own_path(one in "(/[a-z*.é]{0,3}){1,4}", other in "(/[a-z*.é]{0,3}){1,4}") {
             let pattern = Pattern::parse(&one.replace('*', "%2A"));
             if let (Ok(one), Ok(other)) = (segments(&one), segments(&other)) {
                 let pattern = pattern.unwrap();

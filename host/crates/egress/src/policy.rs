@@ -1,5 +1,5 @@
-//! What one caller may send, and how much of it. Pure: a decision depends on rules and request
-//! alone.
+//! The requests that one caller may send, and the bounds on them. Pure: a decision depends only on
+//! the rules and the request.
 
 use std::{fmt, time::Duration};
 
@@ -10,32 +10,32 @@ use super::{
     target::Target,
 };
 
-/// Rules on one side of a policy.
+/// Maximum rules on one side of a policy.
 const MAX_RULES: usize = 64;
 
-/// Bounds on what one call sends and takes in. There is no `Default`: somebody has to have said how
-/// much.
+/// Bounds on the requests and responses of one call. There is no `Default`, so that the bounds are
+/// always chosen explicitly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Requests of one call, redirects and refused ones included.
+    /// Maximum requests of one call, redirects and refused requests included.
     pub requests: u32,
-    /// Requests of one call that are on their way at the same time.
+    /// Maximum requests of one call in flight.
     pub in_flight: usize,
-    /// Bytes of one request's body.
+    /// Maximum bytes of a request's body.
     pub request_bytes: usize,
-    /// Bytes of one response's body.
+    /// Maximum bytes of a response's body.
     pub response_bytes: usize,
-    /// Bytes of all names and values of one response's headers.
+    /// Maximum bytes of all names and values of a response's headers.
     pub response_header_bytes: usize,
-    /// Time for one exchange: resolving, connecting, redirects and reading the body. A call's own
-    /// deadline applies where it is sooner.
+    /// Time limit for one exchange: resolving, connecting, redirects and reading the body. The
+    /// deadline of the call applies if it is sooner.
     pub timeout: Duration,
-    /// Redirects in a row.
+    /// Maximum consecutive redirects.
     pub redirects: u32,
 }
 
 impl Bounds {
-    /// What a plugin's call gets where its operator says nothing else.
+    /// Bounds on a plugin's call, unless the operator sets others.
     pub const PLUGIN: Self = Self {
         requests: 20,
         in_flight: 8,
@@ -47,7 +47,7 @@ impl Bounds {
     };
 }
 
-/// What one caller may send: what it asks for, as far as its operator grants it.
+/// The requests that one caller may send: those that it asks for and that its operator grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     requested: Option<Vec<Rule>>,
@@ -55,17 +55,17 @@ pub struct Policy {
     bounds: Bounds,
 }
 
-/// How a permitted request may be sent.
+/// Conditions under which a permitted request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Permit {
-    /// Whether its name may lead into private networks and to this machine.
+    /// True if its host may be in a private network or on this machine.
     pub(super) private: bool,
-    /// Whether only patterns let it out, so that there is no bound on the number of hosts like this
-    /// one.
+    /// True if only wildcard rules match the request, so that the number of such hosts is
+    /// unlimited.
     pub(super) any_host: bool,
 }
 
-/// Which side of a policy does not let a request out.
+/// Side of a policy that has no rule for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Request,
@@ -73,8 +73,8 @@ pub(super) enum Missing {
 }
 
 impl Policy {
-    /// Joins both sides. Without a manifest there is nothing `requested`, and what is granted
-    /// counts alone.
+    /// Combines both sides. `requested` is `None` if there is no manifest; then the granted rules
+    /// alone decide. Fails if a side has too many rules.
     pub fn new(
         requested: Option<Vec<Rule>>,
         granted: Vec<Rule>,
@@ -92,18 +92,18 @@ impl Policy {
         Ok(Self { requested, granted, bounds })
     }
 
-    /// A policy that lets nothing out.
+    /// Returns a policy that permits no request.
     pub fn closed() -> Self {
         Self { requested: None, granted: Vec::new(), bounds: Bounds::PLUGIN }
     }
 
-    /// Bounds on what is let out.
+    /// Returns the bounds on requests and responses.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// Decides on a request: one rule of each side has to match it. It is private where a matching
-    /// rule of each side says so.
+    /// Decides on a request: it is permitted if a rule of each side matches it. It is private if a
+    /// matching rule of each side is private. Fails with the side that has no matching rule.
     pub(super) fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
         let granted = side(&self.granted, target, method).ok_or(Missing::Grant)?;
         let Some(requested) = &self.requested else { return Ok(granted) };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_leaves_only_where_both_sides_have_a_rule_for_it() {
+    fn a_request_is_permitted_only_if_a_rule_of_each_side_matches() {
         let (wide, narrow) = ("https://*.x.com GET /**", "https://api.x.com GET /v1/**");
         let (inside, outside) = ("https://api.x.com/v1/a", "https://api.x.com/v2");
         assert!(decide(Some(&[wide]), &[narrow], inside).is_ok());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_private_only_where_both_sides_say_so() {
+    fn a_request_is_private_only_if_both_sides_have_a_private_rule() {
         let (public, private) = ("http://x.com GET /**", "http://x.com GET /** private");
         let is_private = |requested: Option<&[&str]>, granted: &[&str]| {
             decide(requested, granted, "http://x.com/").map(|permit| permit.private)
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(is_private(Some(&[public]), &[private]), Ok(false));
         assert_eq!(is_private(Some(&[private]), &[public]), Ok(false));
         assert_eq!(is_private(None, &[private]), Ok(true));
-        // A rule for something else lends its `private` to nobody.
+        // `private` on a rule that does not match has no effect.
         assert_eq!(
             is_private(
                 None,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_countable_where_one_side_names_them() {
+    fn the_number_of_hosts_is_limited_if_one_side_names_them() {
         let (wide, narrow) = ("https://*.x.com GET /**", "https://a.x.com GET /**");
         let any_host = |requested: Option<&[&str]>, granted: &[&str]| {
             decide(requested, granted, "https://a.x.com/").unwrap().any_host
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_counted() {
+    fn more_than_64_rules_on_one_side_are_refused() {
         let many = |count| vec!["https://x.com GET /".parse().unwrap(); count];
         assert!(Policy::new(Some(many(64)), many(64), Bounds::PLUGIN).is_ok());
         for (requested, granted) in [(65, 1), (1, 65)] {

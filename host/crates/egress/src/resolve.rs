@@ -1,6 +1,6 @@
-//! From a name to addresses that may be dialled. The check is made where the connection is made, on
-//! the addresses that are dialled then, so a name that stands for something else a moment later is
-//! judged again.
+//! Resolves a name to addresses that may be dialled. The check runs when a connection is made, on
+//! the addresses that are dialled. A name that resolves to another address later is therefore
+//! checked again.
 
 use std::{
     io,
@@ -14,21 +14,21 @@ use tokio::sync::Semaphore;
 
 use super::address::{self, Reach};
 
-/// Addresses that are tried for one name. A name with a hundred dead ones would hold its request
-/// for as long.
+/// Maximum addresses that are tried for one name. A name with a hundred unreachable addresses would
+/// otherwise block its request for all of them.
 const MAX_DIALLED: usize = 6;
-/// Lookups of the operating system at the same time. Each holds a thread, and one that nobody waits
-/// for any more still does.
+/// Maximum concurrent lookups of the operating system. Each holds a thread, even if its request no
+/// longer waits for it.
 const MAX_LOOKUPS: usize = 128;
 
-/// Finds the addresses of a name. What it answers is checked by whoever asks.
+/// Finds the addresses of a name. The HTTP client checks the result.
 pub trait Resolver: Send + Sync + 'static {
-    /// Answers all addresses of `name`, which is in lower case and in punycode. Dropping the future
-    /// gives up.
+    /// Returns all addresses of `name`, which is in lower case and in punycode. Dropping the future
+    /// abandons the lookup.
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
-/// The operating system's resolver: hosts file, DNS and whatever else it is set up with.
+/// The operating system's resolver: hosts file, DNS and its other configured sources.
 pub(super) struct SystemResolver {
     lookups: Arc<Semaphore>,
 }
@@ -45,7 +45,7 @@ impl Resolver for SystemResolver {
         Box::pin(async move {
             let turn = lookups.acquire_owned().await.map_err(io::Error::other)?;
             let lookup = move || {
-                // It goes along into the thread: a lookup cannot be stopped, and counts until it
+                // The permit moves into the thread: a lookup cannot be stopped, and counts until it
                 // ends.
                 let _turn = turn;
                 Ok((name.as_str(), 0).to_socket_addrs()?.map(|address| address.ip()).collect())
@@ -55,10 +55,10 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Why a host is not dialled.
+/// Reason that a host is not dialled.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unresolved {
-    /// For the operator alone: guests are not told what a name stands for.
+    /// For the operator only: guests must not learn the addresses of a name.
     #[error("{host} stands for {address}, which {}", match .reach {
         Reach::Private => "is private; a rule that says so on both sides would let it out",
         _ => "no rule can let out",
@@ -74,12 +74,12 @@ pub(super) enum Unresolved {
     },
 }
 
-/// Checks everything that a host stands for.
+/// Checks all addresses of a host.
 ///
-/// One bad address refuses the host, whatever the others are. Dialling the good ones alone would be
-/// as safe for this connection, but nobody has both a public and a private or impossible address by
-/// accident: a mixed answer is how rebinding starts, or a mistake that somebody should hear of, and
-/// a refusal does not depend on which address came first.
+/// One forbidden address refuses the host, whatever the others are. Dialling only the permitted
+/// addresses would be as safe for this connection. But no host has both a public and a private or
+/// forbidden address by accident: a mixed result is the start of DNS rebinding, or a mistake that
+/// the operator should see. A refusal also does not depend on the order of the addresses.
 pub(super) fn check(host: &str, addresses: &[IpAddr], farthest: Reach) -> Result<(), Unresolved> {
     let judged = addresses.iter().map(|address| (*address, address::reach(*address)));
     match judged.into_iter().find(|(_, reach)| *reach > farthest) {
@@ -91,10 +91,10 @@ pub(super) fn check(host: &str, addresses: &[IpAddr], farthest: Reach) -> Result
     }
 }
 
-/// What a client resolves names with.
+/// Resolver of an HTTP client that checks the addresses.
 pub(super) struct Checked {
     pub(super) resolver: Arc<dyn Resolver>,
-    /// The farthest that this client goes.
+    /// Strictest reach that this client may dial.
     pub(super) farthest: Reach,
 }
 
@@ -107,7 +107,7 @@ impl Resolve for Checked {
                 .await
                 .map_err(|cause| Unresolved::Failed { host: host.clone(), cause })?;
             check(&host, &addresses, farthest)?;
-            // The port of the URL takes the place of 0.
+            // The client replaces port 0 by the port of the URL.
             let dialled =
                 addresses.into_iter().take(MAX_DIALLED).map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(dialled) as Addrs)
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_address_refuses_a_name() {
+    fn one_forbidden_address_refuses_the_name() {
         assert!(checked(&["8.8.8.8", "2606:4700::1111"], Reach::Public).is_ok());
         assert!(checked(&["8.8.8.8", "10.0.0.1", "::1"], Reach::Private).is_ok());
         let private = checked(&["8.8.8.8", "10.0.0.1"], Reach::Public).unwrap_err();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_than_a_few_addresses_are_dialled() {
+    async fn the_number_of_dialled_addresses_is_limited() {
         struct Many;
         impl Resolver for Many {
             fn resolve(&self, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_operating_system_knows_this_machine() {
+    async fn the_system_resolver_resolves_localhost_to_loopback() {
         let addresses =
             SystemResolver::new().resolve("localhost").await.expect("every machine has it");
         assert!(!addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback));

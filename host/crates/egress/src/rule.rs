@@ -1,4 +1,5 @@
-//! A rule: requests that may leave. Its text is one line, the same for people, lock file and log.
+//! Rules for outbound requests. The text of a rule is one line, the same for people, lock file and
+//! log.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -11,17 +12,17 @@ use super::{
     target::{Host, Target},
 };
 
-/// Methods of one rule.
+/// Maximum methods of a rule.
 const MAX_METHODS: usize = 16;
-/// Patterns of one rule.
+/// Maximum patterns of a rule.
 const MAX_PATHS: usize = 32;
-/// Bytes of one URL or pattern, so that a manifest cannot be made of one endless rule.
+/// Maximum bytes of a URL or a pattern, so that a manifest cannot consist of one endless rule.
 const MAX_TEXT: usize = 1 << 10;
 
-/// Requests that may leave: a scheme, a host and a port, methods, and paths.
+/// A set of requests that may be sent: a scheme, a host and a port, methods, and paths.
 ///
-/// Its text is `https://api.example.com GET,POST /repos/**,/user private`: an origin (the port is
-/// left out where the scheme implies it), methods, paths, and `private` where that is so.
+/// Its text is `https://api.example.com GET,POST /repos/**,/user private`: an origin (without the
+/// port if the scheme implies it), methods, paths, and `private` if that is set.
 /// `parse(rule.to_string()) == rule`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -43,14 +44,14 @@ enum Scheme {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum HostPattern {
     Exactly(Host),
-    /// `*.name`: everything below it, at any depth, and not the name itself.
+    /// `*.name`: every name below it, at any depth, but not the name itself.
     Below(String),
 }
 
-/// Why a rule cannot be used.
+/// Reason that a rule cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    /// Not a scheme that requests are sent with.
+    /// A scheme other than `https` and `http`.
     #[error("found {found:?}, expected a URL that begins with https:// or http://")]
     Scheme {
         /// The URL.
@@ -61,21 +62,21 @@ pub enum BadRule {
     Url {
         /// The URL.
         found: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// A host that no rule can be about.
+    /// A host that a rule cannot name.
     #[error("found the host {found:?}, expected {expected}")]
     Host {
         /// The host.
         found: String,
-        /// What would do.
+        /// Description of a valid host.
         expected: &'static str,
     },
     /// More than an origin and a path.
     #[error("found {found} in {url:?}, expected an origin and at most a path")]
     Extra {
-        /// What is too much.
+        /// The part that is not allowed.
         found: &'static str,
         /// The URL.
         url: String,
@@ -88,28 +89,28 @@ pub enum BadRule {
         /// The method.
         found: String,
     },
-    /// Not a pattern for paths.
+    /// Not a path pattern.
     #[error("found the path {found:?}: {reason}")]
     Path {
         /// The path.
         found: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: BadPattern,
     },
-    /// Paths in two places, and nobody could tell whether they add up.
+    /// Paths both in the URL and in the list of paths. Their combination would be ambiguous.
     #[error("found a path in {url:?} and a list of paths, expected one of them")]
     TwoPaths {
         /// The URL.
         url: String,
     },
-    /// Too much of something.
+    /// More items or bytes than the limit.
     #[error("found {found} {what}, expected at most {limit}")]
     TooMany {
-        /// Of what.
+        /// Name of the items, such as `methods` or `bytes`.
         what: &'static str,
-        /// How many.
+        /// Number found.
         found: usize,
-        /// How many there may be.
+        /// Maximum number.
         limit: usize,
     },
     /// Not the text form of a rule.
@@ -123,15 +124,16 @@ pub enum BadRule {
 }
 
 impl Rule {
-    /// Makes a rule.
+    /// Creates a rule.
     ///
-    /// `url` is an origin, `https://api.example.com`, or `https://*.example.com` for all names
-    /// below it and not itself. It may end in a path, and stands for that path and all below it
-    /// then; so without a path it stands for all there are. A host that is an address must be
-    /// written as one and is then meant exactly. `methods` may be empty, which means GET and HEAD.
-    /// `paths` may be empty, which means those of `url`; where it is not, `url` has none. They are
-    /// patterns: `*` is any text within a segment, a segment `**` is any number of segments.
-    /// `private` lets names lead into private networks and to this machine.
+    /// `url` is an origin: `https://api.example.com`, or `https://*.example.com` for all names
+    /// below `example.com`, but not for that name itself. It may end in a path, which then covers
+    /// that path and everything below it; without a path it covers all paths. A host that is an
+    /// address must be written as an address and is matched exactly. `methods` may be empty, which
+    /// means GET and HEAD. `paths` may be empty, which means the path of `url`; if it is not empty,
+    /// `url` must have no path. `paths` are patterns: `*` matches any text within a segment, a
+    /// segment `**` matches any number of segments. `private` permits hosts in private networks and
+    /// on this machine.
     pub fn new(
         url: &str,
         methods: &[impl AsRef<str>],
@@ -167,14 +169,14 @@ impl Rule {
         Ok(Self { scheme, host, port, methods, paths, private })
     }
 
-    /// How the narrowest rule that lets a request out begins, to tell an operator what was missing.
-    /// Its path, the guest's own text, is left out: a guest that knows a secret could write it
-    /// there, and the log is no place for it.
+    /// Returns the beginning of the narrowest rule that permits a request, to show the operator the
+    /// missing rule. The path is left out, because it is the guest's own text: a guest that knows a
+    /// secret could write it there, and the secret must not be logged.
     pub(super) fn needed(target: &Target, method: &Method) -> String {
         format!("{} {method}", target.origin())
     }
 
-    /// Whether a request is one of those that the rule is about.
+    /// Returns whether a request matches the rule.
     pub(super) fn matches(&self, target: &Target, method: &Method) -> bool {
         self.scheme.as_str() == target.scheme()
             && self.port == target.port()
@@ -183,17 +185,17 @@ impl Rule {
             && self.paths.iter().any(|pattern| pattern.matches(target.segments()))
     }
 
-    /// Whether names may lead into private networks and to this machine.
+    /// Returns whether the rule permits hosts in private networks and on this machine.
     pub fn is_private(&self) -> bool {
         self.private
     }
 
-    /// Whether it lets requests out over TLS alone.
+    /// Returns whether the rule permits requests over TLS only.
     pub fn is_encrypted(&self) -> bool {
         self.scheme == Scheme::Https
     }
 
-    /// Whether it is about more hosts than can be counted.
+    /// Returns whether the rule matches an unlimited number of hosts.
     pub(super) fn is_wildcard(&self) -> bool {
         matches!(self.host, HostPattern::Below(_))
     }
@@ -203,8 +205,8 @@ fn bounded(what: &'static str, found: usize, limit: usize) -> Result<(), BadRule
     if found > limit { Err(BadRule::TooMany { what, found, limit }) } else { Ok(()) }
 }
 
-/// Reads scheme and host; answers the URL too, for its port and path. A host pattern's `*.` is
-/// taken off before the rest is read as a host.
+/// Parses scheme and host. Returns the URL too, for its port and path. The `*.` of a host pattern
+/// is removed before the rest is parsed as a host.
 fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
     let no_scheme = || BadRule::Scheme { found: text.to_owned() };
     let (scheme, rest) = text.split_once("://").ok_or_else(no_scheme)?;
@@ -235,15 +237,15 @@ fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
     let host = match Host::of(&url) {
         None => return Err(bad_host("a name, an address, or `*.` and a name")),
         Some(host) if !is_wildcard => HostPattern::Exactly(host),
-        // `*.com` would be nearly everybody.
+        // `*.com` would match almost every host.
         Some(Host::Name(name)) if name.contains('.') => HostPattern::Below(name),
         Some(_) => return Err(bad_host("at least two labels behind `*.`, as in *.example.com")),
     };
     Ok((scheme, host, url))
 }
 
-/// Reads a method. CONNECT makes a tunnel of the connection, and TRACE sends back headers that the
-/// guest must not see.
+/// Parses a method. CONNECT and TRACE are refused: CONNECT turns the connection into a tunnel, and
+/// TRACE returns headers that the guest must not see.
 pub(super) fn method(text: &str) -> Result<Method, BadRule> {
     let bad = || BadRule::Method { found: text.chars().take(32).collect() };
     let is_name = !text.is_empty()
@@ -279,7 +281,7 @@ impl HostPattern {
     fn matches(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Exactly(expected), host) => expected == host,
-            // What is in front of the dot is never empty: a name has no empty labels.
+            // The part before the dot is never empty, because a name has no empty labels.
             (Self::Below(parent), Host::Name(name)) => {
                 name.strip_suffix(parent.as_str()).is_some_and(|head| head.ends_with('.'))
             }

@@ -1,5 +1,5 @@
-//! What one caller may send and what one of its calls has sent: places, counts and deadlines. What
-//! a request meets on its way is in [`exchange`](super::exchange).
+//! Outlets and sessions: the permissions of one caller, and the slots, counters and deadline of one
+//! of its calls. The steps of a single request are in [`exchange`](super::exchange).
 
 use std::{
     future::Future,
@@ -26,16 +26,17 @@ use super::{
     policy::{Bounds, Policy},
 };
 
-/// Requests of one caller that are on their way at the same time, all its calls together: no caller
-/// can take all places.
+/// Maximum requests of one caller in flight, over all its calls, so that no caller can take all
+/// slots.
 pub(super) const MAX_OF_CALLER: usize = 64;
-/// Divides the places of a caller among the tenants of its calls: one alone gets three quarters.
+/// Weight that divides the slots of a caller among the tenants of its calls: a single tenant gets
+/// three quarters.
 const CALLER_WEIGHT: usize = 3;
-/// Divides the places of the process: one tenant alone gets seven eighths, whatever callers it
-/// uses.
+/// Weight that divides the slots of the process: a single tenant gets seven eighths, whatever
+/// callers it uses.
 const PROCESS_WEIGHT: usize = 7;
 
-/// What the sessions of a process share.
+/// State that the sessions of a process share.
 pub(super) struct Shared {
     pub(super) clients: Clients,
     in_flight: Pool,
@@ -47,7 +48,7 @@ impl Shared {
     }
 }
 
-/// What one caller may send, call by call. Cheap to clone.
+/// The permissions of one caller. Opens a [`Session`] for each call. Cheap to clone.
 #[derive(Clone)]
 pub struct Outlet {
     pub(super) shared: Arc<Shared>,
@@ -57,21 +58,21 @@ pub struct Outlet {
     in_flight: Pool,
 }
 
-/// What one call sends. Cheap to clone; clones count together.
+/// The requests of one call. Cheap to clone; clones share the counters.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
-/// A place among the requests of one call that are on their way. Dropping it gives it back.
+/// A slot for one request of a call in flight. Dropping it releases the slot.
 pub struct Place {
     session: Arc<Inner>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What the clones of a session share.
+/// State that the clones of a session share.
 pub(super) struct Inner {
     pub(super) outlet: Outlet,
     tenant: Tenant,
-    /// Memory that responses may take up.
+    /// Memory for the bodies of responses.
     memory: Pool,
     deadline: Instant,
     requests_left: AtomicU32,
@@ -89,8 +90,9 @@ impl Outlet {
         Self { shared: shared.clone(), caller: caller.into(), policy, credentials, in_flight }
     }
 
-    /// Opens what one call of `tenant` may send until `deadline`. The bodies of its responses count
-    /// against `memory`, in bytes, from when they arrive until they are dropped.
+    /// Opens the session of one call of `tenant`, which may send requests until `deadline`. The
+    /// bodies of its responses count against `memory`, in bytes, from their arrival until they are
+    /// dropped.
     pub fn session(&self, tenant: &Tenant, memory: &Pool, deadline: Instant) -> Session {
         let bounds = self.policy.bounds();
         Session(Arc::new(Inner {
@@ -103,7 +105,7 @@ impl Outlet {
         }))
     }
 
-    /// Takes a place among the requests of the caller, and one among those of the process.
+    /// Takes a slot of the caller and a slot of the process. Fails if `tenant` can get no slot.
     fn reserve(&self, tenant: &Tenant) -> Result<[Held; 2], Error> {
         let full = || {
             warn!(caller = %self.caller, %tenant, "outbound request refused: too many are on their way");
@@ -117,13 +119,13 @@ impl Outlet {
 }
 
 impl Session {
-    /// Bounds on what is sent and taken in.
+    /// Returns the bounds on requests and responses.
     pub fn bounds(&self) -> &Bounds {
         self.0.outlet.policy.bounds()
     }
 
-    /// Takes a place among the requests of the call, for whoever has work to do around a request
-    /// that counts with it.
+    /// Takes a slot of the call. Use it if work around a request must count together with the
+    /// request. Fails if no slot is free.
     pub fn reserve(&self) -> Result<Place, Error> {
         let message = "too many requests of this call are on their way";
         let permit = self
@@ -135,9 +137,9 @@ impl Session {
         Ok(Place { session: self.0.clone(), _permit: permit })
     }
 
-    /// Sends a request and takes in the whole response. The future borrows nothing, so that it can
-    /// run on a task of its own; dropping it drops the connection and leaves open whether the
-    /// request has arrived.
+    /// Sends a request and reads the whole response. The future borrows nothing, so that it can run
+    /// on a task of its own. Dropping it closes the connection; the request may or may not have
+    /// arrived.
     pub fn send(
         &self,
         request: Request,
@@ -148,7 +150,7 @@ impl Session {
 }
 
 impl Place {
-    /// Sends a request and takes in the whole response. One place is for one request at a time.
+    /// Sends a request and reads the whole response. A slot is for one request at a time.
     pub async fn send(&mut self, request: Request) -> Result<Response, Error> {
         self.session.send(request).await
     }
@@ -176,7 +178,7 @@ impl Inner {
         self.memory.account(self.tenant.clone())
     }
 
-    /// Counts a request that is about to be decided on.
+    /// Counts a request before the policy decision. Fails if the call has used all its requests.
     pub(super) fn count(&self) -> Result<(), Error> {
         let left = self
             .requests_left

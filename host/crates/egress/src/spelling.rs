@@ -1,28 +1,28 @@
-//! The ways of writing a value in a URL or a form: which characters are escaped, in which case, and
-//! how often. Pure.
+//! Spellings of a value in a URL or a form. They differ in the characters that are escaped, in the
+//! case of the escapes, and in the number of rounds of escaping. Pure.
 
 use std::collections::BTreeSet;
 
 use airlock_core::text::hex_digit;
 
-/// What is left as it is beside letters and digits, by whoever writes. A space is a `+` where it is
-/// among them.
+/// Characters that an encoder leaves unescaped, besides letters and digits; one entry per encoder.
+/// If a space is among them, it is written as `+`.
 const PLAIN: [&str; 8] = [
     // Forms, with `+` and with `%20` for a space.
     "*-._ ",
     "*-._",
-    // RFC 3986, section 2.3, and Python's `quote`, which leaves slashes.
+    // RFC 3986, section 2.3, and Python's `quote`, which does not escape slashes.
     "-._~",
     "-._~/",
     // `encodeURIComponent` and `encodeURI`.
     "-_.!~*'()",
     "-_.!~*'();,/?:@&=+$#",
-    // The URL standard, which this crate's URLs are written by: queries and paths.
+    // The URL standard, which the URLs of this crate follow: queries and paths.
     "!$%&()*+,-./:;=?@[\\]^_`{|}~",
     "!$%&'()*+,-./:;=@[\\]^_|~",
 ];
 
-/// A value in all its spellings, as it is among them.
+/// Returns all spellings of a value, the unescaped value included.
 pub(super) fn of(value: &str) -> BTreeSet<String> {
     let both_cases = |plain: &&str| {
         [b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| escape(value, plain, digits))
@@ -48,8 +48,8 @@ fn escape(value: &str, plain: &str, digits: &[u8; 16]) -> String {
     text
 }
 
-/// A text with its escapes undone once, and in a form `+` for a space; none where there is nothing
-/// to undo. What is no escape stays.
+/// Decodes the escapes of a text once, and in a form `+` as a space; `None` if there is nothing to
+/// decode. Invalid escapes are kept.
 pub(super) fn undo(text: &[u8], is_form: bool) -> Option<Vec<u8>> {
     let mut undone = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_spelled_as_those_do_who_write_urls() {
+    fn the_spellings_cover_common_url_encoders() {
         let spellings = of("a/b c'\"");
         for spelling in [
             "a/b c'\"",
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spelling_of_our_own_urls_is_among_them() {
+    fn the_spellings_cover_the_urls_of_this_crate() {
         let value: String = (' '..='~').filter(|character| !"#?\\".contains(*character)).collect();
         let url = url::Url::parse(&format!("https://x.com/?a{value}z")).unwrap();
         let written = url.query().and_then(|query| query.strip_prefix('a')?.strip_suffix('z'));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_undone_once_and_in_any_case() {
+    fn escapes_are_decoded_once_and_in_any_case() {
         let undone = |text: &str, is_form| {
             undo(text.as_bytes(), is_form).map(|bytes| String::from_utf8(bytes).unwrap())
         };

@@ -1,5 +1,5 @@
-//! Where a request goes: a URL reduced to one spelling, which is the one that is decided on and the
-//! one that is sent.
+//! Target of a request: a URL in one canonical spelling. The policy decides on this spelling, and
+//! the same spelling is sent.
 
 use std::{
     fmt,
@@ -10,22 +10,22 @@ use url::Url;
 
 use super::path::{self, BadPath};
 
-/// The longest URL, in bytes, as it is given and as it is sent.
+/// Maximum length of a URL, in bytes, both as given and as sent.
 pub(super) const MAX_URL_BYTES: usize = 8 << 10;
-/// The longest name that DNS can hold (RFC 1035, section 2.3.4), without the dot at its end.
+/// Maximum length of a DNS name (RFC 1035, section 2.3.4), without the final dot.
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// What stands between `://` and the port.
+/// Host of a URL: the part between `://` and the port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Host {
-    /// A name: lower case, in punycode, without a dot at its end.
+    /// A name: lower case, punycode, without a final dot.
     Name(String),
-    /// An address. One that is IPv4 in IPv6's clothes (`::ffff:0:0/96`) is IPv4.
+    /// An address. An IPv4-mapped IPv6 address (`::ffff:0:0/96`) is stored as IPv4.
     Address(IpAddr),
 }
 
-/// Why a text is no address for a request.
+/// Reason that a text cannot be the URL of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadTarget {
     #[error("the URL has more than {MAX_URL_BYTES} bytes")]
@@ -46,7 +46,7 @@ pub(super) enum BadTarget {
     Path(#[from] BadPath),
 }
 
-/// Where a request goes.
+/// Target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     url: Url,
@@ -61,14 +61,15 @@ impl Target {
         if text.len() > MAX_URL_BYTES {
             return Err(BadTarget::TooLong);
         }
-        // `Url` would take some of them out, and what was read then is not what was written.
+        // `Url` removes some control characters, so the parsed URL would differ from the given
+        // text.
         if text.contains(char::is_control) {
             return Err(BadTarget::Control);
         }
         Self::of(Url::parse(text)?)
     }
 
-    /// Parses what a server redirects to, seen from here.
+    /// Parses the location of a redirect, relative to this URL.
     pub(super) fn join(&self, location: &str) -> Result<Self, BadTarget> {
         if location.len() > MAX_URL_BYTES {
             return Err(BadTarget::TooLong);
@@ -85,7 +86,7 @@ impl Target {
         }
         url.set_fragment(None);
         let host = Host::of(&url).ok_or(BadTarget::Host)?;
-        // The name in the request and in the certificate's check is the one that was decided on.
+        // The request and the check of the certificate use the same name as the policy decision.
         url.set_host(Some(&host.to_string()))?;
         let port = url.port_or_known_default().filter(|port| *port != 0).ok_or(BadTarget::Port)?;
         if url.as_str().len() > MAX_URL_BYTES {
@@ -99,7 +100,7 @@ impl Target {
         &self.url
     }
 
-    /// Changes the query, which no decision depends on.
+    /// Replaces the query. No policy decision depends on it.
     pub(super) fn set_query(&mut self, query: Option<&str>) {
         self.url.set_query(query);
     }
@@ -112,7 +113,7 @@ impl Target {
         &self.host
     }
 
-    /// Scheme, host and port, which a rule's text begins with.
+    /// Returns scheme, host and port, which are the beginning of a rule's text.
     pub(super) fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -121,19 +122,19 @@ impl Target {
         self.port
     }
 
-    /// The path, decoded once and split.
+    /// Returns the path, decoded once and split into segments.
     pub(super) fn segments(&self) -> &[String] {
         &self.segments
     }
 
-    /// Whether both have the same scheme, host and port.
+    /// Returns whether both have the same scheme, host and port.
     pub(super) fn same_origin(&self, other: &Self) -> bool {
         self.scheme() == other.scheme() && self.host == other.host && self.port == other.port
     }
 }
 
 impl Host {
-    /// The host of a URL; none where it has none that a request could be sent to.
+    /// Returns the host of a URL; `None` if it has no host that a request can be sent to.
     pub(super) fn of(url: &Url) -> Option<Self> {
         match url.host()? {
             url::Host::Ipv4(address) => Some(Self::Address(address.into())),
@@ -146,7 +147,8 @@ impl Host {
     }
 }
 
-/// `Url` lets more through, `*` and `$` for two, which could not be told from a rule's text.
+/// Returns whether a text is a valid name. `Url` accepts more characters, such as `*` and `$`,
+/// which could not be distinguished from the text of a rule.
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
@@ -167,8 +169,8 @@ impl fmt::Display for Host {
     }
 }
 
-/// As it stands in URLs. `Url` prints addresses that carry IPv4 in hexadecimal, Rust does not; one
-/// spelling is enough.
+/// Writes an address as it appears in URLs. `Url` prints addresses that carry IPv4 in hexadecimal,
+/// the standard library does not; a single spelling is enough.
 fn bracketed(address: Ipv6Addr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{}", url::Host::<&str>::Ipv6(address))
 }
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_what_was_decided_on() {
+    fn the_sent_url_and_the_decided_segments_agree() {
         for (text, url, segments) in [
             ("https://h.example/a/../b/./c", "https://h.example/b/c", "b|c"),
             ("https://h.example/a/%2e%2E/b", "https://h.example/b", "b"),
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_for_a_request_is_refused() {
+    fn invalid_request_urls_are_refused() {
         for (text, error) in [
             ("ftp://h.example/", BadTarget::Scheme),
             ("file:///etc/passwd", BadTarget::Scheme),
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_bounded_before_and_after_they_are_read() {
+    fn the_length_of_a_url_is_limited_before_and_after_parsing() {
         let of_length = |bytes: usize, with: char| {
             let head = "https://h.example/";
             let tail = with.to_string().repeat((bytes - head.len()) / with.len_utf8());

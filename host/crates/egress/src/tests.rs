@@ -18,7 +18,8 @@ use super::*;
 const LOCAL: &[&[&str]] = &[&["127.0.0.1"]];
 const LONG: Duration = Duration::from_secs(20);
 
-/// A session under rules of which `PORT` is the server's, and the names it knows.
+/// Opens a session with rules in which `PORT` stands for the server's port. `names` resolves the
+/// names.
 fn session_with(names: &Arc<Names>, server: &Server, granted: &[&str], bounds: Bounds) -> Session {
     session(names, server, None, granted, Vec::new(), bounds, LONG)
 }
@@ -43,7 +44,7 @@ fn session(
     )
 }
 
-/// More than any response needs.
+/// A pool with more memory than any response needs.
 fn memory() -> Pool {
     Pool::new(1 << 30, 3)
 }
@@ -73,7 +74,7 @@ fn kind_of(result: Result<Response, Error>) -> (ErrorKind, bool) {
 }
 
 #[tokio::test]
-async fn a_permitted_request_goes_out_as_it_is_and_its_response_comes_back_as_it_is() {
+async fn a_permitted_request_and_its_response_are_forwarded_unchanged() {
     let server = Server::start(|_| {
         says("418 Teapot", "x-odd: 1\r\nX-Odd: 2\r\ncontent-encoding: gzip\r\n", "not gzip at all")
     })
@@ -117,7 +118,7 @@ async fn a_permitted_request_goes_out_as_it_is_and_its_response_comes_back_as_it
 }
 
 #[tokio::test]
-async fn what_is_not_permitted_is_neither_resolved_nor_sent() {
+async fn a_denied_request_is_neither_resolved_nor_sent() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("a.example.com", LOCAL), ("b.example.com", LOCAL)]);
     let both = ["http://a.example.com:PORT GET /v1/** private"];
@@ -150,7 +151,7 @@ async fn what_is_not_permitted_is_neither_resolved_nor_sent() {
 }
 
 #[tokio::test]
-async fn a_public_rule_leads_to_no_private_address_whatever_it_is_called() {
+async fn an_address_beyond_the_reach_of_a_rule_is_denied_in_every_spelling() {
     let server = Server::start(|_| ok("")).await;
     let port = server.address.port();
     for (name, answer, granted) in [
@@ -185,7 +186,7 @@ async fn a_public_rule_leads_to_no_private_address_whatever_it_is_called() {
 }
 
 #[tokio::test]
-async fn a_private_address_needs_both_sides_to_say_so() {
+async fn a_private_address_needs_a_private_rule_on_both_sides() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
     let (public, private) =
@@ -211,7 +212,7 @@ async fn a_private_address_needs_both_sides_to_say_so() {
 }
 
 #[tokio::test]
-async fn a_name_that_stands_for_something_else_a_moment_later_is_judged_again() {
+async fn the_addresses_of_a_name_are_checked_for_every_connection() {
     let server = Server::start(|_| says("200 OK", "connection: close\r\n", "")).await;
     let answers: &[&[&str]] =
         &[&["127.0.0.1"], &["169.254.169.254"], &["127.0.0.1", "169.254.169.254"], &["127.0.0.1"]];
@@ -227,12 +228,12 @@ async fn a_name_that_stands_for_something_else_a_moment_later_is_judged_again() 
     assert_eq!(kind_of(session.send(get(&url)).await), (ErrorKind::Denied, false));
     assert_eq!(kind_of(session.send(get(&url)).await), (ErrorKind::Denied, false));
     session.send(get(&url)).await.expect("the last answer is fine");
-    // Each was asked for once: what was checked is what was dialled.
+    // Each request resolved the name once: the checked addresses are the dialled ones.
     assert_eq!((names.asked().len(), server.connections()), (4, 2));
 }
 
 #[tokio::test]
-async fn a_connection_that_was_made_for_a_private_rule_is_of_no_use_to_a_public_one() {
+async fn a_connection_of_a_private_rule_is_not_reused_by_a_public_rule() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
     let granted =
@@ -248,7 +249,7 @@ async fn a_connection_that_was_made_for_a_private_rule_is_of_no_use_to_a_public_
 }
 
 #[tokio::test]
-async fn connections_are_kept_for_hosts_that_are_named_and_not_for_those_of_a_pattern() {
+async fn connections_are_reused_for_named_hosts_and_not_for_wildcard_hosts() {
     for (host, connections) in [("x.example.com", 1), ("*.example.com", 2)] {
         let server = Server::start(|_| ok("")).await;
         let names = Names::new(&[("x.example.com", LOCAL)]);
@@ -266,7 +267,7 @@ async fn connections_are_kept_for_hosts_that_are_named_and_not_for_those_of_a_pa
 }
 
 #[tokio::test]
-async fn nothing_in_a_request_makes_two_of_it() {
+async fn a_request_that_could_be_read_as_two_is_refused() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
     let session = session_with(
@@ -304,7 +305,7 @@ async fn nothing_in_a_request_makes_two_of_it() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
+async fn transport_failures_are_reported_by_kind_and_without_addresses() {
     let server = Server::start(|path| match path {
         "/garbage" => Answer::Says("SSH-2.0-OpenSSH_9\r\n\r\n".to_owned()),
         "/cut" => Answer::Says(
@@ -339,7 +340,7 @@ async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
         (server.url("x.example.com", "/tls").replace("http:", "https:"), ErrorKind::Tls, false),
     ] {
         let error = session.send(get(&url)).await.expect_err(&url);
-        // A server that breaks off in the middle of the handshake may be told as either.
+        // A server that closes the connection during the handshake may be reported as either kind.
         let told = if kind == ErrorKind::Tls && error.kind == ErrorKind::Connect {
             ErrorKind::Tls
         } else {
@@ -351,7 +352,7 @@ async fn what_goes_wrong_on_the_way_is_told_by_kind_and_without_addresses() {
 }
 
 #[tokio::test]
-async fn the_log_says_which_rule_was_missing_and_the_guest_is_not_told() {
+async fn a_missing_rule_is_logged_and_not_reported_to_the_guest() {
     let log = Log::default();
     let subscriber =
         tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();

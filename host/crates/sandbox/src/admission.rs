@@ -1,5 +1,5 @@
-//! How many guests run at once, and which calls wait. The [`Schedule`] decides which is next; here
-//! are the tasks and the time.
+//! Limits how many guests run at once, and queues the other calls. The [`Schedule`] decides which
+//! call is next; this module has the tasks and the time.
 
 mod queue;
 mod schedule;
@@ -20,48 +20,48 @@ use self::{
     schedule::{Flow, GuestId, Schedule},
 };
 
-/// How soon, at the earliest, a call that was passed over looks again whether that is still so.
+/// Shortest interval after which a call that was passed over checks again whether it still is.
 const LEAST_EXTENSION: Duration = Duration::from_millis(250);
 
 /// Slots for guests. Calls at different depths of a chain have slots of their own, so a guest that
-/// waits for a tool never waits for itself: those at the deepest level wait for no slot, and so on
-/// upwards.
+/// waits for a tool never waits for its own slot: calls at the deepest level wait for no slot of
+/// another level, and so on upwards.
 pub(super) struct Admission(Arc<Inner>);
 
 struct Inner {
     levels: Vec<Mutex<Level>>,
-    /// How long a call may wait.
+    /// Time that a call may wait.
     wait: Duration,
     next_guest: AtomicU64,
 }
 
-/// The slots of one depth. A waiting call gets its slot through a channel: one that is not received
-/// comes back by itself.
+/// Slots of one depth. A waiting call gets its slot through a channel. A slot that is not received
+/// is dropped, and so released.
 type Level = Schedule<oneshot::Sender<Slot>>;
 
-/// One guest's way to slots, its share of each depth.
+/// One guest's access to slots: its share at each depth.
 pub(super) struct Share {
     admission: Arc<Inner>,
     guest: GuestId,
 }
 
-/// The right to hold one instance. Dropped after the store is.
+/// Right to hold one instance. Dropped after the store.
 pub(super) struct Slot(Option<Place>);
 
-/// Owner of a slot, which gets it back.
+/// Place to which a slot is returned.
 struct Place {
     admission: Arc<Inner>,
     level: usize,
     flow: Flow,
 }
 
-/// There is no slot, and none became free in time.
+/// Error: no slot was free, and none became free in time.
 #[derive(Debug)]
 pub(super) struct Full;
 
 impl Admission {
-    /// `slots` for each of the `levels`, and room for `queue` waiting calls at each, which wait at
-    /// most for `wait`.
+    /// Makes `levels` levels with `slots` slots each. Up to `queue` calls wait at each level, each
+    /// for `wait`, or longer if it is passed over.
     pub(super) fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
         let levels =
             (0..levels.max(1)).map(|_| Mutex::new(Schedule::new(slots as usize, queue))).collect();
@@ -78,11 +78,13 @@ impl Admission {
 }
 
 impl Share {
-    /// Takes a slot for a call at `depth` (from 1), if need be after waiting in a bounded queue.
+    /// Takes a slot for a call at `depth` (from 1), after a wait in a bounded queue if none is
+    /// free.
     ///
-    /// A call waits for the configured time. It waits on, at most until its `deadline`, while its
-    /// tenant has less than its part of the slots and another has more. It fails if the queue has
-    /// no place for it or its time is up; dropping the future gives up the place.
+    /// A call waits for the configured time. It waits on, until its `deadline` at the latest, while
+    /// its tenant has less than its part of the slots and another tenant has more. Fails if the
+    /// queue has no place for the call, if the call is evicted from it, or if its time is up.
+    /// Dropping the future removes the call from the queue.
     pub(super) async fn wait_for_slot(
         &self,
         tenant: &Tenant,
@@ -105,7 +107,7 @@ impl Share {
             let (sender, slot) = oneshot::channel();
             let (ticket, pushed_out) = schedule.wait(&place.flow, sender).ok_or(Full)?;
             drop(schedule);
-            // Its call is told that the queue is full.
+            // Dropping the sender makes the evicted call fail with `Full`.
             drop(pushed_out);
             (slot, Waiting { place, ticket })
         };
@@ -121,30 +123,30 @@ impl Share {
 
 impl Inner {
     fn level(&self, level: usize) -> MutexGuard<'_, Level> {
-        // A schedule is whole whenever its lock is free: nothing in it panics half-way.
+        // A schedule is consistent whenever its lock is free: no operation on it panics half-way.
         self.levels[level].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The time as the runtime's timers have it.
+/// Returns the time by the clock of the runtime's timers.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The end of a wait.
+/// Returns the end of a wait: after `wait`, or at the deadline if that is sooner.
 fn until(deadline: Option<Instant>, wait: Duration) -> Instant {
     let until = now() + wait;
     deadline.map_or(until, |deadline| until.min(deadline))
 }
 
-/// A call in the queue; dropping it takes the call out.
+/// A call in the queue. Dropping it removes the call.
 struct Waiting {
     place: Place,
     ticket: Ticket,
 }
 
 impl Waiting {
-    /// How long to wait on, if the call is passed over and still has time.
+    /// Returns the new end of the wait, if the call is passed over and still has time.
     fn extended(&self, deadline: Option<Instant>) -> Option<Instant> {
         let Place { admission, level, flow } = &self.place;
         let has_time = deadline.is_some_and(|deadline| now() < deadline);
@@ -157,15 +159,15 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         let Place { admission, level, flow } = &self.place;
         let waiter = admission.level(*level).abandon(flow, self.ticket);
-        // Not under the lock.
+        // Dropped after the lock is released.
         drop(waiter);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // A loop and no recursion: a slot that is handed to a call which has just gone comes back
-        // here.
+        // A loop and not a recursion: a slot that is sent to a call which has just been dropped
+        // comes back here.
         let (mut freed, mut refused) = (self.0.take(), Vec::new());
         while let Some(Place { admission, level, flow }) = freed.take().or_else(|| refused.pop()) {
             let next = admission.level(level).leave(&flow);

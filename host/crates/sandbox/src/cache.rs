@@ -1,17 +1,18 @@
-//! Native code on disk: compiled once, mapped from then on.
+//! Cache of native code on disk: a component is compiled once, and from then on mapped from its
+//! file.
 //!
-//! Loading native code is running it. So the directory belongs to this user alone; every file in it
-//! is written whole, made read-only and never changed; and it ends with a digest of itself under a
-//! key that is kept beside it, in a file that only this user can read. Whoever can write to the
-//! directory but cannot read the key, through a backup that is restored, a volume that is shared or
-//! a path that a program was tricked into, can put nothing there that is loaded. Against someone
-//! with all the rights of this user nothing on disk helps, and this does not pretend to.
+//! Loading native code is running it. So only this user can write to the directory. Every file is
+//! written whole, made read-only and never changed. It ends with a keyed digest of itself; the key
+//! is in the same directory, in a file that only this user can read. An attacker who can write to
+//! the directory but cannot read the key (through a restored backup, a shared volume, or a path
+//! that a program was tricked into) cannot plant a file that is loaded. Nothing on disk protects
+//! against an attacker with all rights of this user.
 //!
-//! The digest stands behind the code and not in a file beside it, so that the two come and go with
-//! one rename; and not in front, because the code is mapped as it lies and has to begin on a page.
-//! It covers the file's name as well, which covers the component's bytes, every compiler setting
-//! and the exact version of the engine (`Engine::precompile_compatibility_hash`; the version check
-//! in the code itself lets patch releases pass).
+//! The digest follows the code in the same file, so that one rename replaces both. It does not
+//! precede the code, because the code is mapped in place and must begin on a page boundary. The
+//! digest also covers the file's name. The name is itself a digest of the component's bytes, every
+//! compiler setting and the exact version of the engine (`Engine::precompile_compatibility_hash`;
+//! the version check in the code itself accepts other patch releases).
 
 mod key;
 
@@ -38,9 +39,10 @@ use wasmtime::{Engine, component::Component};
 use self::key::Key;
 use super::compile::Form;
 
-/// Raised when what is written below the name changes its meaning.
+/// Version of the cache's format, part of every name and digest. It is raised when the content that
+/// is stored under a name changes its meaning.
 const GENERATION: &[u8] = b"airlock code cache 2";
-/// What every file of the cache may be done to by whom: read by its owner.
+/// Mode of every file of code: its owner may read it, nothing else is allowed.
 const CODE_MODE: u32 = 0o400;
 
 /// A directory of compiled components.
@@ -49,12 +51,12 @@ pub(super) struct CodeCache {
     key: Key,
 }
 
-/// What compiled code is called: a digest of the component and of all that its compilation depends
+/// Name of compiled code: a digest of the component and of everything that its compilation depends
 /// on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CodeName(String);
 
-/// Why a file of the cache is not loaded.
+/// Reason that a file of the cache is not loaded.
 #[derive(Debug, thiserror::Error)]
 enum Distrust {
     #[error("it is a {0}")]
@@ -89,8 +91,8 @@ impl fmt::Display for CodeName {
     }
 }
 
-/// A digest of everything that compiled code depends on beside the component: two engines with the
-/// same one can load each other's code.
+/// Returns a digest of everything that compiled code depends on besides the component. Two engines
+/// with the same digest can load each other's code.
 pub(super) fn settings_digest(engine: &Engine) -> String {
     let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
     engine.precompile_compatibility_hash().hash(&mut key);
@@ -98,7 +100,8 @@ pub(super) fn settings_digest(engine: &Engine) -> String {
 }
 
 impl CodeCache {
-    /// Opens or makes the directory and its key. One that others can write to is refused.
+    /// Opens the directory and its key, or makes them. Fails if it is not a directory that only
+    /// this user can write to.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let metadata = fs::symlink_metadata(directory)?;
@@ -114,18 +117,19 @@ impl CodeCache {
         Ok(Self { key: Key::of(directory)?, directory: directory.to_owned() })
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Whether something is kept under this name. It may turn out to be nothing that is loaded.
+    /// Returns whether there is a file under this name. The file is not verified, so loading may
+    /// still refuse it.
     pub(super) fn holds(&self, name: &CodeName) -> bool {
         fs::symlink_metadata(self.path(name)).is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// Loads what was compiled before. A file that is not exactly what was written is removed and
-    /// not loaded.
+    /// Loads code that was compiled before; `None` if there is none. A file that is not exactly
+    /// what was written is removed and not loaded.
     pub(super) fn load(&self, engine: &Engine, name: &CodeName) -> Option<Component> {
         let path = self.path(name);
         let reason = match self.read(engine, name, &path) {
@@ -148,15 +152,15 @@ impl CodeCache {
             metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(Distrust::Digest)?;
         let digest = self.key.digest(name, (&mut file).take(code_bytes))?;
         let mut written = Vec::with_capacity(blake3::OUT_LEN);
-        // One more than there should be: what has grown since is not what was written.
+        // One byte more than a digest has: a file that has grown since does not match.
         (&mut file).take(blake3::OUT_LEN as u64 + 1).read_to_end(&mut written)?;
         // Compared in constant time.
         if !blake3::Hash::from_slice(&written).is_ok_and(|written| written == digest) {
             return Err(Distrust::Digest);
         }
-        // The engine maps a file by its name. This one is the open file itself, so that what was
-        // read is what is mapped; its pages are in memory already, and nothing is read or copied
-        // again.
+        // The engine maps a file by its path. This path names the open file itself, so the bytes
+        // that were verified are the bytes that are mapped. Its pages are in memory already, so
+        // nothing is read or copied again.
         let open = format!("/proc/self/fd/{}", file.as_raw_fd());
         #[expect(
             unsafe_code,
@@ -168,8 +172,8 @@ impl CodeCache {
         component.map_err(Distrust::Engine)
     }
 
-    /// Keeps compiled code: a new file, then its final name, so that a reader sees all of it or
-    /// nothing.
+    /// Stores compiled code: writes a new file and then renames it, so that a reader sees all of it
+    /// or nothing.
     pub(super) fn store(&self, name: &CodeName, native: &[u8]) -> io::Result<()> {
         let digest = self.key.digest(name, native)?;
         write_whole(&self.directory, &self.path(name), &[native, digest.as_bytes()], CODE_MODE)
@@ -192,21 +196,20 @@ fn check_metadata(metadata: &fs::Metadata) -> Result<(), Distrust> {
     if found != CODE_MODE {
         return Err(Distrust::Mode { found });
     }
-    // A second name is a way to the file that this directory does not guard.
+    // A second hard link is a path to the file that this directory does not protect.
     match metadata.nlink() {
         1 => Ok(()),
         found => Err(Distrust::Links { found }),
     }
 }
 
-/// Opens a file for reading; a symbolic link is an error, and a pipe does not keep the caller
-/// waiting.
+/// Opens a file for reading. Fails on a symbolic link, and does not block on a pipe.
 fn open_without_following(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Writes a file that nobody sees before it is whole.
+/// Writes a file that is not visible at `path` before it is complete.
 fn write_whole(directory: &Path, path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
     let partial = directory.join(format!(".{}.{}", std::process::id(), uuid::Uuid::new_v4()));
     let write = || {
@@ -218,7 +221,7 @@ fn write_whole(directory: &Path, path: &Path, parts: &[&[u8]], mode: u32) -> io:
         fs::rename(&partial, path)
     };
     write().inspect_err(|_| {
-        // What matters is the first error.
+        // Only the first error is reported.
         let _ = fs::remove_file(&partial);
     })
 }
@@ -227,7 +230,8 @@ fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// A `Hasher` whose result does not depend on the build: the standard ones promise less.
+/// A `Hasher` over SHA-256. Its digest does not depend on the build, which the standard hashers do
+/// not promise.
 struct KeyHasher(Sha256);
 
 impl Hasher for KeyHasher {

@@ -1,10 +1,10 @@
-//! The circuit breakers of one plugin: calls that keep failing fail fast for a while, which costs
-//! their callers an answer and not the time and memory of another failure.
+//! Circuit breakers of one plugin. Calls that keep failing fail fast until the cool-down ends, so
+//! that their callers get an error at once and no time or memory is spent on another failure.
 //!
-//! A failure that arguments can cause is held against the tenant that sent them: a limit that was
-//! overrun against its calls of that tool, a crash against all its calls of the plugin. Only
-//! crashes of several tenants stop the plugin for all. So no caller can switch a plugin off for
-//! another.
+//! A failure that arguments can cause counts against the tenant that sent them. A limit that was
+//! overrun counts against that tenant's calls of that tool; a crash counts against all its calls of
+//! the plugin. Only crashes of several tenants stop the plugin for all. So no caller can switch a
+//! plugin off for another.
 
 mod breaker;
 mod breakers;
@@ -25,18 +25,18 @@ use tracing::{info, warn};
 use self::breakers::{Breakers, Change, Outcome, Tries};
 use super::Limits;
 
-/// The breakers of one plugin.
+/// The breakers of one plugin, with its limits.
 pub(super) struct Circuit {
     plugin: ClientName,
-    /// Wall-clock time of a call of the plugin, unless its caller has shortened it.
+    /// Wall-clock limit of a call of the plugin, unless its caller has shortened it.
     deadline: Duration,
-    /// And of fuel, when its chain has as much left.
+    /// Fuel limit of a call, unless its chain has less left.
     fuel: u64,
     breakers: Mutex<Breakers>,
 }
 
-/// A call on its way. What came of it is told with [`Pass::end`]; a try that is dropped without
-/// leaves the next call to try.
+/// A permitted call. [`Pass::end`] records its outcome. If a trial call is dropped without an
+/// outcome, the next call is the trial.
 #[must_use = "a call that passed has to tell how it ended"]
 pub(super) struct Pass<'c> {
     circuit: &'c Circuit,
@@ -50,7 +50,7 @@ impl Circuit {
         Self { plugin, deadline: limits.deadline, fuel: limits.fuel, breakers: Mutex::default() }
     }
 
-    /// Lets a tenant's call pass; fails while a breaker that concerns it is open.
+    /// Permits a tenant's call. Fails while a breaker that applies to it is open.
     pub(super) fn permit(&self, tenant: &Tenant, tool: &ToolName) -> Result<Pass<'_>, CallError> {
         let passed = self.lock().permit(Instant::now(), tenant, tool);
         match passed {
@@ -61,7 +61,7 @@ impl Circuit {
         }
     }
 
-    /// The breaker that refuses the most, for the operator.
+    /// Describes the breaker that refuses the most, for the operator.
     pub(super) fn describe(&self) -> Map<String, Value> {
         self.lock().describe(Instant::now())
     }
@@ -92,8 +92,8 @@ impl Circuit {
                 | CallError::BadResult { .. }
                 | CallError::InvalidResult { .. },
             ) => Outcome::Worked,
-            // A caller in a hurry, or one that has burnt what the chain had, is not the plugin's
-            // fault.
+            // A deadline that the caller shortened, or fuel that the rest of the chain has burnt,
+            // is not the plugin's fault.
             Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Outcome::Unknown,
             Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Outcome::Unknown,
             Err(
@@ -109,13 +109,13 @@ impl Circuit {
     }
 
     fn lock(&self) -> MutexGuard<'_, Breakers> {
-        // The state is whole after every statement.
+        // The state is consistent after every statement.
         self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Pass<'_> {
-    /// Tells how the call ended.
+    /// Records how the call ended.
     pub(super) fn end<T>(mut self, result: &Result<T, CallError>) {
         let circuit = self.circuit;
         circuit.settle(&mut self, circuit.outcome(result));
@@ -123,7 +123,7 @@ impl Pass<'_> {
 }
 
 impl Drop for Pass<'_> {
-    /// A call that was cancelled.
+    /// Settles a trial call that was cancelled.
     fn drop(&mut self) {
         if self.tries.any() {
             let circuit = self.circuit;

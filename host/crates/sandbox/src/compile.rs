@@ -1,12 +1,13 @@
-//! From a component's bytes to code that can be instantiated: taken from the cache, or compiled
-//! once and kept there.
+//! Turns a component's bytes into code that can be instantiated: loaded from the cache, or compiled
+//! once and then cached.
 //!
-//! Compiling is the one thing that is done with all of a component before any of its limits apply,
-//! so it has limits of its own: what is compiled is counted first ([`structure`]), one component is
-//! compiled at a time, and where the program is Airlock itself it happens in a child process
-//! ([`child`]) that is killed when it takes too long or too much. A compiler that was made to do
-//! harm would still answer with code that this process then runs: the child bounds what compiling
-//! costs and survives its crash, and is no second sandbox.
+//! Compiling is the only step that processes a whole component before any of its limits apply. So
+//! it has limits of its own. The items of a component are counted first ([`structure`]). One
+//! component is compiled at a time. Where the program is Airlock itself, a child process
+//! ([`child`]) compiles, and is killed when it takes too much time or memory. A compiler that a
+//! component has taken over could still return harmful code, which this process then runs. So the
+//! child bounds the cost of compiling and contains a crash of the compiler; it is not a second
+//! sandbox.
 
 mod child;
 mod prepare;
@@ -38,59 +39,61 @@ use super::{
     embed,
 };
 
-/// How components are compiled.
+/// Settings for compiling components.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiling {
-    /// The `airlock` binary, which is started as a child process for each component; none to
-    /// compile in this process, on a thread that cannot be stopped. For a program that is Airlock
-    /// itself, [`Compiling::SELF`].
+    /// Path of the `airlock` binary, which is started as a child process for each component. `None`
+    /// compiles in this process, on a thread that cannot be stopped. A program that is Airlock
+    /// itself uses [`Compiling::SELF`].
     pub program: Option<PathBuf>,
-    /// How long a child may take. A Python interpreter of 18 MB takes half a minute on two cores.
+    /// Wall-clock time that a child may take. A Python interpreter of 18 MB takes half a minute on
+    /// two cores.
     pub wall: Duration,
     /// Address space of a child, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Compiling {
-    /// The running program, as the kernel knows it: the same file even where another has taken its
-    /// name since.
+    /// Path of the running program as the kernel knows it. It stays the same file even if another
+    /// file has since taken its name.
     pub const SELF: &'static str = "/proc/self/exe";
 
-    /// In this process, or ten minutes and 8 GiB where a `program` is set.
+    /// Returns settings that compile in this process. A child, if a `program` is set, gets ten
+    /// minutes and 8 GiB.
     pub const fn in_process() -> Self {
         Self { program: None, wall: Duration::from_mins(10), memory_bytes: 8 << 30 }
     }
 }
 
-/// Why a component is not compiled.
+/// Reason that a component is not compiled.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CompileError {
-    /// It is no good, says the compiler.
+    /// The compiler rejected the component.
     #[error("{0}")]
     Refused(String),
-    /// The compiler cannot be started, or spoken to.
+    /// The compiler cannot be started, or I/O with it failed.
     #[error("the compiler cannot be run")]
     Run(#[source] std::io::Error),
-    /// It took too long.
+    /// The compiler took longer than this.
     #[error("compiling took more than {0:?}")]
     Wall(Duration),
-    /// It crashed, or went over its CPU time or memory.
+    /// The compiler crashed, or exceeded its CPU time or memory.
     #[error("the compiler broke off ({status}){words}")]
     Died {
-        /// How, as the kernel tells it.
+        /// Exit status or signal, as the kernel reports it.
         status: String,
-        /// What it said last.
+        /// Text from its standard error, preceded by `: `; empty if there is none.
         words: String,
     },
-    /// It answered with more than anything compiles to.
+    /// The compiler returned more native code than any component compiles to.
     #[error("compiled code of more than {0} bytes")]
     TooMuchCode(usize),
-    /// Its answer is no code for this engine.
+    /// The compiler's output is not code for this engine.
     #[error("the compiled code cannot be loaded")]
     Code(#[source] Cause),
 }
 
-/// Compiles for one engine. Cheap to clone.
+/// Compiler for one engine. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Compiler(Arc<Inner>);
 
@@ -98,9 +101,9 @@ struct Inner {
     engine: Engine,
     cache: Option<CodeCache>,
     settings: Compiling,
-    /// Compiling takes every core it gets; one at a time is as fast and keeps its memory bounded.
+    /// Compiling uses every core it gets. One component at a time is as fast and bounds the memory.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// What is being compiled. Whoever asks for the same waits for the same.
+    /// Compilations in progress. Requests for the same code share one.
     flights: Mutex<HashMap<CodeName, WeakShared<Flight>>>,
 }
 
@@ -136,7 +139,7 @@ impl FromStr for Form {
     }
 }
 
-/// Something to compile.
+/// A component to compile.
 struct Source {
     /// Name of the compiled code.
     name: CodeName,
@@ -144,7 +147,7 @@ struct Source {
     wasm: Arc<[u8]>,
 }
 
-/// A component that has been looked at.
+/// Result of looking a component up in the cache.
 enum Found {
     Compiled(Component),
     Checked(Source),
@@ -161,12 +164,13 @@ impl Compiler {
         }))
     }
 
-    /// Where compiled code is kept.
+    /// Returns the cache of compiled code, if there is one.
     pub(super) fn cache(&self) -> Option<&CodeCache> {
         self.0.cache.as_ref()
     }
 
-    /// Whether `wasm` was compiled before, so that loading it takes no time.
+    /// Returns whether the cache holds native code for the plugin `wasm`, so that loading it needs
+    /// no compilation.
     pub(super) fn is_compiled(&self, wasm: &[u8]) -> bool {
         self.cache().is_some_and(|cache| {
             cache.holds(&CodeName::new(&self.0.engine, Form::Plain, &embed::code(wasm)))
@@ -204,7 +208,8 @@ impl Compiler {
         }
     }
 
-    /// Looks in the cache, and at what is not there. It blocks.
+    /// Searches the cache for a component, and checks the structure of one that is not there.
+    /// Blocks.
     fn find(&self, form: Form, wasm: Arc<[u8]>) -> Result<Found, LoadError> {
         let code = match embed::code(&wasm) {
             Cow::Borrowed(_) => None,
@@ -220,7 +225,7 @@ impl Compiler {
     }
 
     fn flight(&self, source: Source) -> Shared<Flight> {
-        // The map is whole after every statement.
+        // The map is consistent after every statement.
         let mut flights = self.0.flights.lock().unwrap_or_else(PoisonError::into_inner);
         flights.retain(|_, flight| flight.upgrade().is_some());
         if let Some(flight) = flights.get(&source.name).and_then(WeakShared::upgrade) {
@@ -244,7 +249,8 @@ impl Compiler {
             child::run(program, settings, &self.0.engine, form, &wasm).await?
         } else {
             let engine = self.0.engine.clone();
-            // The turn goes along: compiling goes on when nobody waits for it any more.
+            // The turn moves into the thread, because compiling continues after every caller has
+            // gone.
             let compile = move || {
                 let _turn = turn;
                 precompile(&engine, form, &wasm)
@@ -257,7 +263,8 @@ impl Compiler {
         joined(spawn_blocking(move || self.keep(&name, &native)).await)
     }
 
-    /// Puts compiled code into the cache and takes it from there, or takes it as it is. It blocks.
+    /// Stores compiled code in the cache and loads it from there. If that fails, or without a
+    /// cache, loads it from memory. Blocks.
     fn keep(&self, name: &CodeName, native: &[u8]) -> Result<Component, CompileError> {
         let Inner { engine, cache, .. } = &*self.0;
         if let Some(cache) = cache {

@@ -1,10 +1,10 @@
-//! What a guest's contract comes down to, whichever version it was built for.
+//! The plugin contract, independent of the version that a guest was built for.
 //!
-//! A version is one module here: the types made from its `wit/`, their conversion to the catalog's,
-//! the linking of what it imports, and a [`ToolGuest`]. What the imports do is said once, in
-//! [`imports`](super::imports). Which version a component speaks is read from the names of its
-//! exports; all versions live in one linker. A new version is a new module, and one line in
-//! [`VERSIONS`].
+//! Each version is one module: the types generated from its `wit/`, their conversion to the
+//! catalog's types, the linking of its imports, and a [`ToolGuest`]. The behaviour of the imports
+//! is implemented once, in [`imports`](super::imports). The version of a component is read from the
+//! names of its exports; all versions are linked in one linker. A new version is a new module and
+//! one line in [`VERSIONS`].
 
 mod known;
 pub(super) mod v0_1;
@@ -18,20 +18,20 @@ use wasmtime::{
 
 use super::{LoadError, instance::State, plain};
 
-/// The interface that every tool plugin exports, without its version.
+/// Name of the interface that every tool plugin exports, without its version.
 const TOOLS: &str = "airlock:plugin/tools";
 
-/// What every version of the plugin contract comes down to: a compiled and linked component that
-/// can tell its tools and run them. Every call is made in a store of its own.
+/// A compiled and linked component that can describe its tools and run them: what all versions of
+/// the plugin contract have in common. Every call runs in a store of its own.
 pub(super) trait ToolGuest: Send + Sync {
-    /// The tools as the component itself tells them. The inner error is its own refusal, the outer
-    /// one ended it.
+    /// Returns the tools as the component describes them. The inner error is the component's own
+    /// refusal; the outer error means that the call failed, for example with a trap.
     fn describe<'a>(
         &'a self,
         store: &'a mut Store<State>,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>>;
 
-    /// Runs one tool, named as the component names it, with arguments that are the JSON text of an
+    /// Runs one tool under the name that the component gives it. `arguments` is the JSON text of an
     /// object.
     fn invoke<'a>(
         &'a self,
@@ -40,8 +40,8 @@ pub(super) trait ToolGuest: Send + Sync {
         arguments: &'a str,
     ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>>;
 
-    /// Whether its build embeds its tools, so that what is found in the component is believed and
-    /// `describe` is the exception.
+    /// Returns whether the build of this guest embeds tool descriptors. If it does, embedded
+    /// descriptors are used and `describe` is called only without them.
     fn embeds_descriptors(&self) -> bool {
         true
     }
@@ -49,21 +49,21 @@ pub(super) trait ToolGuest: Send + Sync {
 
 /// One supported version.
 struct Version {
-    /// What the version of an export must match.
+    /// Prefix that the version of an export must match.
     range: &'static str,
     open: fn(InstancePre<State>) -> wasmtime::Result<Box<dyn ToolGuest>>,
 }
 
-/// Every version that this build speaks, the newest first.
+/// Versions that this build supports, the newest first.
 const VERSIONS: [Version; 1] = [Version { range: "0.1", open: v0_1::open }];
 
-/// Links what plugins of every version import.
+/// Links the imports of plugins of every version.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     v0_1::link(linker)
 }
 
 /// Opens a component by the version that it exports, or by its functions if it exports none. `wasm`
-/// is what it was compiled from.
+/// is the binary from which it was compiled.
 pub(super) fn open(
     linker: &Linker<State>,
     component: &Component,
@@ -90,13 +90,13 @@ fn exported_version(component: &Component) -> Option<String> {
     exports.find_map(|(name, _)| version_of(name).map(str::to_owned))
 }
 
-/// The version in the name of the export by which a plugin is known.
+/// Returns the version in the name of a plugin's `tools` export; `None` for any other export.
 pub(super) fn version_of(export: &str) -> Option<&str> {
     export.strip_prefix(TOOLS)?.strip_prefix('@')
 }
 
-/// Whether `version` is a patch release of `range`. While the major number is 0 a new minor one
-/// breaks.
+/// Returns whether `version` is a patch release of `range`. While the major number is 0, a new
+/// minor number is a breaking change.
 fn is_of(range: &str, version: &str) -> bool {
     version.strip_prefix(range).is_some_and(|rest| rest.starts_with('.'))
 }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_of_another_version_is_refused_with_what_was_found_and_what_would_do() {
+    fn unsupported_versions_and_unknown_imports_are_refused_by_name() {
         let engine = super::super::engine::engine(1).expect("an engine");
         let mut linker = Linker::new(&engine);
         link(&mut linker).expect("it links");

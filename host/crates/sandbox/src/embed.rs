@@ -1,6 +1,6 @@
-//! Writes what a component's build tells its readers: custom sections of the component itself,
-//! named `airlock:…`. They are never part of its code, so a component with other ones is not
-//! compiled again.
+//! Writes custom sections named `airlock:…` into a component, which hold data of its build for
+//! readers of the component. They are never part of its code, so a component with other such
+//! sections is not compiled again.
 
 use std::borrow::Cow;
 
@@ -8,20 +8,20 @@ use wasmparser::{BinaryReader, BinaryReaderError};
 
 use super::LoadError;
 
-/// What such sections are called.
+/// Prefix of the names of such sections.
 const PREFIX: &str = "airlock:";
-/// How every component begins: the magic number, the version of the binary format, and that it is
-/// no core module.
+/// First bytes of every component: the magic number, the version of the binary format, and the mark
+/// that it is no core module.
 const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
 
-/// A section as it stands in the component, and its name if it is a custom one.
+/// A section as encoded in the component, and its name if it is a custom section.
 struct Section<'a> {
     name: Option<&'a str>,
     bytes: &'a [u8],
 }
 
-/// The component with a custom section of this name and content, in the place of all that it had of
-/// that name. What lies inside a nested module or component belongs to that and stays.
+/// Returns the component with a custom section of this name and content, which replaces all its
+/// sections of that name. Sections inside a nested module or component belong to that and stay.
 pub(super) fn replace(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, LoadError> {
     debug_assert!(name.starts_with(PREFIX));
     let sections = sections(wasm)?;
@@ -39,8 +39,9 @@ pub(super) fn replace(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>
     Ok(out)
 }
 
-/// What is compiled of a component: all but the sections of ours. What is no component is left as
-/// it is, for the compiler to say what it is instead.
+/// Returns the part of a component that is compiled: everything but its `airlock:` sections. Bytes
+/// that are no component are returned unchanged, so that the compiler reports what they are
+/// instead.
 pub(super) fn code(wasm: &[u8]) -> Cow<'_, [u8]> {
     let is_ours = |section: &Section<'_>| section.name.is_some_and(|name| name.starts_with(PREFIX));
     let Ok(sections) = sections(wasm) else { return Cow::Borrowed(wasm) };
@@ -48,12 +49,12 @@ pub(super) fn code(wasm: &[u8]) -> Cow<'_, [u8]> {
         return Cow::Borrowed(wasm);
     }
     let kept = sections.iter().filter(|section| !is_ours(section)).map(|section| section.bytes);
-    // Copied part by part: byte by byte it was a sixth of the time that a start takes.
+    // Copied section by section. A copy byte by byte took a sixth of the time of a start.
     let parts: Vec<&[u8]> = std::iter::once(HEADER).chain(kept).collect();
     Cow::Owned(parts.concat())
 }
 
-/// The outermost sections.
+/// Returns the outermost sections of a component.
 fn sections(wasm: &[u8]) -> Result<Vec<Section<'_>>, LoadError> {
     if !wasm.starts_with(HEADER) {
         return Err(LoadError::NotAComponent("it does not begin as one".into()));
@@ -69,7 +70,7 @@ fn sections(wasm: &[u8]) -> Result<Vec<Section<'_>>, LoadError> {
     Ok(sections)
 }
 
-/// Reads over one section; answers its name if it is a custom one.
+/// Reads past one section. Returns its name if it is a custom section.
 fn read<'a>(reader: &mut BinaryReader<'a>) -> Result<Option<&'a str>, BinaryReaderError> {
     let is_custom = reader.read_u8()? == 0;
     let size = reader.read_var_u32()?;
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_there_once_however_often_it_is_replaced() {
+    fn a_section_that_is_replaced_twice_is_there_once() {
         let first = replace(&component(), "airlock:mine", b"one").expect("a component");
         let second = replace(&first, "airlock:mine", &[b'x'; 300]).expect("a component");
         assert_eq!(first, [&component()[..], b"\0\x10\x0cairlock:mineone"].concat());
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_does_not_depend_on_what_was_embedded() {
+    fn embedded_sections_do_not_change_the_compiled_code() {
         let mut wasm = component();
         for name in ["airlock:tools", "airlock:manifest"] {
             wasm = replace(&wasm, name, b"{}").expect("a component");
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_component_is_refused() {
+    fn bytes_that_are_no_component_are_refused() {
         for bad in [
             &b"\0asm\x01\0\0\0"[..],
             b"",

@@ -1,4 +1,5 @@
-//! The engine: once a process. Every line is a decision about speed or about what a guest may be.
+//! The engine, made once per process. Each setting is a decision about speed or about what a guest
+//! may be.
 
 use std::num::NonZeroUsize;
 
@@ -8,27 +9,27 @@ use wasmtime::{
     WasmBacktraceDetails,
 };
 
-/// Core instances of one component: wit-component makes three or four of a guest, componentize-py
-/// fourteen, one for each of Python's libraries. It bounds a counter and reserves nothing.
+/// Most core instances of one component. wit-component makes three or four of a guest;
+/// componentize-py makes fourteen, one for each of Python's libraries. The number bounds a counter
+/// and reserves nothing.
 const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
-/// What the host may keep of one instance beside its memory and tables, functions above all: Python
-/// has 6,000 of them in 400 KB. Taken as it is needed.
+/// Most bytes that the host keeps for one instance besides its memory and tables. Most of them are
+/// for functions: Python has 6,000 functions in 400 KB. Allocated as needed.
 const INSTANCE_BYTES: usize = 512 << 10;
 const MEMORIES_PER_COMPONENT: u32 = 2;
 const TABLES_PER_COMPONENT: u32 = 4;
-/// Mappings that one slot of the pool may come to use: two for its stack, four for each memory.
-/// Measured.
+/// Most mappings that one slot of the pool uses: two for its stack, four for each memory. Measured.
 const MAPPINGS_PER_SLOT: u32 = 2 + 4 * MEMORIES_PER_COMPONENT;
-/// The largest memory that any limit may grant: the ceiling below the store's own limiter.
+/// Largest memory that any limit may grant, in bytes. The instance pool enforces it in addition to
+/// the store's own limiter.
 pub const MAX_MEMORY_BYTES: usize = 1 << 30;
-/// The largest number of table elements that any limit may grant. The pool reserves eight bytes for
-/// each.
+/// Most table elements that any limit may grant. The pool reserves eight bytes for each.
 pub(super) const MAX_TABLE_ELEMENTS: usize = 20_000;
-/// How often a guest gives way, in fuel: about 0.1 ms of Starlark.
+/// Fuel that a guest burns before it yields: about 0.1 ms of Starlark.
 pub(super) const YIELD_INTERVAL: u64 = 1_000_000;
 
-/// Builds the engine with a pool of `slots` instances. Where the address space or the kernel's
-/// limit on mappings does not allow that many, instances are made one by one, more slowly.
+/// Builds the engine with a pool of `slots` instances. If the address space or the kernel's limit
+/// on mappings does not allow that many, instances are allocated on demand, which is slower.
 pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
     if let Err(reason) = mappings_suffice(slots) {
         warn!(slots, reason, "no instance pool; every call pays for its own mappings");
@@ -43,8 +44,8 @@ pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
     }
 }
 
-/// Builds an engine that only compiles, and takes no room for instances. What it compiles is the
-/// same.
+/// Builds an engine that only compiles and reserves no room for instances. The code that it
+/// compiles is the same.
 pub(super) fn compiler() -> wasmtime::Result<Engine> {
     Engine::new(&config(InstanceAllocationStrategy::OnDemand))
 }
@@ -64,8 +65,8 @@ fn mappings_suffice(slots: u32) -> Result<(), &'static str> {
 fn pool(slots: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
-        // As many as every component could take, so that no greedy one uses up what others count
-        // on.
+        // Enough for every component at its maximum, so that no greedy component exhausts the pool
+        // for the others.
         .total_core_instances(slots * CORE_INSTANCES_PER_COMPONENT)
         .total_memories(slots * MEMORIES_PER_COMPONENT)
         .total_tables(slots * TABLES_PER_COMPONENT)
@@ -79,8 +80,8 @@ fn pool(slots: u32) -> PoolingAllocationConfig {
         .table_elements(MAX_TABLE_ELEMENTS)
         .max_component_instance_size(INSTANCE_BYTES)
         .max_core_instance_size(INSTANCE_BYTES)
-        // With PAGEMAP_SCAN these cap what is copied back, they are not the size of a memset.
-        // Leaving the table's out costs 30 µs a call of the script executor.
+        // With PAGEMAP_SCAN, these two limit how much is copied back; they are not the size of a
+        // memset. Without the one for tables, a call of the script executor takes 30 µs longer.
         .linear_memory_keep_resident(4 << 20)
         .table_keep_resident(128 << 10)
         .pagemap_scan(Enabled::Auto)
@@ -94,23 +95,24 @@ fn config(strategy: InstanceAllocationStrategy) -> Config {
     config
         .allocation_strategy(strategy)
         .consume_fuel(true)
-        // Fuel with yields bounds work, CPU time and fairness; epochs on top cost up to 40 % on
-        // interpreters.
+        // Fuel with yields bounds work and CPU time and keeps guests fair. Epochs in addition cost
+        // up to 40 % on interpreters.
         .epoch_interruption(false)
-        // 1.2 µs a call, twice the price of a host call, and the home of 2026's worst runtime bugs
-        // (GHSA-32h6-97mm-8q3c).
+        // Concurrency support costs 1.2 µs a call, doubles the cost of a host call, and is where
+        // the worst runtime bugs of 2026 were (GHSA-32h6-97mm-8q3c).
         .concurrency_support(false)
         .max_wasm_stack(512 << 10)
-        // Host functions are polled on this stack too: what is left of it is theirs.
+        // Host functions are polled on this stack too. They have what the guest's stack leaves of
+        // it.
         .async_stack_size(2 << 20)
         .memory_init_cow(true)
         .memory_may_move(false)
         .wasm_relaxed_simd(false)
         .relaxed_simd_deterministic(true)
         .cranelift_nan_canonicalization(true)
-        // Threads, exceptions and GC types have no switch here: the crate features that bring them
-        // are left out, and a test holds that components with them are refused. Typed function
-        // references have none either; they need no heap.
+        // Threads, exceptions and GC types have no switch here. The crate features that enable them
+        // are left out, and a test checks that components with them are refused. Typed function
+        // references have no switch either; they need no heap.
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_tail_call(false)
@@ -120,10 +122,10 @@ fn config(strategy: InstanceAllocationStrategy) -> Config {
         .gc_support(false)
         .cranelift_opt_level(OptLevel::Speed)
         .parallel_compilation(true)
-        // Backtraces of guests do not need it, and registering it is slow.
+        // Backtraces of guests do not need unwind information, and registering it is slow.
         .native_unwind_info(false)
         .wasm_backtrace_max_frames(NonZeroUsize::new(16))
-        // The default reads an environment variable, which would be part of the cache's key.
+        // The default reads an environment variable, which would become part of the cache's key.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable);
     config
 }

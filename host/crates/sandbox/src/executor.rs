@@ -21,14 +21,13 @@ pub struct Executor {
     sandbox: Sandbox,
     guest: ScriptGuest,
     limits: Limits,
-    /// Where its runs get their slots.
+    /// Share from which its runs get slots.
     share: Share,
-    /// What calls of it are named in errors.
+    /// Name of its calls in errors.
     name: ToolName,
 }
 
-/// The linker of the executor's world. There is nothing in it to read a clock or to draw a random
-/// number with.
+/// Builds the linker of the executor's world. Nothing in it reads a clock or draws a random number.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     v0_1::link_executor(&mut linker)?;
@@ -56,8 +55,8 @@ impl Executor {
         })
     }
 
-    /// Runs a script in a fresh instance. Its tool calls go through `chain`; what it prints is
-    /// emitted there line by line. Dropping the future stops it.
+    /// Runs a script in a fresh instance. Its tool calls go through `chain`; each line that it
+    /// prints is emitted there. Dropping the future stops the script.
     pub async fn run(&self, script: Script, chain: &Chain) -> ScriptResult {
         let start = Start {
             chain: Some(chain.clone()),

@@ -1,13 +1,13 @@
-//! What every exit of a guest to the host costs, whatever it is for: a host function, or one of the
-//! engine's own, such as growing memory or dropping a handle.
+//! Charges fuel for every exit of a guest to the host, whatever it is for: a host function, or one
+//! of the engine's own, such as growing memory or dropping a handle.
 //!
-//! Calling the host takes a guest a few units of its own fuel and the host a thousand times as long
-//! as those would. Without this a guest that does nothing else would cost next to nothing, and
-//! would keep its worker for milliseconds before its own fuel makes it give way. What one exit
-//! makes the host do is not the same for all of them, and the engine charges nothing for its own,
-//! such as handing a text from one inner component to another. So a guest gives way after [`SLICE`]
-//! as well: then its deadline and its CPU time are looked at. What it burns does not depend on
-//! that.
+//! A call of the host takes a guest a few units of its own fuel, and takes the host a thousand
+//! times as long as those units. Without an extra charge, a guest that does nothing else would cost
+//! next to nothing, and would keep its worker for milliseconds before its own fuel makes it yield.
+//! The work that one exit causes in the host is not the same for all exits, and the engine charges
+//! nothing for its own, such as passing a string from one inner component to another. So a guest
+//! also yields after every [`SLICE`]; its deadline and its CPU time are checked then. The fuel that
+//! it burns does not depend on that.
 
 use std::{
     future::{Future, ready},
@@ -20,12 +20,12 @@ use wasmtime::{CallHook, CallHookHandler, Store, StoreContextMut, Trap};
 
 use super::{engine::YIELD_INTERVAL, instance::State};
 
-/// What an exit costs, in fuel.
+/// Cost of an exit, in fuel.
 const EXIT_FUEL: u64 = 1_000;
-/// How long a guest that calls the host may go on before it gives way.
+/// Time after which a guest yields at its next exit.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Lets every exit from `store` cost fuel.
+/// Charges fuel for every exit from `store`.
 pub(super) fn charge(store: &mut Store<State>) {
     store.call_hook_async(Exits);
 }
@@ -35,8 +35,8 @@ struct Exits;
 type Charged<'a> = Pin<Box<dyn Future<Output = wasmtime::Result<()>> + Send + 'a>>;
 
 impl CallHookHandler<State> for Exits {
-    /// By hand what the trait's macro would make: so that nothing is allocated on the way that
-    /// nearly every exit takes.
+    /// Charges an exit, and yields if the guest has to. Written by hand and not with the trait's
+    /// macro, so that the path of nearly every exit allocates nothing.
     fn handle_call_event<'this, 'store, 'charged>(
         &'this self,
         mut store: StoreContextMut<'store, State>,
@@ -62,8 +62,9 @@ impl CallHookHandler<State> for Exits {
     }
 }
 
-/// Takes what an exit costs; answers whether the guest is to give way, which it is when what it
-/// owes has grown by as much as it may burn at once, or when its time is up.
+/// Charges an exit. Returns whether the guest has to yield, which is the case if its debt has grown
+/// by as much as it may burn at once, or if its slice is over. Fails if the debt exceeds the fuel
+/// left.
 fn take(store: &mut StoreContextMut<'_, State>) -> wasmtime::Result<bool> {
     let left = store.get_fuel()?;
     let state = store.data_mut();
@@ -79,7 +80,7 @@ fn take(store: &mut StoreContextMut<'_, State>) -> wasmtime::Result<bool> {
     Ok(true)
 }
 
-/// Ready at once. It has no size, so that putting it into a box takes no memory.
+/// Future that is ready at once. It has no size, so boxing it allocates nothing.
 struct AtOnce;
 
 impl Future for AtOnce {
@@ -114,7 +115,8 @@ mod tests {
         *,
     };
 
-    /// Looks at the clock, calls a host function that is slow, or grows its memory so many times.
+    /// Component that reads the clock, calls a slow host function, or grows its memory, as many
+    /// times as its argument.
     const GUEST: &str = r#"
         (component
           (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock
@@ -144,7 +146,7 @@ mod tests {
           (func (export "slow") (param "times" u32) (canon lift (core func $instance "slow")))
           (func (export "grow") (param "times" u32) (canon lift (core func $instance "grow"))))"#;
 
-    /// Runs the guest; answers with how it ended, and how often it gave way before.
+    /// Runs the guest. Returns how it ended, and the number of times that it yielded before.
     async fn run(
         engine: &Engine,
         what: &str,
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_exit_costs_so_much_fuel() {
+    async fn every_exit_costs_a_fixed_amount_of_fuel() {
         let engine = engine(1).expect("an engine");
         for what in ["clock", "grow"] {
             let (ended, _) = run(&engine, what, 1_000, 1_100_000).await;
@@ -207,18 +209,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_guest_that_does_nothing_but_call_the_host_gives_way() {
+    async fn a_guest_that_only_calls_the_host_yields() {
         let engine = engine(1).expect("an engine");
         for what in ["clock", "grow"] {
             let (ended, gave_way) = run(&engine, what, 100_000, 1_000_000_000).await;
             ended.expect("it has the fuel");
-            // More often where the machine is busy and a slice takes longer.
+            // It yields more often on a busy machine, where there are fewer exits in a slice.
             assert!(gave_way >= 100, "{what} gave way {gave_way} times in 100,000 exits");
         }
     }
 
     #[tokio::test]
-    async fn a_guest_whose_calls_keep_the_host_busy_gives_way_after_each() {
+    async fn a_guest_whose_host_calls_outlast_a_slice_yields_after_each() {
         let (ended, gave_way) = run(&engine(1).expect("an engine"), "slow", 20, 1_000_000).await;
         ended.expect("it has the fuel");
         assert!(

@@ -1,5 +1,5 @@
-//! What one plugin may use: what it asks for, as far as its operator grants it and its profile
-//! allows. Absent is denied.
+//! Grants of one plugin: what it asks for, as far as its operator grants it and its profile allows
+//! it. What is absent is denied.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,29 +19,30 @@ pub struct Grants {
     pub config: Arc<Map<String, Value>>,
     /// Directories, each seen by the guest as `/<name>`.
     pub directories: Vec<Directory>,
-    /// A directory of its own for each call, seen as `/tmp` and removed afterwards.
+    /// Quota of a scratch directory, which each call gets for itself as `/tmp` and which is removed
+    /// afterwards; `None` for no such directory.
     pub scratch: Option<Quota>,
-    /// Stores that outlive its calls.
+    /// Key-value stores, which outlive its calls.
     pub stores: Vec<Store>,
     /// Tools that it may call, by full name `<client>-<tool>`.
     pub tools: Vec<String>,
-    /// Whether it sees the real time. Without it, clocks start at the same moment in every call and
+    /// True if it sees the real time. Otherwise clocks start at the same moment in every call and
     /// advance as they are read.
     pub clocks: bool,
-    /// Whether it is given real randomness. Without it, every call draws the same numbers.
+    /// True if it gets real randomness. Otherwise every call draws the same numbers.
     pub random: bool,
-    /// What it may send over HTTP.
+    /// Policy on its HTTP requests; `None` denies all of them.
     pub http: Option<Arc<Policy>>,
     /// Secrets that are attached to its requests.
     pub credentials: Arc<Credentials>,
-    /// What it asks for and is not granted, by name, so that a guest can tell a refusal from a
-    /// slip.
+    /// Names that it asks for and is not granted, so that a guest can distinguish a denial from a
+    /// typing error.
     pub denied: Arc<Denied>,
-    /// The names of the secrets that it has.
+    /// Names of the secrets that it has.
     pub secrets: Arc<BTreeSet<String>>,
-    /// The secrets whose value it may see.
+    /// Secrets whose value it may see.
     pub revealed: Arc<BTreeMap<String, Secret>>,
-    /// Finds any of its secrets in what it says.
+    /// Redacts any of its secrets from its output.
     pub scrubber: Arc<Scrubber>,
 }
 
@@ -54,12 +55,12 @@ pub struct Denied {
     pub secrets: BTreeSet<String>,
 }
 
-/// What the host lends from, the same for all plugins. Cheap to clone.
+/// Host resources behind the grants, the same for all plugins. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Lender {
-    /// Where stores are kept.
+    /// Database of the stores.
     pub database: Option<Database>,
-    /// The way out.
+    /// Client for outbound HTTP.
     pub egress: Option<Egress>,
 }
 
@@ -70,22 +71,23 @@ pub struct Directory {
     pub name: String,
     /// The directory on the host.
     pub path: PathBuf,
-    /// Whether the guest may change what is in it.
+    /// Access that the guest has to it.
     pub access: Access,
-    /// What may be in it, where the guest may change that.
+    /// Limit on its contents, if the guest may change them.
     pub quota: Quota,
 }
 
-/// How a directory is lent.
+/// Access to a granted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading alone.
+    /// Read access only.
     ReadOnly,
-    /// Reading and writing.
+    /// Read and write access.
     ReadWrite,
 }
 
-/// What a directory may hold, with all below it, before a guest may add no more.
+/// Limit on the contents of a directory, everything below it included. At the limit, a guest may
+/// add no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// Bytes of all files together.
@@ -94,11 +96,11 @@ pub struct Quota {
     pub files: u64,
 }
 
-/// A store of keys and values.
+/// A key-value store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     /// Its name in the guest: `[A-Za-z0-9_-]{1,64}`.
     pub name: String,
-    /// Bytes of keys and values that it may hold.
+    /// Most bytes that it may hold: its keys and values, and an overhead for each entry.
     pub max_bytes: u64,
 }

@@ -1,7 +1,7 @@
-//! What the host lends to guests, one file an interface: what each function does, in the host's own
-//! terms. The [`contract`](super::contract) links them under the names and types of each version.
+//! Host functions that guests may import, one file an interface, in the host's own types. The
+//! [`contract`](super::contract) links them under the names and types of each version.
 //!
-//! What every host call has in common is here: it counts, and it costs fuel by its size.
+//! This file has the part that all host calls share: each one counts, and costs fuel by its size.
 
 pub(super) mod call;
 pub(super) mod config;
@@ -17,24 +17,24 @@ use wasmtime::{StoreContextMut, Trap};
 
 use super::instance::{State, Stop};
 
-/// A guest's store, seen from a host call.
+/// A guest's store during a host call.
 pub(super) type Store<'a> = StoreContextMut<'a, State>;
 
-/// What any host call costs, in fuel.
+/// Fuel that every host call costs.
 pub(super) const BASE_FUEL: u64 = 1_000;
 
-/// Counts a host call and charges it for `bytes`. By size and never by time, so that fuel stays
-/// deterministic.
+/// Counts a host call and charges fuel for `bytes`. The charge depends on size and never on time,
+/// so that fuel stays deterministic.
 pub(super) fn charge(store: &mut Store<'_>, base: u64, bytes: usize) -> wasmtime::Result<()> {
     store.data_mut().count()?;
     burn(store, base + bytes as u64)
 }
 
-/// Charges for what a host call takes or returns.
+/// Charges fuel for the input or output of a host call. Fails if the guest has no fuel left.
 ///
-/// The store's own fuel is left alone: setting it starts a new slice, so a guest that keeps calling
-/// the host would never give way. What the host charges is a debt beside it, looked at here and
-/// when the call ends.
+/// The store's own fuel counter is not changed: setting it starts a new slice, so a guest that
+/// keeps calling the host would never yield. The charge is added to `fuel_debt` instead, which is
+/// checked here and at the end of the call.
 pub(super) fn burn(store: &mut Store<'_>, fuel: u64) -> wasmtime::Result<()> {
     let left = store.get_fuel()?;
     let state = store.data_mut();
@@ -43,7 +43,8 @@ pub(super) fn burn(store: &mut Store<'_>, fuel: u64) -> wasmtime::Result<()> {
 }
 
 impl State {
-    /// Counts a host call, here and for the whole chain.
+    /// Counts a host call, for this guest and for the whole chain. Stops the guest if a limit is
+    /// reached.
     fn count(&mut self) -> wasmtime::Result<()> {
         let limit = self.limits.host_calls.into();
         let Some(left) = self.host_calls_left.checked_sub(1) else {
@@ -58,13 +59,13 @@ impl State {
         }
     }
 
-    /// Ends the guest because of `reason`; the returned error only unwinds it.
+    /// Records `reason` as the end of the guest. The returned error only unwinds the guest.
     pub(super) fn stop(&mut self, reason: CallError) -> wasmtime::Error {
         self.stopped.get_or_insert(reason);
         Stop.into()
     }
 
-    /// Ends the guest if its result has more bytes of JSON text than it may.
+    /// Stops the guest if its result has more bytes of JSON text than `result_bytes` allows.
     pub(super) fn check_result_bytes(&mut self, bytes: usize) -> wasmtime::Result<()> {
         let limit = self.limits.result_bytes;
         if bytes <= limit {

@@ -1,5 +1,5 @@
-//! One call of one guest: a store made for it, run within its limits, thrown away afterwards
-//! whatever happened.
+//! One call of one guest: a store that is made for it, run within its limits, and dropped
+//! afterwards whatever happened.
 
 use std::{
     future::Future,
@@ -29,23 +29,23 @@ use super::{
     wasi::Wasi,
 };
 
-/// What a guest's `call-context` handle stands for: the store's own call.
+/// Host type behind a guest's `call-context` handle, which stands for the store's own call.
 #[expect(
     unreachable_pub,
     reason = "the generated bindings export it again, and are not seen outside either"
 )]
 pub struct CallHandle;
 
-/// Who writes to the log.
+/// Source of a guest's log lines.
 pub(super) enum Speaker {
-    /// A plugin, to the operator's log, as fast as it may.
+    /// A plugin. Its lines go to the operator's log, at a limited rate.
     Plugin(ClientName, Arc<LogRate>),
-    /// A script, whose lines are its printed output.
+    /// A script. Its lines are its printed output.
     Script,
 }
 
 impl Speaker {
-    /// The plugin's name; none that a plugin could have for a script.
+    /// Returns the plugin's name; for a script, the empty string, which no plugin can have.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Plugin(client, _) => client.as_str(),
@@ -54,58 +54,58 @@ impl Speaker {
     }
 }
 
-/// Unwinds a guest that [`State::stop`] ended; the reason stands in the state.
+/// Error that unwinds a guest after [`State::stop`]. The reason is in [`State::stopped`].
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by the host")]
 pub(super) struct Stop;
 
-/// Everything that one store holds.
+/// State of one store.
 pub(super) struct State {
-    /// What is running, for errors.
+    /// Name of the running tool, for errors.
     pub(super) tool: ToolName,
-    /// The running call; none while a guest only describes itself.
+    /// Chain of the running call; `None` while a guest only describes itself.
     pub(super) chain: Option<Chain>,
-    /// Where the guest's own calls come from.
+    /// Origin of the calls that the guest makes.
     pub(super) origin: Origin,
     pub(super) speaker: Speaker,
     pub(super) limits: Limits,
-    /// What the guest was lent.
+    /// Grants of the guest.
     pub(super) grants: Arc<Grants>,
-    /// Where the guest's stores are.
+    /// Database that holds the guest's stores.
     pub(super) database: Option<Database>,
-    /// What may be sent over HTTP, and what was sent so far.
+    /// Outbound HTTP: the requests that the guest may send, and those sent so far.
     pub(super) wasi_http: WasiHttp,
     pub(super) limiter: Limiter,
     pub(super) deadline: Instant,
     pub(super) host_calls_left: u32,
-    /// Fuel that host calls cost, beside what the store has burnt itself.
+    /// Fuel charged for host calls, in addition to the fuel that the store itself has burnt.
     pub(super) fuel_debt: u64,
-    /// What it was when the guest last gave way because of it.
+    /// Value of `fuel_debt` when the guest last yielded at an exit.
     pub(super) debt_at_yield: u64,
-    /// When it last gave way because of a call to the host.
+    /// Time at which the guest last yielded at an exit; before that, the start of the call.
     pub(super) gave_way: Instant,
-    /// Bytes of answers that the guest may still be given by the tools it calls.
+    /// Bytes that the tools called by the guest may still return to it, all results together.
     pub(super) answer_bytes_left: usize,
     pub(super) log_lines_left: u32,
     pub(super) emit_bytes_left: usize,
-    /// Why the host ended the guest, if it did.
+    /// Reason that the host ended the guest, if it did.
     pub(super) stopped: Option<CallError>,
-    /// What the guest's panic hook said.
+    /// Last line that a script logged at level error: the message of its panic hook.
     pub(super) last_words: Option<String>,
     pub(super) table: ResourceTable,
     pub(super) wasi: Wasi,
 }
 
-/// What a call needs beside its guest.
+/// Inputs of a call besides its guest.
 pub(super) struct Start {
     pub(super) chain: Option<Chain>,
     pub(super) origin: Origin,
     pub(super) speaker: Speaker,
     pub(super) limits: Limits,
     pub(super) grants: Arc<Grants>,
-    /// Where its stores are.
+    /// Database that holds the guest's stores.
     pub(super) database: Option<Database>,
-    /// Where its requests leave.
+    /// Outlet for the guest's HTTP requests.
     pub(super) outlet: Option<Outlet>,
     pub(super) wasi: Wasi,
 }
@@ -146,7 +146,7 @@ impl State {
     }
 }
 
-/// Runs `body` in a fresh store. The future may be dropped at any point; the guest ends with it.
+/// Runs `body` in a fresh store. The future may be dropped at any point, which ends the guest.
 pub(super) async fn run<T>(
     engine: &Engine,
     memory: &Pool,
@@ -161,7 +161,8 @@ pub(super) async fn run<T>(
     let mut store = Store::new(engine, State::new(tool, start, memory));
     let deadline = store.data().deadline;
     let left = deadline.saturating_duration_since(Instant::now());
-    // As configured where the call had all of it; to the millisecond where its chain had less left.
+    // The configured deadline if the call had all of it. Otherwise the time that its chain had
+    // left, rounded up to the millisecond.
     let allowed = if left + Duration::from_millis(1) >= limits.deadline {
         limits.deadline
     } else {
@@ -188,14 +189,15 @@ pub(super) async fn run<T>(
     if let Some(chain) = &state.chain {
         chain.meter().spend_fuel(spent.min(limits.fuel));
     }
-    // A guest may compute on after its last host call without looking at what that cost.
+    // Debt is compared with the fuel left only at exits and in host calls. A guest that computes on
+    // after its last exit may end with less fuel than debt.
     if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
         return Err(CallError::Fuel { tool: tool.clone(), limit: limits.fuel });
     }
     outcome::classify(tool, ended, state)
 }
 
-/// To the millisecond above.
+/// Rounds up to whole milliseconds.
 fn round(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
 }
@@ -209,22 +211,23 @@ fn prepare(store: &mut Store<State>, limits: &Limits) -> wasmtime::Result<()> {
     store.fuel_async_yield_interval(Some(YIELD_INTERVAL))
 }
 
-/// How a call ended, before anyone asked why.
+/// End of a call, before its cause is classified.
 pub(super) enum Ended<T> {
     /// The guest returned or trapped.
     Returned(wasmtime::Result<T>),
-    /// It computed for too long.
+    /// The call used up its CPU time.
     Cpu,
-    /// It took too long; the time that it had.
+    /// The call passed its deadline. Holds the time that it had.
     Deadline(Duration),
 }
 
-/// The guest has used its CPU time.
+/// Error: the guest has used up its CPU time.
 struct CpuSpent;
 
 pin_project! {
-    /// Times every poll of a call, so that only computing counts and neither waiting nor queueing
-    /// does. The guest gives way after [`YIELD_INTERVAL`], which bounds how late this notices.
+    /// Measures the time of every poll of a call, so that only computing counts, not waiting or
+    /// queueing. The guest yields after every [`YIELD_INTERVAL`], which bounds how late an overrun
+    /// is noticed.
     struct Metered<F> {
         #[pin]
         inner: F,

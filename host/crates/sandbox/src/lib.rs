@@ -1,10 +1,9 @@
 //! wasmtime: every guest runs here, in a fresh instance for each call, with hard limits.
 //!
-//! A [`Sandbox`] is made once a process and holds the engine with its pool of instances. A
-//! [`Plugin`] or the [`Executor`] is compiled (or taken from the cache of native code) and linked
-//! once. A call gets a store of its own, which is thrown away afterwards. This module does not know
-//! where calls come from; what guests call in turn goes back through the
-//! [`door`](airlock_core::door).
+//! One [`Sandbox`] per process holds the engine with its pool of instances. A [`Plugin`] or the
+//! [`Executor`] is compiled (or loaded from the cache of native code) and linked once. Each call
+//! gets a store of its own, which is dropped afterwards. This module does not know where calls come
+//! from; calls that guests make go back through the [`door`](airlock_core::door).
 
 mod admission;
 mod cache;
@@ -57,50 +56,50 @@ pub use self::{
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
 };
 
-/// The largest component that is compiled. Compiling takes time and memory in proportion.
+/// Largest component that is compiled, in bytes. Compile time and memory grow in proportion.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
-/// How the sandbox is set up. It has no defaults that an operator could not see: [`Settings::new`]
-/// names them.
+/// Settings of the sandbox. All defaults are in [`Settings::new`]; there are no hidden ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Instances at each depth of call chains. One plugin, and likewise the executor, gets three
-    /// quarters of them; one tenant gets three quarters of such a share, and seven eighths of all.
+    /// Instances at each depth of call chains. One plugin, and likewise the executor, gets at most
+    /// three quarters of them. One tenant gets at most three quarters of such a share, and seven
+    /// eighths of all.
     pub instances_per_depth: u32,
-    /// Depths that have instances of their own; deeper calls share the last.
+    /// Depths that have instances of their own. Deeper calls share those of the last depth.
     pub depths: u32,
-    /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill
-    /// three quarters of the queue; in a full one, the tenant with the most calls makes room for
-    /// others.
+    /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill at
+    /// most three quarters of the queue. In a full queue, the newest call of the tenant with the
+    /// most calls is evicted to make room for a call of another tenant.
     pub queue: usize,
-    /// How long one may wait. A tenant with less than its part of the instances waits on, until the
-    /// call's deadline, while another has more.
+    /// Time that a call may wait. While its tenant has less than its part of the instances and
+    /// another tenant has more, the call waits on until its deadline.
     pub queue_wait: Duration,
-    /// Memory of all guests together, in bytes: linear memory, and what they have not read yet of
-    /// responses over HTTP and of listings. One tenant gets seven eighths.
+    /// Memory of all guests together, in bytes: linear memory, and HTTP responses and directory
+    /// listings that they have not read yet. One tenant gets at most seven eighths.
     pub process_memory_bytes: usize,
-    /// Where compiled code is kept; nowhere without it.
+    /// Directory for compiled code; `None` keeps none.
     pub cache: Option<PathBuf>,
-    /// How components are compiled.
+    /// Settings for compiling components.
     pub compiling: Compiling,
-    /// What is the gateway's own, and lent to no plugin.
+    /// Files and directories of the gateway itself, which are granted to no plugin.
     pub off_limits: OffLimits,
 }
 
-/// Files and directories that decide what the gateway does, or hold what plugins must not see. A
-/// directory is granted to no plugin that overlaps with one of them. The cache of compiled code is
-/// always one that may not be read.
+/// Files and directories that control the gateway, or hold data that plugins must not see. A
+/// granted directory must not overlap with one of them; only a read-only one may overlap with an
+/// unwritable one. The cache of compiled code is always unreadable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OffLimits {
-    /// May not be written to: the configuration, `airlock.lock`, components.
+    /// Plugins may not write to these: the configuration, `airlock.lock`, components.
     pub unwritable: Vec<PathBuf>,
-    /// May not even be read: the store that plugins share, secrets.
+    /// Plugins may not even read these: the store that plugins share, secrets.
     pub unreadable: Vec<PathBuf>,
 }
 
 impl Settings {
-    /// What suits a gateway on a small machine: 64 instances at each of four depths, 1,000 waiting
-    /// callers for 5 s, 4 GiB of guest memory; components are compiled in this process.
+    /// Returns settings for a gateway on a small machine: 64 instances at each of four depths,
+    /// 1,000 waiting calls for 5 s, 4 GiB of guest memory. Components are compiled in this process.
     pub fn new(cache: Option<PathBuf>) -> Self {
         Self {
             instances_per_depth: 64,
@@ -115,122 +114,123 @@ impl Settings {
     }
 }
 
-/// Why a component cannot be used.
+/// Reason that a component cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It is not there, or cannot be read.
+    /// The file does not exist or cannot be read.
     #[error("cannot read {path}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// It is larger than [`MAX_COMPONENT_BYTES`].
+    /// The component is larger than [`MAX_COMPONENT_BYTES`].
     #[error("the component has {found} bytes, the limit is {MAX_COMPONENT_BYTES}")]
     TooLarge {
-        /// Its size.
+        /// Its size, in bytes.
         found: usize,
     },
-    /// It has more of something than is compiled.
+    /// The component has more items of one kind than the limit.
     #[error("the component has {found} {what}, the limit is {limit}")]
     TooMuch {
-        /// Of what.
+        /// Kind of item.
         what: &'static str,
-        /// How much it has.
+        /// Number of items found.
         found: u64,
-        /// How much it may have.
+        /// Most items of this kind.
         limit: u64,
     },
-    /// It is something else.
+    /// The bytes are not a WebAssembly component.
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),
-    /// It does not compile, or uses what this engine does not allow.
+    /// The component does not compile, or uses a feature that this engine does not allow.
     #[error("the component does not compile")]
     Compile(#[source] Cause),
-    /// It imports something that is not lent to anyone.
+    /// The component imports something that the gateway does not provide.
     #[error("the component imports what this gateway does not lend: {}", names.join(", "))]
     UnknownImports {
-        /// The imports by name.
+        /// Names of these imports.
         names: Vec<String>,
     },
-    /// It was built for a version of the contract that this build does not speak.
+    /// The plugin was built for a version of the contract that this build does not support.
     #[error(
         "the plugin was built for version {found} of the contract, this gateway speaks {supported}; build it again with the SDK \
          of one of these"
     )]
     Version {
-        /// The version that it exports.
+        /// Version that it exports.
         found: String,
-        /// The versions that would do.
+        /// Versions that this build supports.
         supported: String,
     },
-    /// It imports or exports something else than its world says.
+    /// The imports or exports of the component differ from those of its world.
     #[error("the component does not fit the world {world}")]
     Contract {
-        /// The world.
+        /// Name of the world.
         world: &'static str,
-        /// What is missing or different.
+        /// The missing or different import or export.
         #[source]
         cause: Cause,
     },
-    /// It exports no plugin contract, and its functions are no tools either.
+    /// The component exports no plugin contract, and its functions cannot be used as tools either.
     #[error("the component is no set of tools")]
     Plain(#[source] BadComponent),
-    /// Its embedded descriptors cannot be read.
+    /// The tool descriptors cannot be read.
     #[error("the tool descriptors cannot be read")]
     Descriptors(#[source] Cause),
-    /// Asked for its tools, it broke off.
+    /// The call that asks the plugin for its tools failed.
     #[error("the plugin did not describe its tools")]
     Describe(#[source] CallError),
-    /// Asked for its tools, it answered with an error.
+    /// The plugin returned an error when it was asked for its tools.
     #[error("the plugin refused to describe its tools: {0}")]
     RefusedToDescribe(String),
-    /// A granted directory is not there.
+    /// A granted directory does not exist, cannot be used or must not be granted.
     #[error("the granted directory {path} cannot be used: {reason}")]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// Reason for the refusal.
         reason: String,
     },
 }
 
-/// A custom section of a component, without running it: its own or else, for what a compiler puts
-/// there, of the first module in it that has one. As untrusted as the component.
+/// Returns a custom section of a component, without running the component. This is the section of
+/// the component itself, or else of the first nested module or component that has one, because
+/// compilers put sections there. Its content is as untrusted as the component.
 pub fn embedded<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
     section::named_anywhere(wasm, name)
 }
 
-/// The descriptors that a component's build embedded, if it did.
+/// Returns the tool descriptors that the build of a component embedded; `None` if it embedded none.
 pub fn embedded_tools(wasm: &[u8]) -> Result<Option<Vec<ToolDefinition>>, LoadError> {
     section::find(wasm)?.map(section::parse).transpose()
 }
 
-/// The component with its descriptors embedded, so that listing its tools does not run it.
+/// Returns the component with its descriptors embedded, so that listing its tools does not run it.
 pub fn embed_tools(wasm: &[u8], tools: &[ToolDefinition]) -> Result<Vec<u8>, LoadError> {
     embed::replace(wasm, section::NAME, section::of(tools).as_bytes())
 }
 
-/// The component with a custom section of its own, in the place of all that it had of that name.
-/// The name begins with `airlock:`: such a section is read and never part of the code.
+/// Returns the component with a custom section of its own, which replaces all its sections of that
+/// name. The name must begin with `airlock:`; such sections are never part of the compiled code.
 pub fn embed(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, LoadError> {
     embed::replace(wasm, name, content)
 }
 
-/// The interfaces that a component imports, by name.
+/// Returns the names of the interfaces and other items that a component imports.
 pub fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
     section::imports(wasm)
 }
 
-/// The version of the plugin contract that a component exports, if it exports one.
+/// Returns the version of the plugin contract that a component exports; `None` if it exports none.
 pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {
     let exports = section::exports(wasm)?;
     Ok(exports.iter().find_map(|name| Some(contract::version_of(name)?.to_owned())))
 }
 
-/// What of the pool is in use right now. All zero when nothing runs.
+/// Resources of the instance pool in use right now. All are zero when nothing runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Usage {
     /// Component instances.
@@ -239,11 +239,11 @@ pub struct Usage {
     pub memories: usize,
     /// Tables.
     pub tables: usize,
-    /// Guests' stacks.
+    /// Stacks of guests.
     pub stacks: usize,
 }
 
-/// The engine, the pool and what all guests share. Cheap to clone.
+/// The engine, the pool and the resources that all guests share. Cheap to clone.
 #[derive(Clone)]
 pub struct Sandbox(Arc<Inner>);
 
@@ -259,11 +259,12 @@ struct Inner {
 }
 
 impl Sandbox {
-    /// Makes the engine, and opens the cache; one that cannot be used is reported and done without.
+    /// Makes the engine and opens the cache. If the cache cannot be used, this is logged and the
+    /// sandbox works without one.
     pub fn new(settings: &Settings) -> Result<Self, LoadError> {
         let slots = settings.instances_per_depth * settings.depths.max(1);
-        // A little more than can be asked for, so that a slot that is being cleared is never waited
-        // for.
+        // A little more than admission grants, so that no call waits for a slot that is still being
+        // cleared.
         let engine = engine::engine(slots + slots / 12 + 1)
             .map_err(|error| LoadError::Compile(error.into()))?;
         let link = |linker: wasmtime::Result<Linker<State>>| {
@@ -292,13 +293,15 @@ impl Sandbox {
         })))
     }
 
-    /// Whether `wasm` was compiled before, so that loading it takes no time.
+    /// Returns whether the cache holds native code for the plugin `wasm`, so that loading it needs
+    /// no compilation. The file is not verified; if loading refuses it, the plugin is compiled
+    /// again.
     pub fn is_compiled(&self, wasm: &[u8]) -> bool {
         self.0.compiler.is_compiled(wasm)
     }
 
-    /// Compiles and links a plugin for `client`, with what it is granted of what the `lender` has.
-    /// A plain component is one too: its functions are the tools.
+    /// Compiles and links a plugin for `client`. It gets those resources of the `lender` that its
+    /// `grants` allow. A plain component is accepted too: its functions are the tools.
     pub async fn plugin(
         &self,
         client: &ClientName,
@@ -309,7 +312,7 @@ impl Sandbox {
     ) -> Result<Plugin, LoadError> {
         let component = self.0.compiler.component(wasm.clone()).await?;
         let (sandbox, client) = (self.clone(), client.clone());
-        // It walks the component, and looks at the directories.
+        // Blocking: it walks the component and checks the directories.
         let open = move || Plugin::new(sandbox, client, &component, &wasm, grants, limits, lender);
         tokio::task::spawn_blocking(open)
             .await
@@ -317,14 +320,14 @@ impl Sandbox {
     }
 
     /// Prepares, compiles and links a script executor. Preparing runs the guest's `prepare` once,
-    /// with every import denied, and is done again only when the component or the compiler has
-    /// changed.
+    /// with every import but its log denied. It is repeated only when the component or the compiler
+    /// has changed.
     pub async fn executor(&self, wasm: Arc<[u8]>, limits: Limits) -> Result<Executor, LoadError> {
         let component = self.0.compiler.executor(wasm).await?;
         Executor::new(self.clone(), &component, limits)
     }
 
-    /// What is in use right now; none where there is no pool.
+    /// Returns the resources in use right now; `None` if the engine has no instance pool.
     pub fn usage(&self) -> Option<Usage> {
         let metrics = self.0.engine.pooling_allocator_metrics()?;
         Some(Usage {
@@ -335,12 +338,12 @@ impl Sandbox {
         })
     }
 
-    /// One guest's way to slots.
+    /// Opens a share of the slots for one guest.
     fn share(&self) -> Share {
         self.0.admission.share()
     }
 
-    /// Memory that guests may hold, and what the host holds for them.
+    /// Returns the memory budget of all guests, which also covers what the host holds for them.
     fn memory(&self) -> &Pool {
         &self.0.memory
     }
@@ -357,7 +360,7 @@ impl Sandbox {
         &self.0.executor_linker
     }
 
-    /// Runs `body` in a fresh store. The `slot` is given back after the store is gone.
+    /// Runs `body` in a fresh store. The `slot` is released after the store is dropped.
     async fn run<T>(
         &self,
         slot: Slot,

@@ -1,16 +1,16 @@
-//! What one call may spend. There is no `Default`: a store cannot be built without someone having
-//! said how much.
+//! Limits on one call. There is no `Default`, so that no store can be built without explicit
+//! limits.
 
 use std::time::Duration;
 
 /// Bounds on one call of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Work, in fuel: one unit an operator, one a byte in bulk operations; host calls are charged
-    /// by size.
+    /// Work, in fuel: one unit for each operator, one for each byte in bulk operations. Host calls
+    /// are charged by size.
     pub fuel: u64,
-    /// CPU time: how long the call was being worked on. Waiting for host calls is free; being
-    /// interrupted by other programs, on a machine that is short of cores, is not.
+    /// CPU time: the time in which the call was executed. Waiting for host calls does not count.
+    /// Preemption by other programs, on a machine that is short of cores, does.
     pub cpu: Duration,
     /// Wall-clock time, host calls included. The call's own deadline applies where it is sooner.
     pub deadline: Duration,
@@ -20,22 +20,21 @@ pub struct Limits {
     pub table_elements: usize,
     /// Live component resource handles.
     pub handles: usize,
-    /// Bytes that the guest may hand to the host at once: to one host call, or as its result. How
-    /// much all of them are is bounded by the number of host calls, and by the fuel that each byte
-    /// costs.
+    /// Bytes that the guest may pass to the host at once: to one host call, or as its result. Their
+    /// total is bounded by the number of host calls, and by the fuel that each byte costs.
     pub copied_bytes: usize,
-    /// Host calls.
+    /// Number of host calls.
     pub host_calls: u32,
     /// Bytes of the result.
     pub result_bytes: usize,
-    /// Log lines; what is written beyond them is dropped, and the last line says so.
+    /// Log lines. Further lines are dropped, and the last line that is written reports this.
     pub log_lines: u32,
-    /// Bytes of a log line; the rest is cut.
+    /// Bytes of one log line; the rest is cut.
     pub log_line_bytes: usize,
 }
 
 impl Limits {
-    /// What a plugin's call gets where its operator says nothing else.
+    /// Limits on a plugin's call, unless its operator sets others.
     pub const PLUGIN: Self = Self {
         fuel: 1_000_000_000,
         cpu: Duration::from_secs(2),
@@ -50,7 +49,7 @@ impl Limits {
         log_line_bytes: 4 << 10,
     };
 
-    /// What a script gets. Starlark burns about nine units a nanosecond, so this is the same two
-    /// seconds.
+    /// Limits on a script. Starlark burns about nine units a nanosecond, so the fuel lasts for the
+    /// same two seconds.
     pub const SCRIPT: Self = Self { fuel: 20_000_000_000, ..Self::PLUGIN };
 }

@@ -1,32 +1,33 @@
-//! What a store may allocate: all memories together, all tables together, and one budget for the
-//! process.
+//! Limits on what a store allocates: one for all its memories together, one for all its tables
+//! together, and one memory budget for the process.
 
 use airlock_core::tenant::{Held, Pool, Tenant};
 use wasmtime::ResourceLimiter;
 
 use super::Limits;
 
-/// Divides the budget of the process: one tenant alone gets seven eighths.
+/// Weight that divides the budget of the process: one tenant alone gets at most seven eighths.
 const TENANT_WEIGHT: usize = 7;
 
-/// Memory that all guests of the process may hold together, in bytes: linear memory, and what the
-/// host holds for them until they read it.
+/// Makes the budget of memory that all guests of the process may hold together, in bytes: linear
+/// memory, and what the host holds for them until they read it.
 pub(super) fn budget(bytes: usize) -> Pool {
     Pool::new(bytes, TENANT_WEIGHT)
 }
 
-/// The limiter of one store. Growth beyond a limit fails inside the guest, which may go on without.
+/// Resource limiter of one store. Growth beyond a limit fails inside the guest, which may continue
+/// without it.
 pub(super) struct Limiter {
-    /// Of the process's budget; as much as all memories have together.
+    /// Part of the process's budget that the store holds: the size of all its memories together.
     held: Held,
     memory_limit: usize,
     last_growth: usize,
     table_elements: usize,
     table_limit: usize,
-    /// Growth was refused because of the guest's own limit.
+    /// True if growth was refused because of the guest's own limit.
     pub(super) denied: bool,
-    /// Growth was refused because the process has no more to give to the tenant, which is not the
-    /// guest's fault.
+    /// True if growth was refused because the process's budget has no more for the tenant, which is
+    /// not the guest's fault.
     pub(super) starved: bool,
 }
 
@@ -66,7 +67,7 @@ impl ResourceLimiter for Limiter {
         Ok(true)
     }
 
-    /// Growth that was allowed and then failed is taken back.
+    /// Releases the memory of growth that was allowed and then failed.
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
         self.held.shrink(std::mem::take(&mut self.last_growth));
         Ok(())
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memories_share_one_limit_and_stores_one_budget() {
+    fn memories_of_a_store_share_one_limit_and_all_stores_one_budget() {
         let budget = budget(3 << 16);
         let limits = Limits { memory_bytes: 2 << 16, ..Limits::PLUGIN };
         let mut one = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_failed_is_given_back_to_both() {
+    fn growth_that_failed_is_returned_to_the_budget() {
         let budget = budget(2 << 16);
         let mut limiter = Limiter::new(&Limits::PLUGIN, &budget, &Tenant::ANONYMOUS);
         for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! Why a call ended, told apart. Each row of this table was seen happening (see the hostile guests
-//! in the tests).
+//! Classifies the end of a call. Each row of this table was observed (see the hostile guests in the
+//! tests).
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ use super::{
     wasi::NoScratch,
 };
 
-/// What wasmtime says, in a private type, when a guest hands over more than `set_hostcall_fuel`
-/// allows.
+/// Message of wasmtime's error, of a private type, when a guest passes more bytes to the host than
+/// `set_hostcall_fuel` allows.
 const COPIES_TOO_MUCH: &str = "too much data is being copied between the host and the guest";
-/// What it says, in a message alone, when a guest has as many handles as
+/// Message of wasmtime's error, which has no type of its own, when a guest has as many handles as
 /// `set_max_component_handles` allows.
 const HOLDS_TOO_MUCH: &str = "store handle limit exceeded";
 
-/// A trap as the operator reads it.
+/// A trap with the guest's last log line and its backtrace, for the operator.
 #[derive(Debug, thiserror::Error)]
 #[error("{trap}{words}")]
 struct Trapped {
@@ -46,7 +46,7 @@ pub(super) fn classify<T>(
     Err(match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => CallError::Fuel { tool, limit: state.limits.fuel },
         Some(Trap::StackOverflow) => CallError::Stack { tool },
-        // A Rust guest that cannot allocate aborts, and what it says is `unreachable`.
+        // A Rust guest that cannot allocate aborts with `unreachable`.
         Some(Trap::UnreachableCodeReached) if state.limiter.starved => CallError::Busy,
         Some(Trap::UnreachableCodeReached) if state.limiter.denied => {
             CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 }
@@ -59,7 +59,7 @@ pub(super) fn classify<T>(
         None if says(&error, HOLDS_TOO_MUCH) || is_table_full(&error) => {
             CallError::Budget { what: "handles at a time", limit: state.limits.handles as u64 }
         }
-        // Growth that fails while instantiating is an error of its own.
+        // Growth that fails during instantiation is an error and not a trap.
         None if state.limiter.denied => {
             CallError::Memory { tool, limit_bytes: state.limits.memory_bytes as u64 }
         }
@@ -68,8 +68,8 @@ pub(super) fn classify<T>(
     })
 }
 
-/// A result that is read has no guest below it; what a guest hands to a host call has, and shows
-/// it.
+/// Returns the error of a result that is too large, or of arguments of a host call that are. Only a
+/// host call has guest frames below it, and so a backtrace in its error.
 fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
     let limit = state.limits.copied_bytes as u64;
     if error.is::<WasmBacktrace>() {
@@ -83,7 +83,8 @@ fn says(error: &wasmtime::Error, words: &str) -> bool {
     error.chain().any(|cause| cause.to_string().contains(words))
 }
 
-/// The host's own table, of what it made for the guest.
+/// Returns whether the error is that of a full resource table, in which the host keeps what it made
+/// for the guest.
 fn is_table_full(error: &wasmtime::Error) -> bool {
     matches!(error.downcast_ref(), Some(ResourceTableError::Full))
 }
@@ -98,7 +99,8 @@ fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
     Trapped { trap: trap.to_string(), words }
 }
 
-/// A plugin that ends the program instead of answering has crashed, whatever status it gives.
+/// Returns the cause for a guest that exited instead of returning a result. This is a crash,
+/// whatever the exit status.
 fn exited(error: &wasmtime::Error) -> Cause {
     let status = error.downcast_ref::<I32Exit>().map_or(0, |exit| exit.0);
     format!("the guest ended itself with status {status}, and without an answer").into()

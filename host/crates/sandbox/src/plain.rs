@@ -1,11 +1,11 @@
-//! Plain components as tools: a component without Airlock's world, whose exported functions are
+//! Plain components as tools: components without Airlock's world, whose exported functions are
 //! called with JSON.
 //!
-//! What a function takes and returns follows from its types ([`schema`]), and what it is for from
-//! the comments in its WIT ([`docs`]). A function whose types have no JSON is left out with the
-//! reason, and costs the others nothing. One without a comment is a tool without a description,
-//! which its operator may give. Everything that is read here was written by the component's author
-//! and is hostile.
+//! The input and output of a tool follow from the types of its function ([`schema`]), its
+//! description from the comments in the component's WIT ([`docs`]). A function whose types have no
+//! JSON form is left out with the reason; the other functions are still tools. A function without a
+//! comment is a tool without a description, and the operator may configure one. Everything that is
+//! read here was written by the component's author and is treated as hostile.
 //!
 //! This module does not know how calls are admitted or limited: a call runs in the store that the
 //! sandbox prepared.
@@ -44,15 +44,15 @@ use super::{
     instance::{Speaker, State},
 };
 
-/// The longest name of a tool.
+/// Characters that the name of a tool may have.
 const MAX_NAME: usize = 64;
-/// Exports that an error or the log lists.
+/// Exports that an error or a log line lists.
 const MAX_LISTED: usize = 20;
-/// How much larger than the bytes that may be copied out of a guest the values may be that the
-/// engine makes of them.
+/// Host memory that the values made by the engine may take, for each byte that may be copied out of
+/// the guest.
 const HOST_BYTES_PER_COPIED: usize = 8;
 
-/// Why a component is not taken as a set of tools.
+/// Reasons for which a component is not usable as a set of tools.
 #[derive(Debug, thiserror::Error)]
 pub enum BadComponent {
     /// It is a program, or serves requests.
@@ -60,36 +60,36 @@ pub enum BadComponent {
         "it exports only {0}, which is to be run by a host rather than called as a tool; this release cannot run it"
     )]
     Program(String),
-    /// It was built for a contract of Airlock's, and not for one of plugins.
+    /// It exports an interface of Airlock's other than the plugin contract.
     #[error("it exports {0}, which is no contract of plugins; plugins export airlock:plugin/tools")]
     OtherContract(String),
-    /// There is no function to call; what there is instead, with reasons.
+    /// It exports no function that can be a tool. The text lists the exports with the reasons.
     #[error("it exports neither airlock:plugin/tools nor a function that can be a tool: {0}")]
     NoTools(String),
-    /// Two functions would be one tool.
+    /// Two functions would have the same tool name.
     #[error("its exports {one} and {other} would both be the tool {name:?}; rename one of them")]
     Collision {
-        /// One of them.
+        /// The export of one function.
         one: String,
-        /// The other.
+        /// The export of the other function.
         other: String,
-        /// What both would be called.
+        /// The tool name of both.
         name: String,
     },
-    /// A function's name is no tool's.
+    /// The name of a function cannot be the name of a tool.
     #[error(
         "its export {export} would be the tool {name:?}; a tool's name has 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9, _ and -"
     )]
     Name {
-        /// The function.
+        /// The export of the function.
         export: String,
-        /// What it would be called.
+        /// The tool name that it would have.
         name: String,
     },
-    /// More than can be meant.
+    /// It exports more functions and other items than the limit.
     #[error("it exports more than {} functions", exports::MAX_EXPORTS)]
     TooManyExports,
-    /// Types that unfold to more than can be meant.
+    /// Its types unfold to more parts, or more bytes of names, than the limit.
     #[error(
         "the types of its functions have more than {} parts, or more than 1 MiB of names",
         shape::MAX_PARTS
@@ -97,8 +97,8 @@ pub enum BadComponent {
     TooManyParts,
 }
 
-/// Opens a component that does not export the plugin contract. `wasm` is what it was compiled from,
-/// for the comments in it.
+/// Opens a component that does not export the plugin contract. `wasm` is the binary from which it
+/// was compiled; the comments are read from it.
 pub(super) fn open(
     linker: &Linker<State>,
     component: &Component,
@@ -110,7 +110,7 @@ pub(super) fn open(
     Ok(Box::new(Plain::new(pre, wasm).map_err(LoadError::Plain)?))
 }
 
-/// A component whose functions are tools, linked.
+/// A linked component whose functions are tools.
 struct Plain {
     pre: InstancePre<State>,
     tools: BTreeMap<String, Tool>,
@@ -155,7 +155,7 @@ impl Plain {
         }
     }
 
-    /// The tools, by name. Those that nobody documented have a blank description.
+    /// Returns the tools, sorted by name. An undocumented tool has an empty description.
     fn definitions(&self) -> Vec<ToolDefinition> {
         let definition = |(name, tool): (&String, &Tool)| ToolDefinition {
             name: name.clone(),
@@ -215,7 +215,8 @@ impl Plain {
 }
 
 impl ToolGuest for Plain {
-    /// Runs nothing: the tools follow from the component's types. Tells the operator what is none.
+    /// Returns the tools without running the component, because they follow from its types. Logs
+    /// the exports that are not tools.
     fn describe<'a>(
         &'a self,
         store: &'a mut Store<State>,
@@ -243,10 +244,10 @@ impl ToolGuest for Plain {
 }
 
 impl Function {
-    /// How much the engine may charge for taking a result out of the guest, so that the values it
-    /// makes of it take at most [`HOST_BYTES_PER_COPIED`] times `bytes`. It charges 40 bytes for a
-    /// number; without this a list of numbers could not be as long as its text may be. The same
-    /// holds for what the guest hands to host calls.
+    /// Returns the bytes that the engine may charge for taking a result out of the guest, so that
+    /// the values it makes take at most [`HOST_BYTES_PER_COPIED`] times `bytes`. The engine charges
+    /// 40 bytes for a number; without this, a list of numbers could not be as long as the limit on
+    /// its text allows. The same bound holds for what the guest hands to host calls.
     fn copied_bytes(&self, bytes: usize) -> usize {
         let weight = self.result.as_ref().map_or(HOST_BYTES_PER_COPIED, Shape::weight);
         bytes.saturating_mul(HOST_BYTES_PER_COPIED) / weight
@@ -261,7 +262,7 @@ fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {
     Err(BadComponent::Name { export: export.to_owned(), name: name.to_owned() })
 }
 
-/// The first few, and how many there are beside them.
+/// Lists the first [`MAX_LISTED`] exports with their reasons, and the number of the others.
 fn listed(left_out: &[LeftOut]) -> String {
     let shown: Vec<_> = left_out.iter().take(MAX_LISTED).map(ToString::to_string).collect();
     match left_out.len().saturating_sub(MAX_LISTED) {

@@ -29,7 +29,7 @@ use super::{
     wasi::{self, Mounts, Wasi},
 };
 
-/// What a plugin may spend on describing itself, which it does with everything denied.
+/// Limits on a plugin that describes its tools, which it does with everything denied.
 const DESCRIBE: Limits = Limits {
     fuel: 100_000_000,
     cpu: std::time::Duration::from_secs(1),
@@ -38,16 +38,16 @@ const DESCRIBE: Limits = Limits {
     ..Limits::PLUGIN
 };
 
-/// A compiled and linked plugin with what its operator lends it.
+/// A compiled and linked plugin with its grants.
 pub struct Plugin {
     sandbox: Sandbox,
     client: ClientName,
     guest: Box<dyn ToolGuest>,
     schemas: Schemas,
     circuit: Circuit,
-    /// Where its calls get their slots.
+    /// Share from which its calls get slots.
     share: Share,
-    /// How fast they may write to the log.
+    /// Rate limit on the log lines of its calls.
     log: Arc<LogRate>,
     limits: Limits,
     grants: Arc<Grants>,
@@ -58,8 +58,8 @@ pub struct Plugin {
     native_bytes: usize,
 }
 
-/// The linker of the plugins' world: the host's interfaces, and WASI with everything denied that
-/// was not granted.
+/// Builds the linker of the plugins' world: the host's interfaces, and WASI, which denies
+/// everything that was not granted.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
@@ -109,14 +109,15 @@ impl Plugin {
         })
     }
 
-    /// The size of its native code with all that belongs to it, which is mapped once however many
-    /// instances there are.
+    /// Returns the size of the compiled image, in bytes: the native code with all that belongs to
+    /// it. The image is mapped once, however many instances there are.
     pub fn native_bytes(&self) -> usize {
         self.native_bytes
     }
 
-    /// The plugin's tools: from the section that its build embedded, or asked once, with everything
-    /// denied. A plain component has no such section, and is not run for them.
+    /// Returns the plugin's tools: from the section that its build embedded, or else from one call
+    /// of the guest with everything denied. A plain component has no such section; its tools are
+    /// listed without running it.
     pub async fn definitions(&self, wasm: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
         if !self.guest.embeds_descriptors() {
             return self.describe().await;
@@ -128,8 +129,8 @@ impl Plugin {
         self.describe().await
     }
 
-    /// Takes the tools that this plugin is to run, and compiles their schemas. What cannot be used
-    /// is left out, each with its reason.
+    /// Sets the tools that this plugin runs, and compiles their schemas. Returns the plugin, the
+    /// tools kept, and for each tool left out the reason that it cannot be used.
     pub async fn with_tools(
         mut self,
         definitions: Vec<ToolDefinition>,
@@ -141,8 +142,8 @@ impl Plugin {
         Ok((self, kept, left_out))
     }
 
-    /// The plugin's tools as the component itself tells them, with everything denied, whatever its
-    /// build embedded.
+    /// Returns the tools that the component itself reports, with everything denied. Descriptors
+    /// that its build embedded are ignored.
     pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
         let name = ToolName::new(&self.client, "describe");
         let start = Start {
@@ -237,9 +238,9 @@ impl Provider for Plugin {
     }
 }
 
-/// Says at load, and not at the first call, that a granted directory is not there, or may not be
-/// granted. Whoever can write to the gateway's own files can run any code in this process, or grant
-/// itself anything.
+/// Checks a granted directory at load and not at the first call. Fails if the directory does not
+/// exist or must not be granted. A plugin that can write to the gateway's own files can run any
+/// code in this process, or grant itself anything.
 fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), LoadError> {
     let refuse = |reason: String| LoadError::Directory { path: directory.path.clone(), reason };
     let path = directory.path.canonicalize().map_err(|error| refuse(error.to_string()))?;
@@ -264,7 +265,7 @@ fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), 
     }
 }
 
-/// Where a file is or would be, links followed.
+/// Returns the path of a file with links resolved. The file itself need not exist.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     path.canonicalize()
@@ -277,13 +278,13 @@ mod tests {
     use super::{super::Quota, *};
 
     #[test]
-    fn no_plugin_is_lent_what_is_the_gateways_own() {
+    fn the_gateways_own_files_are_not_granted_to_plugins() {
         let home = tempfile::tempdir().expect("a directory");
         let inside = |name: &str| home.path().join(name);
         for directory in ["cache/below", "config", "data", "other"] {
             std::fs::create_dir_all(inside(directory)).expect("a directory");
         }
-        // Neither file is there yet.
+        // Neither file exists yet.
         let off_limits = OffLimits {
             unwritable: vec![inside("config/airlock.lock")],
             unreadable: vec![inside("cache"), inside("data/airlock.db")],

@@ -1,5 +1,5 @@
-//! What a plugin's tools take and answer, compiled when it is loaded: arguments are checked before
-//! the guest runs, and its structured results afterwards.
+//! Input and output schemas of a plugin's tools, compiled when it is loaded. Arguments are checked
+//! before the guest runs, structured results afterwards.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,11 @@ use airlock_core::{
 };
 use serde_json::Value;
 
-/// What the compiled schemas of one plugin may take in memory: thousands of ordinary ones.
+/// Most memory that the compiled schemas of one plugin may take, in bytes: enough for thousands of
+/// ordinary ones.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The schemas of one plugin's tools, by the plugin's own names.
+/// Schemas of one plugin's tools, keyed by the plugin's own tool names.
 #[derive(Default)]
 pub(super) struct Schemas {
     tools: BTreeMap<String, Pair>,
@@ -24,14 +25,15 @@ struct Pair {
     output: Option<CompiledSchema>,
 }
 
-/// A tool with an output schema has to answer data (MCP 2025-06-18, Structured Content).
+/// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
+/// Content).
 #[derive(Debug, thiserror::Error)]
 #[error("there is no structured result, which a tool with an output schema has to give")]
 struct NoStructuredResult;
 
 impl Schemas {
-    /// Compiles what can be compiled. A tool whose schema cannot be used is left out, with the
-    /// reason. It blocks.
+    /// Compiles the schemas of each definition. Returns the schemas, the definitions kept, and for
+    /// each tool left out the reason that a schema of it cannot be used. Blocks.
     pub(super) fn compile(
         definitions: Vec<ToolDefinition>,
     ) -> (Self, Vec<ToolDefinition>, Vec<String>) {
@@ -54,12 +56,13 @@ impl Schemas {
                 "the schemas of the plugin's tools take more than {MAX_BYTES} bytes once compiled"
             ));
         }
-        // Of two with one name the first wins, as in the catalog.
+        // If two tools have one name, the first wins, as in the catalog.
         self.tools.entry(definition.name.clone()).or_insert(pair);
         Ok(())
     }
 
-    /// Checks arguments, JSON text of an object; the error says what to change.
+    /// Checks arguments, the JSON text of an object. The error lists what to change. Arguments of a
+    /// tool without compiled schemas pass.
     pub(super) fn check_arguments(
         &self,
         tool: &str,
@@ -75,7 +78,8 @@ impl Schemas {
             .map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
     }
 
-    /// Checks an answer, whose data has to fit the tool's output schema where it has one.
+    /// Checks a result. If the tool has an output schema, the structured data of the result has to
+    /// fit it.
     pub(super) fn check_result(
         &self,
         tool: &str,
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_do_not_fit_are_told_what_to_change() {
+    fn arguments_that_do_not_fit_fail_with_what_to_change() {
         let (schemas, _) = compile(&json!([tool(&json!({}))]));
         assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
         let refused =
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_breaks_the_tools_own_promise_is_refused_with_its_place() {
+    fn a_result_that_does_not_fit_the_output_schema_is_refused_with_the_place() {
         let (schemas, _) = compile(&json!([tool(
             &json!({"properties": {"rows": {"items": {"type": "string"}}}})
         )]));

@@ -1,10 +1,10 @@
-//! A script's run, in the host's terms.
+//! Host-side types of a script's run.
 
 use airlock_core::tool::{CallError, ToolName};
 use serde::Serialize;
 use serde_json::Value;
 
-/// What to run.
+/// A script to run.
 #[derive(Debug, Clone)]
 pub struct Script {
     /// File name for messages.
@@ -18,29 +18,29 @@ pub struct Script {
 /// One tool as the script sees it: `namespace.name(…)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// The global.
+    /// Name of the global variable.
     pub namespace: String,
-    /// The callable under it.
+    /// Name of the callable under it.
     pub name: String,
-    /// Another spelling that works too.
+    /// Another spelling of the name that works too.
     pub alias: Option<String>,
-    /// What is called.
+    /// The tool that is called.
     pub tool: ToolName,
 }
 
-/// Why a script left no value.
+/// Reason that a script left no value.
 #[derive(Debug)]
 pub enum ScriptError {
-    /// Its own fault.
+    /// The script itself failed.
     Failed(ScriptFailure),
-    /// It was stopped: by a limit, for an approval, or because nobody waits any more.
+    /// The script was stopped: by a limit, for a missing approval, or because its caller has gone.
     Stopped(CallError),
 }
 
 /// A script's own failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScriptFailure {
-    /// What kind of failure.
+    /// Kind of the failure.
     pub kind: FailureKind,
     /// The failure in one line.
     pub message: String,
@@ -48,21 +48,21 @@ pub struct ScriptFailure {
     pub line: Option<u32>,
     /// Column in that line, from 1.
     pub column: Option<u32>,
-    /// With call stack and source, for people and models.
+    /// The failure with call stack and source, for people and models.
     pub rendered: String,
 }
 
-/// What kind of failure a script met.
+/// Kind of a script's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// It does not parse.
+    /// The script does not parse.
     Syntax,
-    /// It failed while running.
+    /// The script failed while it was running.
     Runtime,
-    /// A tool that it called failed.
+    /// A tool that the script called failed.
     Tool,
 }
 
-/// The value that a script left in `result`.
+/// Value that a script left in `result`; `None` if it left none.
 pub type ScriptResult = Result<Option<Value>, ScriptError>;

@@ -1,5 +1,5 @@
-//! The custom section `airlock:tools`: a plugin's descriptors, embedded when it was built, so that
-//! listing tools runs no guest. What is in it is as untrusted as the plugin's code.
+//! Custom section `airlock:tools`: a plugin's tool descriptors, embedded when it was built, so that
+//! listing tools runs no guest. Its content is as untrusted as the plugin's code.
 
 use airlock_core::tool::ToolDefinition;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use wasmparser::{Parser, Payload};
 
 use super::LoadError;
 
-/// Its name.
+/// Name of the section.
 pub(super) const NAME: &str = "airlock:tools";
 const SCHEMA: &str = "airlock.tools/1";
-/// Descriptors beyond this are refused.
+/// Most bytes of descriptors; a larger section is refused.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
@@ -19,12 +19,12 @@ struct Section {
     tools: Vec<ToolDefinition>,
 }
 
-/// Finds the section in the component itself, not in what it contains.
+/// Finds the section in the component itself, not in nested modules or components.
 pub(super) fn find(wasm: &[u8]) -> Result<Option<&[u8]>, LoadError> {
     named(wasm, NAME)
 }
 
-/// The interfaces that a component imports, by name.
+/// Returns the names of the interfaces and other items that a component imports.
 pub(super) fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
     outermost(wasm, |payload, imports: &mut Vec<String>| {
         let Payload::ComponentImportSection(section) = payload else { return Ok(()) };
@@ -35,7 +35,7 @@ pub(super) fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
     })
 }
 
-/// What a component exports, by name.
+/// Returns the names of the items that a component exports.
 pub(super) fn exports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
     outermost(wasm, |payload, exports: &mut Vec<String>| {
         let Payload::ComponentExportSection(section) = payload else { return Ok(()) };
@@ -46,7 +46,8 @@ pub(super) fn exports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
     })
 }
 
-/// Gathers something from the sections of the component itself, and not of what it contains.
+/// Collects items from the sections of the component itself, not from those of nested modules or
+/// components.
 fn outermost<'a, T: Default>(
     wasm: &'a [u8],
     mut gather: impl FnMut(Payload<'a>, &mut T) -> Result<(), wasmparser::BinaryReaderError>,
@@ -65,8 +66,8 @@ fn outermost<'a, T: Default>(
     Ok(gathered)
 }
 
-/// Finds a custom section of the component itself or else, for what a compiler puts there, of the
-/// first module in it.
+/// Finds a custom section of the component itself, or else of the first nested module or component
+/// that has one, because compilers put sections there.
 pub(super) fn named_anywhere<'a>(
     wasm: &'a [u8],
     name: &str,
@@ -85,7 +86,7 @@ pub(super) fn named_anywhere<'a>(
     Ok(None)
 }
 
-/// Finds a custom section of the component itself, not of what it contains.
+/// Finds a custom section of the component itself, not of nested modules or components.
 pub(super) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(wasm) {
@@ -101,7 +102,7 @@ pub(super) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, 
     Ok(None)
 }
 
-/// What the section of these tools holds.
+/// Returns the content of the section for these tools.
 pub(super) fn of(tools: &[ToolDefinition]) -> String {
     #[derive(Serialize)]
     struct Section<'a> {
@@ -112,7 +113,7 @@ pub(super) fn of(tools: &[ToolDefinition]) -> String {
         .expect("names are text and the rest is JSON already")
 }
 
-/// Reads the descriptors.
+/// Parses the content of the section. Fails if it is too large or of another form.
 pub(super) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
     let bad = |reason: String| LoadError::Descriptors(reason.into());
     if section.len() > MAX_BYTES {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_section_of_the_component_itself_is_read_and_no_inner_one() {
+    fn the_components_own_section_is_read_and_no_nested_one() {
         assert!(find(&component("")).expect("it parses").is_none());
         let wasm = component(
             r#"(@custom "airlock:tools" "{\"schema\":\"airlock.tools/1\",\"tools\":[{\"name\":\"a\",\"inputSchema\":{}}]}")"#,
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_the_reason() {
+    fn descriptors_that_do_not_parse_are_refused() {
         assert!(find(b"\0asm").is_err());
         for bad in [
             "",

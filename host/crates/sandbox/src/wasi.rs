@@ -1,8 +1,8 @@
-//! WASI as plugins see it: every interface of 0.2 but HTTP is linked, so that what ordinary
-//! toolchains build loads; and everything is denied that was not granted. Without grants a call of
-//! the same guest with the same arguments goes the same way each time: environment, command line
-//! and standard input are empty, there are no files and no network, and time and randomness begin
-//! alike.
+//! WASI for plugins. Every interface of 0.2 except HTTP is linked here, so that the output of
+//! ordinary toolchains loads; everything that was not granted is denied. Without grants, a call of
+//! the same guest with the same arguments always has the same outcome: environment, command line
+//! and standard input are empty, there are no files and no network, and time and randomness start
+//! from fixed values.
 
 mod clocks;
 mod descriptors;
@@ -30,7 +30,7 @@ pub(super) use self::files::NoScratch;
 use self::{files::Files, mount::Mount, scratch::Base};
 use super::{Access, Grants, instance::State};
 
-/// Links all of WASI, with the host's own files, clocks and randomness.
+/// Links all of WASI except HTTP, with the host's own files, clocks and randomness.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     linker.allow_shadowing(true);
@@ -41,17 +41,17 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// What all calls of one plugin share: how full its directories are, and where its scratch
-/// directories are made.
+/// State that all calls of one plugin share: the use of its directories, and the place of its
+/// scratch directories.
 pub(super) struct Mounts {
-    /// In the order of the grants; none for a directory that may only be read.
+    /// In the order of the grants; `None` for a read-only directory.
     directories: Vec<Option<Arc<Mount>>>,
     scratch: Option<Arc<Base>>,
 }
 
 impl Mounts {
-    /// Nothing is measured before a guest writes. Fails where the system has no place for scratch
-    /// directories.
+    /// Prepares the mounts. Nothing is measured before a guest writes. Fails if the base of the
+    /// scratch directories cannot be made.
     pub(super) fn new(grants: &Grants) -> io::Result<Self> {
         let directories = grants.directories.iter().map(|directory| match directory.access {
             Access::ReadOnly => None,
@@ -62,18 +62,18 @@ impl Mounts {
     }
 }
 
-/// What one call holds of WASI.
+/// WASI state of one call.
 pub(super) struct Wasi {
     context: WasiCtx,
     files: Files,
-    /// The call's own time; none where the real one is granted.
+    /// The call's own time; `None` if the real time is granted.
     time: Option<clocks::Own>,
-    /// The call's own numbers; none where real ones are granted.
+    /// The call's own numbers; `None` if real randomness is granted.
     random: Option<random::Fixed>,
 }
 
 impl Wasi {
-    /// Nothing at all; what is written to standard output is gone.
+    /// Grants nothing; standard output is discarded.
     pub(super) fn denied() -> Self {
         Self::new(
             &mut WasiCtxBuilder::new(),
@@ -83,8 +83,8 @@ impl Wasi {
         )
     }
 
-    /// Access that `grants` give to a call of `client` for `tenant`, whose listings take up
-    /// `memory`. A granted directory that is not there any more is the error.
+    /// Grants the access of `grants` to a call of `client` for `tenant`. Listings take their memory
+    /// from `memory`. Fails if a granted directory no longer exists.
     pub(super) fn granted(
         client: &ClientName,
         tenant: &Tenant,
@@ -107,14 +107,14 @@ impl Wasi {
         Ok(Self::new(&mut context, files, grants.clocks, grants.random))
     }
 
-    /// Fuel that its streams of files have cost since this was asked last. They are used where no
-    /// store is at hand.
+    /// Returns the fuel that file streams have cost since the last call of this function, and
+    /// resets it. Streams are used where the store cannot be accessed.
     pub(super) fn take_fuel_debt(&self) -> u64 {
         self.files.take_fuel_debt()
     }
 
     fn new(context: &mut WasiCtxBuilder, files: Files, clocks: bool, random: bool) -> Self {
-        // Without these a guest could make sockets, though not use them.
+        // Without these a guest could create sockets, although not use them.
         context.allow_tcp(false).allow_udp(false).max_random_size(random::MAX_BYTES);
         Self {
             context: context.build(),

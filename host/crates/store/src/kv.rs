@@ -1,9 +1,8 @@
-//! The plugins' stores of keys and values: `airlock:host/kv` of the plugin contract, without the
-//! guest.
+//! Key-value stores of plugins: `airlock:host/kv` of the plugin contract, without the guest.
 //!
-//! A store is one plugin's, by its name: two plugins may have stores of the same name and see
-//! nothing of each other. Who may open which store, and how much it may hold, is decided elsewhere
-//! and handed in.
+//! A store belongs to one plugin and has a name. Two plugins may have stores of the same name, and
+//! neither sees the other's entries. The caller of this module decides which plugin may open which
+//! store, and how much the store may hold.
 
 mod sql;
 
@@ -13,21 +12,21 @@ use serde::Serialize;
 
 use super::{Database, Unavailable};
 
-/// The longest key, in bytes. The shortest has one.
+/// Longest key, in bytes. The shortest has one byte.
 pub const MAX_KEY_BYTES: usize = 512;
-/// The largest value, in bytes.
+/// Largest value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
-/// The most keys on a page.
+/// Most keys on a page.
 pub const MAX_PAGE_KEYS: u32 = 1_000;
-/// What an entry counts for beside its key and its value, roughly what it takes on the disk: a
+/// Bytes that an entry counts besides its key and its value, roughly its overhead on disk. So a
 /// million empty values are not free.
 pub const ENTRY_OVERHEAD_BYTES: u64 = 64;
 
-/// Why a store did not do what it was asked for: the part of the contract's `kv-error` that a
-/// granted store can answer.
+/// Error of an operation on a store: the part of the contract's `kv-error` that a granted store can
+/// return.
 #[derive(Debug, thiserror::Error)]
 pub enum KvError {
-    /// The store would grow, and beyond its quota.
+    /// The change would grow the store beyond its quota.
     #[error("the store would grow beyond its quota")]
     QuotaExceeded,
     /// The key or the value is out of bounds.
@@ -41,40 +40,41 @@ pub enum KvError {
     Unavailable(#[from] Unavailable),
 }
 
-/// A value as it was found.
+/// An entry as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The value.
     pub value: Vec<u8>,
-    /// Its version, from 1. It grows with every change of any entry of the store and never comes
-    /// again.
+    /// Its version, from 1. Every write of any entry of the store takes a greater version than the
+    /// one before, and no version is used again.
     pub version: u64,
 }
 
-/// Some of a store's keys.
+/// One page of a store's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Sorted by their bytes. There may be fewer than asked for, even none, before the last page.
+    /// Keys, sorted by their bytes. A page before the last may have fewer keys than the limit, even
+    /// none.
     pub keys: Vec<String>,
-    /// Where the next page begins; none on the last.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
-/// What a store holds right now.
+/// Usage of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Whose it is.
+    /// Plugin that owns the store.
     pub plugin: String,
-    /// Its name.
+    /// Name of the store.
     pub name: String,
     /// Bytes of its keys and values, with [`ENTRY_OVERHEAD_BYTES`] for each entry.
     pub bytes: u64,
-    /// Its entries.
+    /// Number of its entries.
     pub entries: u64,
 }
 
-/// One plugin's store of one name, with its quota. Cheap to clone, and it takes no room before
-/// something is written.
+/// One store of a plugin, with its quota. Cheap to clone. It takes no space before an entry is
+/// written.
 #[derive(Debug, Clone)]
 pub struct Store {
     database: Database,
@@ -89,14 +89,14 @@ struct Id {
 }
 
 impl Database {
-    /// The store `name` of `plugin`, which may hold `max_bytes`: the bytes of its keys and values,
-    /// and [`ENTRY_OVERHEAD_BYTES`] for each entry.
+    /// Returns the store `name` of `plugin`, which may hold `max_bytes`: the bytes of its keys and
+    /// values, and [`ENTRY_OVERHEAD_BYTES`] for each entry.
     pub fn kv(&self, plugin: &str, name: &str, max_bytes: u64) -> Store {
         let id = Id { plugin: plugin.to_owned(), name: name.to_owned() };
         Store { database: self.clone(), id: Arc::new(id), max_bytes }
     }
 
-    /// What each store holds, by plugin and name. What has expired does not count.
+    /// Returns the usage of each store, sorted by plugin and name. Expired entries do not count.
     pub async fn kv_usage(&self) -> Result<Vec<Usage>, Unavailable> {
         let now = self.now_ms();
         self.read(move |connection| sql::usage(connection, now)).await
@@ -104,22 +104,23 @@ impl Database {
 }
 
 impl Store {
-    /// Reads an entry; none where it is absent or has expired.
+    /// Reads an entry; `None` if it is absent or has expired.
     pub async fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
         check_key(key)?;
         let (id, key, now) = (self.id.clone(), key.to_owned(), self.database.now_ms());
         Ok(self.database.read(move |connection| sql::get(connection, &id, &key, now)).await?)
     }
 
-    /// Writes an entry and answers its new version.
+    /// Writes an entry and returns its new version.
     ///
-    /// `expect`: none writes in any case, `Some(0)` only where there is no entry, `Some(v)` only
-    /// where it is at version `v`. With `ttl` the entry is gone after so much time, by the wall
-    /// clock and to the millisecond; without, an entry that was to expire no longer does. A store
-    /// that is over its quota, since that was lowered, still takes what does not grow it.
+    /// `expect` is a condition: `None` writes in any case, `Some(0)` only if there is no entry,
+    /// `Some(v)` only if the entry is at version `v`. With `ttl`, the entry expires after that
+    /// time, by the wall clock and to the millisecond. Without `ttl`, the entry does not expire,
+    /// even if it had a `ttl` before. A store beyond its quota, because the quota was lowered,
+    /// still accepts changes that do not grow it.
     ///
-    /// An error changes nothing. When the future is dropped, the entry has been written or not, and
-    /// never in part.
+    /// An error changes no entry that has not expired. If the future is dropped, the entry is
+    /// written completely or not at all.
     pub async fn set(
         &self,
         key: &str,
@@ -146,7 +147,7 @@ impl Store {
         self.database.write(move |transaction| sql::set(transaction, &id, &change)).await?
     }
 
-    /// Deletes an entry; answers whether there was one. When the future is dropped, it has been
+    /// Deletes an entry. Returns whether there was one. If the future is dropped, the entry is
     /// deleted or not.
     pub async fn delete(&self, key: &str) -> Result<bool, KvError> {
         check_key(key)?;
@@ -154,8 +155,8 @@ impl Store {
         Ok(self.database.write(move |transaction| sql::delete(transaction, &id, &key, now)).await?)
     }
 
-    /// Lists keys that begin with `prefix` and come after `cursor`, at most `limit` of them, which
-    /// is taken as the nearest of 1 to [`MAX_PAGE_KEYS`].
+    /// Lists keys that begin with `prefix` and come after `cursor`, at most `limit` of them. A
+    /// `limit` outside 1 to [`MAX_PAGE_KEYS`] is clamped.
     pub async fn keys(
         &self,
         prefix: &str,

@@ -1,4 +1,4 @@
-//! One connection, and the queue before it.
+//! One database connection and its queue.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,13 +12,13 @@ use tracing::{error, warn};
 
 use super::Unavailable;
 
-/// Operations that run or wait. Each may hold a value of 1 MiB.
+/// Most operations that run or wait. Each may hold a value of 1 MiB.
 pub(super) const MAX_PLACES: usize = 256;
-/// How long one may wait for its turn.
+/// Longest time that an operation waits for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// A connection that is used on blocking threads alone, by one operation at a time, in the order in
-/// which they came.
+/// A connection that is used only on blocking threads, by one operation at a time, in order of
+/// arrival.
 pub(super) struct Lane {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
@@ -34,8 +34,8 @@ impl Lane {
         }
     }
 
-    /// Runs an operation. One whose future is dropped while it waits is never begun; later it runs
-    /// to its end unseen.
+    /// Runs an operation. If the future is dropped while the operation waits, it never starts. If
+    /// it is dropped later, the operation runs to its end and its result is discarded.
     pub(super) async fn run<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
@@ -44,7 +44,8 @@ impl Lane {
         let _place = self.places.try_acquire().map_err(|_| Unavailable::Busy)?;
         let turn = tokio::time::timeout(MAX_WAIT, self.connection.clone().lock_owned()).await;
         let mut connection = turn.map_err(|_| Unavailable::Busy)?;
-        // The turn goes along: the operation goes on when nobody waits for it any more.
+        // The lock moves into the thread, because the operation continues after its caller has
+        // gone.
         match tokio::task::spawn_blocking(move || job(&mut connection)).await {
             Ok(done) => done.map_err(|error| self.failed(error)),
             Err(lost) => {
@@ -54,7 +55,7 @@ impl Lane {
         }
     }
 
-    /// Tells the operator what happened, and the caller what it may know.
+    /// Logs a failure for the operator, and returns the error that the caller may see.
     fn failed(&self, error: rusqlite::Error) -> Unavailable {
         let path = self.path.display();
         match error.sqlite_error_code() {

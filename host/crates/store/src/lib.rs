@@ -1,12 +1,12 @@
-//! What outlives a restart: one `SQLite` database, which nobody else opens.
+//! Data that outlives a restart: one `SQLite` database, which no other program opens.
 //!
-//! The file belongs to one user and may be shared by several processes of that user, `airlock
-//! serve` and `airlock call` say. It is kept with a write-ahead log and `synchronous=NORMAL`: a
-//! finished change survives the end of the process; the last ones may be lost with the machine's
-//! power, and never half of one.
+//! The file belongs to one user. Several processes of that user may share it, for example `airlock
+//! serve` and `airlock call`. It has a write-ahead log and `synchronous=NORMAL`: a finished change
+//! survives the end of the process. The last changes may be lost in a power failure, but never a
+//! part of one.
 //!
-//! Nothing here runs on a worker of the runtime: a lane takes each operation to a blocking thread.
-//! The module does not know what is kept; that is for the files below it, one a subject, such as
+//! No operation on the database runs on a worker of the runtime: a lane moves each one to a
+//! blocking thread. This module does not know the data. Each subject has a file below it, such as
 //! [`kv`].
 
 pub mod kv;
@@ -25,22 +25,23 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use self::lane::Lane;
 
-/// Tells what time it is.
+/// Source of the current time.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Where the database is and how it is used.
+/// Settings of the database.
 #[derive(Clone)]
 pub struct Settings {
-    /// The file. It is made where it is missing, and so are the directories above it.
+    /// Path of the file. The file is made if it is missing, and so are the directories above it.
     pub path: PathBuf,
-    /// How long an operation waits for another process that is writing.
+    /// Longest time that an operation waits for another process that is writing.
     pub busy_timeout: Duration,
-    /// The time by which entries expire.
+    /// Clock by which entries expire.
     pub clock: Clock,
 }
 
 impl Settings {
-    /// What suits a gateway: the system's clock, and 2 s of patience with other processes.
+    /// Returns settings for a gateway: the system's clock, and at most 2 s of waiting for other
+    /// processes.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -59,7 +60,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Why there is no database.
+/// Reason that the database cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file cannot be made, opened or written.
@@ -67,7 +68,7 @@ pub enum OpenError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -76,7 +77,7 @@ pub enum OpenError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The error of `SQLite`.
         #[source]
         cause: rusqlite::Error,
     },
@@ -93,15 +94,15 @@ pub enum OpenError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// Version of its schema.
         found: i32,
-        /// The newest schema known.
+        /// Newest version that this build knows.
         known: i32,
     },
 }
 
-/// Why an operation was not carried out. `Display` holds no paths and is safe to show to guests;
-/// what the operator must know is logged where it happens.
+/// Reason that an operation was not carried out. `Display` contains no paths and is safe to show to
+/// guests. Details for the operator are logged where the error occurs.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// Too many operations wait already, or this one waited for too long.
@@ -116,26 +117,26 @@ pub enum Unavailable {
     /// The database failed.
     #[error("the database failed")]
     Failed(#[source] rusqlite::Error),
-    /// The operation broke off: the gateway is shutting down, or the operation panicked.
+    /// The operation was aborted: the gateway is shutting down, or the operation panicked.
     #[error("the operation broke off")]
     Lost,
 }
 
-/// The open database. Cheap to clone; the file is closed when the last clone is dropped and no
-/// operation is under way.
+/// The open database. Cheap to clone. The file is closed when the last clone is dropped and no
+/// operation is running.
 #[derive(Clone)]
 pub struct Database(Arc<Inner>);
 
 struct Inner {
-    /// Changes take turns, as `SQLite` would make them do anyway.
+    /// Lane for changes. They run one at a time, which `SQLite` would enforce anyway.
     writer: Lane,
-    /// Readers do not wait for writers, and least of all for those of other processes.
+    /// Lane for reads. They do not wait for changes, least of all for those of other processes.
     reader: Lane,
     clock: Clock,
 }
 
 impl Database {
-    /// Opens the database, makes it where there is none, and brings an older one up to date.
+    /// Opens the database. Makes it if it does not exist, and migrates one of an older version.
     pub async fn open(settings: Settings) -> Result<Self, OpenError> {
         let path = settings.path.clone();
         match tokio::task::spawn_blocking(move || Self::open_blocking(&settings)).await {
@@ -154,7 +155,7 @@ impl Database {
         })))
     }
 
-    /// Looks something up. What was written before this is called is seen.
+    /// Runs a read. It sees every change that was made before this call.
     async fn read<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
@@ -163,16 +164,16 @@ impl Database {
         self.0.reader.run(move |connection| job(connection)).await
     }
 
-    /// Changes something, all of it or nothing: an error of `job` undoes what it did. A dropped
-    /// future's change has been made or not, and never in part.
+    /// Runs a change in one transaction: an error of `job` rolls it back. If the future is dropped,
+    /// the change is made completely or not at all.
     async fn write<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let job = move |connection: &mut Connection| {
-            // Immediate: a transaction that began by reading could not wait for another process
-            // before its first change.
+            // Immediate, because a transaction that begins with a read could not wait for another
+            // process before its first change.
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = job(&transaction)?;
@@ -182,7 +183,7 @@ impl Database {
         self.0.writer.run(job).await
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     fn now_ms(&self) -> i64 {
         let since = (self.0.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

@@ -1,4 +1,5 @@
-//! Opening the file: who may read it, how `SQLite` treats it, and what it must not be.
+//! Opens the file: makes it private, configures `SQLite`, and refuses files that Airlock cannot
+//! use.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -15,26 +16,26 @@ use tracing::warn;
 
 use super::{OpenError, Settings, schema};
 
-/// What the log of changes may keep of its size after a large one.
+/// Most bytes that the write-ahead log keeps on disk after a large change.
 const LOG_BYTES: i64 = 16 << 20;
-/// How often a switch that another process stands in the way of is tried again.
+/// Interval between two attempts to switch to a write-ahead log while another process prevents it.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Opens a connection that writes and one that reads.
+/// Opens two connections: one that writes and one that reads.
 pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), OpenError> {
-    // Making the file closes a descriptor of it, and with that all locks that this process holds on
-    // it: see "how to corrupt" in SQLite's documentation. So nobody may have got as far as locks
-    // before the file is made.
+    // Making the file also closes a descriptor of it, which releases all locks that this process
+    // holds on it: see "how to corrupt" in SQLite's documentation. So files are opened one at a
+    // time. Otherwise, another thread could hold a lock by the time the descriptor is closed.
     static OPENING: Mutex<()> = Mutex::new(());
     let _turn = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
 
-    // A path that begins with `file:` would be read as a URI.
+    // Made absolute, because a path that begins with `file:` would be read as a URI.
     let path =
         std::path::absolute(&settings.path).map_err(|error| unusable(&settings.path, error))?;
     make_private(&path).map_err(|error| unusable(&path, error))?;
     let sorted = |error| sort(&path, error);
     let mut writer = connect(&path, settings.busy_timeout).map_err(sorted)?;
-    // Looked at before anything is written: what is not ours stays as it is.
+    // Checked before anything is written, so that a file that is not Airlock's stays as it is.
     schema::check(&writer, &path)?;
     into_wal(&writer, &path, settings.busy_timeout).map_err(sorted)?;
     schema::migrate(&mut writer, &path)?;
@@ -43,7 +44,7 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
     Ok((writer, reader))
 }
 
-/// Says whose fault an error of `SQLite` is.
+/// Maps an error of `SQLite`: the file is damaged, or cannot be used for another reason.
 pub(super) fn sort(path: &Path, cause: rusqlite::Error) -> OpenError {
     match cause.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
@@ -57,7 +58,7 @@ fn unusable(path: &Path, cause: impl Into<Box<dyn std::error::Error + Send + Syn
     OpenError::Unusable { path: path.to_owned(), cause: cause.into() }
 }
 
-/// Makes the file for this user alone, or takes from others what they may do with it. `SQLite`
+/// Makes the file for this user alone, or removes the access that other users have to it. `SQLite`
 /// gives its side files the same mode when it makes them.
 fn make_private(path: &Path) -> io::Result<()> {
     if let Some(directory) = path.parent() {
@@ -90,7 +91,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> {
-    // Without its own lock, since a lane uses a connection from one thread at a time.
+    // Without the lock of `SQLite` itself, since a lane uses a connection from one thread at a
+    // time.
     let connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -103,7 +105,7 @@ fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> 
 }
 
 /// Switches to a write-ahead log, once in a file's life. `SQLite` does not wait here for a process
-/// that does the same.
+/// that does the same, so the switch is retried until `patience` is over.
 fn into_wal(connection: &Connection, path: &Path, patience: Duration) -> rusqlite::Result<()> {
     let give_up = Instant::now() + patience;
     let mode = loop {
@@ -120,7 +122,7 @@ fn into_wal(connection: &Connection, path: &Path, patience: Duration) -> rusqlit
         }
     };
     if mode != "wal" {
-        // Over a network, for one: there is no memory that processes could share.
+        // On a network file system, for example, there is no memory that processes could share.
         warn!(path = %path.display(), mode, "the file system allows no write-ahead log; readers wait for writers");
     }
     Ok(())

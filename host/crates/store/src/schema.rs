@@ -1,4 +1,4 @@
-//! The tables, and how those of an older version become the present ones.
+//! Tables of the database, and their migration from older versions.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::{OpenError, open::sort};
 
-/// Tells our files from those of other programs: `AIRL`.
+/// Identifies Airlock's files among those of other programs: `AIRL`.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
-/// What leads from each version to the next; version 0 is an empty file. What is released is never
-/// changed, only added to.
+/// Migrations from each version to the next; version 0 is an empty file. A released migration is
+/// never changed; new ones are appended.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1_kv.sql")];
 
-/// The version that this program reads and writes.
+/// Version that this program reads and writes.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -21,7 +21,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("schema/1_kv.sql")];
 )]
 pub(super) const VERSION: i32 = MIGRATIONS.len() as i32;
 
-/// Answers which version a database has. One that is newer, or not ours, is refused.
+/// Returns the version of a database. Fails if the version is newer than [`VERSION`] or the
+/// database is not Airlock's.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<i32, OpenError> {
     let (application, version, tables) = look(connection).map_err(|error| sort(path, error))?;
     match (application, version) {
@@ -41,7 +42,7 @@ fn look(connection: &Connection) -> rusqlite::Result<(i32, i32, i64)> {
     Ok((number("application_id")?, number("user_version")?, tables))
 }
 
-/// Brings a database up to date, in one transaction.
+/// Migrates a database to [`VERSION`], in one transaction.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     if check(connection, path)? == VERSION {
         return Ok(());
@@ -49,7 +50,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
     let sorted = |error| sort(path, error);
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sorted)?;
-    // Looked at again: another process may have been quicker.
+    // Checked again, because another process may have migrated it meanwhile.
     let version = check(&transaction, path)?;
     apply(&transaction, version).and_then(|()| transaction.commit()).map_err(sorted)
 }

@@ -1,4 +1,4 @@
-//! The file: what is made, what is opened, what is refused, and who shares it.
+//! Tests of the file: how it is made, opened, refused and shared.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -19,7 +19,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_the_file_is_opened_again() {
+async fn an_entry_survives_closing_and_opening_the_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("deep/down/airlock.db");
     let first =
@@ -36,7 +36,7 @@ async fn what_was_written_is_there_after_the_file_is_opened_again() {
 }
 
 #[tokio::test]
-async fn the_file_and_those_beside_it_are_for_this_user_alone() {
+async fn the_file_and_its_side_files_are_private_to_this_user() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("airlock.db");
     let database = Database::open(settings(&path)).await.expect("it is made");
@@ -51,7 +51,7 @@ async fn the_file_and_those_beside_it_are_for_this_user_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_is_named() {
+async fn a_file_that_cannot_be_written_is_named_in_the_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file");
     fs::write(&file, "").expect("written");
@@ -63,7 +63,7 @@ async fn a_file_that_cannot_be_written_is_named() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_named_and_left_as_it_is() {
+async fn a_file_that_is_no_database_is_named_in_the_error_and_left_unchanged() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("airlock.db");
     let garbage = b"not a database, but somebody's diary\n".repeat(300);
@@ -126,7 +126,7 @@ async fn a_database_of_a_newer_airlock_or_of_another_program_is_refused() {
 }
 
 #[tokio::test]
-async fn many_may_open_a_new_file_at_once() {
+async fn many_tasks_can_open_a_new_file_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("airlock.db");
     let opened = join_all((0..8).map(|_| Database::open(Settings::new(&path)))).await;
@@ -143,7 +143,7 @@ async fn many_may_open_a_new_file_at_once() {
 }
 
 #[tokio::test]
-async fn behind_another_process_that_writes_readers_go_on_and_writers_are_told() {
+async fn while_another_process_writes_reads_succeed_and_writes_fail_as_locked() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("airlock.db");
     let database = Database::open(settings(&path)).await.expect("it is made");
@@ -180,7 +180,7 @@ async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works() {
 }
 
 #[tokio::test]
-async fn past_the_queue_operations_are_turned_away() {
+async fn operations_beyond_the_queue_fail_as_busy() {
     let directory = tempfile::tempdir().expect("a directory");
     let database =
         Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");

@@ -1,4 +1,4 @@
-//! `airlock plugin build`: sources to a component that tells its tools and what it asks for.
+//! `airlock plugin build`: compiles sources to a component that embeds its tools and its requests.
 
 mod cargo;
 mod componentize;
@@ -50,7 +50,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut signals = Signals::catch()?;
     let finished = tokio::select! {
         finished = build(args) => finished?,
-        // The compiler ends with the future that waits for it.
+        // Dropping the future of the build also ends the compiler.
         () = signals.next() => bail!("stopped; nothing was written"),
     };
     report(args, &finished, started.elapsed())?;

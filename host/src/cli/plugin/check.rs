@@ -37,7 +37,7 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// What came of one check.
+/// Outcome of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
@@ -46,7 +46,7 @@ pub(super) enum Outcome {
     Fail,
 }
 
-/// One check and what it found, with what is invisible made visible.
+/// One check and its findings, with invisible characters made visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "it is the name of the member in the JSON document")]
 pub(super) struct Check {
@@ -68,7 +68,7 @@ impl Check {
         Self { check, outcome: Outcome::Fail, details: vec![visible(detail.as_ref())] }
     }
 
-    /// Passes if nothing was found, and is `otherwise` else.
+    /// Passes if `found` is empty; else the outcome is `otherwise`.
     pub(super) fn unless(
         check: &'static str,
         otherwise: Outcome,
@@ -142,7 +142,7 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
     Ok(checks)
 }
 
-/// Which check it was that a component did not pass.
+/// Attributes a load error to the check that the component did not pass.
 fn not_loaded(error: &LoadError) -> Check {
     let check = match error {
         LoadError::UnknownImports { .. } => IMPORTS,
@@ -167,7 +167,8 @@ fn manifest(facts: &Facts, wasm: &[u8]) -> anyhow::Result<Check> {
     Ok(Check::unless(MANIFEST, Outcome::Fail, wrong))
 }
 
-/// Asks the component, compares, and answers the tools to look at further.
+/// Asks the component for its tools and compares them with the embedded ones. Returns the tools for
+/// the checks that follow.
 async fn describe(
     compiled: &Compiled,
     facts: &Facts,
@@ -182,7 +183,7 @@ async fn describe(
     };
     let is_plain = sandbox::contract_version(wasm)?.is_none();
     let compared = if is_plain && !has_embedded {
-        // They follow from its types, and it is not run for them.
+        // The tools follow from its types; the component is not run to list them.
         Check::pass(EMBEDDED)
     } else if !has_embedded {
         Check::warn(EMBEDDED, "none are embedded: the plugin is run whenever its tools are listed")

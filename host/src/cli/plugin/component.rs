@@ -1,5 +1,4 @@
-//! A component that somebody looks at: read, compiled, and asked for its tools with everything
-//! denied.
+//! A component under inspection: read, compiled, and asked for its tools with everything denied.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,17 +17,17 @@ use crate::{
     tool::ClientName,
 };
 
-/// A component and what it tells without being run.
+/// A component and the facts that are known without running it.
 pub(super) struct Component {
     pub(super) path: PathBuf,
     pub(super) bytes: Arc<[u8]>,
     pub(super) facts: Facts,
 }
 
-/// A component as native code, lent nothing.
+/// A component compiled to native code, with nothing granted.
 pub(super) struct Compiled {
     pub(super) plugin: Plugin,
-    /// How long it took; nothing where the cache had it.
+    /// Time that compilation took; `None` if the native code came from the cache.
     pub(super) took: Option<Duration>,
 }
 
@@ -40,7 +39,7 @@ impl Component {
         Ok(Self { path: path.to_owned(), bytes, facts })
     }
 
-    /// The same with its tools, also where its build did not embed them.
+    /// Reads a component with its tools, even if its build did not embed them.
     pub(super) async fn read_with_tools(path: &Path) -> anyhow::Result<Self> {
         let mut component = Self::read(path).await?;
         if !component.embeds_tools()? {
@@ -50,19 +49,19 @@ impl Component {
         Ok(component)
     }
 
-    /// Whether its build embedded its tools. A component without the contract that does is none
-    /// that can be read.
+    /// Returns whether its build embedded its tools. Always false for a component without the
+    /// contract: [`Facts::of`] refuses one that embeds tools.
     pub(super) fn embeds_tools(&self) -> Result<bool, LoadError> {
         Ok(sandbox::embedded_tools(&self.bytes)?.is_some())
     }
 
-    /// Whether it exports no contract of ours, so that its functions are the tools.
+    /// Returns whether it exports no Airlock contract, so that its functions are the tools.
     pub(super) fn is_plain(&self) -> Result<bool, LoadError> {
         Ok(sandbox::contract_version(&self.bytes)?.is_none())
     }
 
-    /// Takes down the tools as the gateway will offer them: those that are embedded, or else what
-    /// the component says when it is asked, or the functions of a plain one.
+    /// Records the tools as the gateway will offer them: the embedded ones, else those that the
+    /// component describes when asked, else the functions of a plain component.
     pub(super) async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {
         let tools = compiled.plugin.definitions(&self.bytes).await?;
         let Facts { manifest, imports, .. } = self.facts.clone();
@@ -78,7 +77,7 @@ impl Component {
 /// Compiles a component, or takes it from the cache of native code, and links it with everything
 /// denied.
 pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
-    // An empty configuration says where compiled code is kept, and nothing else of it matters here.
+    // An empty configuration names the cache for compiled code; nothing else in it matters here.
     let config =
         Config::parse("{}", "", &environment).map_err(|error| LoadError::Compile(error.into()))?;
     let sandbox =

@@ -1,5 +1,5 @@
-//! Changes one entry of a configuration file and leaves everything else in it, and its order, as it
-//! is.
+//! Changes one entry of a configuration file. Everything else in the file keeps its value and its
+//! order.
 
 use std::{
     fs, io,
@@ -25,7 +25,8 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Reads a file that must be a good configuration already. One that is not there is begun.
+    /// Reads a file that must already be a valid configuration. Starts an empty one if there is no
+    /// such file.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let begun = || Self {
             path: path.to_owned(),
@@ -36,7 +37,7 @@ impl Document {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(begun()),
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
             Ok(text) => {
-                // More strictly than below: a key that is written twice would be lost.
+                // Stricter than the parser below, which would lose a key that is written twice.
                 Config::parse(&text, &path.display().to_string(), &environment)?;
                 let value = serde_json::from_str(&text)
                     .with_context(|| format!("{} is no JSON", path.display()))?;
@@ -45,7 +46,7 @@ impl Document {
         }
     }
 
-    /// The `wasm_config` of the plugin with this name, which is added where there is none.
+    /// Returns the `wasm_config` of the plugin with this name. Adds an entry if there is none.
     pub(super) fn plugin(&mut self, name: &ClientName) -> anyhow::Result<&mut Map<String, Value>> {
         let clients = self.clients()?;
         let at = clients.iter().position(|client| client["name"] == name.as_str()).unwrap_or_else(
@@ -83,12 +84,12 @@ impl Document {
         clients.as_array_mut().context("`mcp.client_configs` is no list")
     }
 
-    /// What the changed file means.
+    /// Parses the changed file as a configuration.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         Ok(Config::parse(&self.text()?, &self.path.display().to_string(), &environment)?)
     }
 
-    /// Puts the changed file in the place of the old one.
+    /// Replaces the old file with the changed one.
     pub(super) fn save(&self) -> anyhow::Result<()> {
         write(&self.path, self.text()?.as_bytes())
     }
@@ -102,15 +103,16 @@ impl Document {
     }
 }
 
-/// What the file's own lines are indented with.
+/// Returns the indentation of the file's first indented line; two spaces if there is none, or if it
+/// is longer than 8 characters.
 fn indentation(text: &str) -> String {
     let first = text.lines().find(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
     let indent = first.map(|line| &line[..line.len() - line.trim_start().len()]);
     indent.filter(|indent| indent.len() <= 8).unwrap_or("  ").to_owned()
 }
 
-/// Writes a file whole: a reader sees the old one or the new one. What a link leads to is replaced,
-/// and not the link.
+/// Writes a file atomically: a reader sees the old one or the new one. A symbolic link is kept, and
+/// its target is replaced.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = || format!("{} cannot be written", path.display());
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plugin_or_disabled_is_not_overwritten() {
+    fn an_entry_of_a_server_or_a_disabled_plugin_is_refused() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("airlock.json");
         let clients = json!({"mcp": {"client_configs": [

@@ -1,18 +1,18 @@
-//! Arguments made from a schema, so that what is printed can be typed.
+//! Example arguments made from a schema, so that a printed command can be run as it is.
 
 use serde_json::{Map, Value, json};
 
 use crate::tool::ToolDefinition;
 
-/// How deep objects are filled in; below, they stay empty.
+/// Depth to which objects are filled in; deeper objects stay empty.
 const MAX_DEPTH: u32 = 3;
 
-/// Arguments that have everything that is required.
+/// Returns arguments with every required property.
 pub(super) fn arguments(tool: &ToolDefinition) -> Value {
     object(&tool.input_schema.to_value().unwrap_or_default(), 0)
 }
 
-/// What a person reads of the arguments: `(city: string, days?: integer)`.
+/// Formats the arguments for people: `(city: string, days?: integer)`.
 pub(super) fn signature(tool: &ToolDefinition) -> String {
     let schema = tool.input_schema.to_value().unwrap_or_default();
     let required = required(&schema);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_example_has_what_is_required_and_takes_the_authors_own_values_first() {
+    fn an_example_has_the_required_properties_and_prefers_the_values_of_the_author() {
         let tool: ToolDefinition = serde_json::from_value(json!({
             "name": "t",
             "inputSchema": {

@@ -1,4 +1,4 @@
-//! `--grant`: an operator's answer as it is typed, and what it becomes in `wasm_config.grants`.
+//! `--grant`: parses a grant as it is typed and writes it to `wasm_config.grants`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -9,9 +9,9 @@ use crate::plugin::Request;
 /// One thing that is granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Grant {
-    /// A place on the network, as the plugin asks for it.
+    /// A network destination, by the name under which the plugin asks for it.
     Http(String),
-    /// A host of the operator's choice, for a plugin that leaves it open.
+    /// A host of the operator's choice, for a plugin that leaves the host open.
     Host(String),
     /// A store of keys and values.
     Store(String),
@@ -21,7 +21,7 @@ pub(super) enum Grant {
         path: PathBuf,
         may_write: bool,
     },
-    /// A secret, and where its value is.
+    /// A secret, and the source of its value.
     Secret {
         name: String,
         from: String,
@@ -33,7 +33,7 @@ pub(super) enum Grant {
     Tools,
 }
 
-/// Why a text is no grant.
+/// The text is not a valid grant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
@@ -78,7 +78,7 @@ impl FromStr for Grant {
 }
 
 impl fmt::Display for Grant {
-    /// As it could have been typed.
+    /// Writes the grant as it could have been typed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(name) => write!(f, "http.{name}"),
@@ -96,14 +96,14 @@ impl fmt::Display for Grant {
     }
 }
 
-/// Paths on the command line are relative to where it is typed, those in the configuration to the
-/// configuration.
+/// Makes a path absolute. Paths on the command line are relative to the working directory, those in
+/// the configuration to the configuration file.
 fn absolute(path: &str) -> Result<PathBuf, BadGrant> {
     std::path::absolute(path).map_err(|_| BadGrant)
 }
 
 impl Grant {
-    /// Everything that a plugin asks for and that needs no value of the operator's.
+    /// Returns a grant for each request of a plugin that needs no value from the operator.
     pub(super) fn all(request: &Request) -> Vec<Self> {
         let named = request.http.iter().filter(|(_, http)| http.url != "*");
         let mut grants: Vec<_> = named.map(|(name, _)| Self::Http(name.clone())).collect();
@@ -115,7 +115,7 @@ impl Grant {
         grants
     }
 
-    /// Writes it into `wasm_config.grants`, where it takes the place of an older answer to the same
+    /// Writes the grant into `wasm_config.grants`, where it replaces an older grant for the same
     /// request.
     pub(super) fn apply(&self, grants: &mut Map<String, Value>, request: Option<&Request>) {
         match self {
@@ -173,7 +173,7 @@ fn add(grants: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Whether `grants` answer the request at `place`, such as `http.api`.
+/// Returns whether `grants` satisfy the request at `place`, such as `http.api`.
 pub(super) fn is_granted(
     grants: &Map<String, Value>,
     place: &str,
@@ -184,7 +184,7 @@ pub(super) fn is_granted(
         grants.get(key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_it))
     };
     match kind {
-        // Which host a rule is for is not decided here; it may be the answer.
+        // The host of a rule is not compared here: any rule with a URL counts as the grant.
         "http" => any("http", &|grant| *grant == name || grant.is_object()),
         "kv" => any("kv", &|grant| *grant == name || grant["name"] == name),
         "files" => any("directories", &|grant| name == "*" || grant["name"] == name),
@@ -200,8 +200,8 @@ pub(super) fn is_granted(
     }
 }
 
-/// What to type behind `--grant` for the request at `place`. What only the operator can know is
-/// written in capitals.
+/// Returns the value to type after `--grant` for the request at `place`. Parts that only the
+/// operator knows are in capitals.
 pub(super) fn suggestion(client: &str, place: &str, request: &Request) -> String {
     let (kind, name) = place.split_once('.').unwrap_or((place, ""));
     match kind {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_takes_the_place_of_an_older_one_and_leaves_the_rest() {
+    fn a_grant_replaces_an_older_one_and_keeps_the_rest() {
         let mut grants = json!({
             "http": ["api", {"url": "https://b.example"}],
             "directories": [{"name": "data", "path": "old", "access": "read_write"}, {"name": "other", "path": "o"}],

@@ -173,7 +173,7 @@ fn hints(annotations: Annotations) -> String {
     if said.is_empty() { String::new() } else { format!("  [{}]", said.join(", ")) }
 }
 
-/// A size to the nearest KiB, which is as much as anybody reads.
+/// Rounds a size up to KiB, which is precise enough for people.
 fn kib(bytes: usize) -> Size {
     Size::kib(bytes.div_ceil(1024) as u64)
 }

@@ -67,12 +67,12 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut component = Component::read(&args.file).await?;
-    // Now rather than at the first call: what does not load is not installed.
+    // Compiled now rather than at the first call: a component that does not load is not installed.
     let compiled = component.compile().await?;
     component.learn(&compiled).await?;
     let name = client_name(args, &component)?;
-    // Both files are read before anything is written: one that cannot be leaves everything as it
-    // was.
+    // Both files are read before anything is written, so that an unreadable one leaves everything
+    // as it was.
     let mut document = Document::open(&args.config.path)?;
     let mut pins = Pins::of(&document.config()?.clients, &args.config.path)?;
     check_place(args, &component, &name, &pins).await?;
@@ -120,7 +120,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     Ok(Done::Yes)
 }
 
-/// The tools that nobody has described, neither their author nor the operator.
+/// Returns the names of the tools that have no description, neither from their author nor from the
+/// operator.
 fn nameless(component: &Component, wasm: &Wasm) -> Vec<String> {
     let has_none = |tool: &&ToolDefinition| {
         let text = wasm.answer.descriptions.get(&tool.name).unwrap_or(&tool.description);
@@ -129,7 +130,7 @@ fn nameless(component: &Component, wasm: &Wasm) -> Vec<String> {
     component.facts.tools.iter().filter(has_none).map(|tool| visible_line(&tool.name)).collect()
 }
 
-/// Why a component is of no use as it is, and what would make it so.
+/// Explains that the component has no usable tool, with the command that would describe its tools.
 fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
     let Some(first) = nameless.first() else {
         return format!("{name} is not installed, and nothing was changed: it has no tools");
@@ -143,7 +144,8 @@ fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
     )
 }
 
-/// What the operator calls it, or what it calls itself, or what its file is called.
+/// Returns the name that the operator chose, else the manifest's id, else the stem of the file
+/// name.
 fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName> {
     let stem = || args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let own = || {
@@ -158,8 +160,8 @@ fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName>
     ClientName::parse(&name).context("no name for the plugin; choose one with --name")
 }
 
-/// Refuses a component that would take the place of another unseen. Its name is its own choice, and
-/// what the other was granted would be granted to it.
+/// Refuses a component that would replace another one unnoticed. A component chooses its own name,
+/// and it would receive the grants of the other one.
 async fn check_place(
     args: &Args,
     component: &Component,
@@ -202,7 +204,7 @@ fn who(id: Option<&str>) -> String {
     )
 }
 
-/// Puts what the operator says into `wasm_config`; answers the grants that stand there then.
+/// Writes the operator's options into `wasm_config`. Returns the grants that it holds then.
 fn write_entry(
     args: &Args,
     component: &Component,
@@ -266,8 +268,8 @@ fn plugin_of<'a>(config: &'a Config, name: &ClientName) -> anyhow::Result<&'a Wa
     }
 }
 
-/// Decides as the gateway will; answers what its operator should know. A secret that is not to be
-/// had in this shell may be there where the gateway runs.
+/// Decides as the gateway will. Returns notes for the operator. A secret that cannot be read in
+/// this shell may be readable where the gateway runs.
 fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
     let absent = RefCell::new(Vec::new());
     let read = |source: &crate::secret::Source| {
@@ -285,7 +287,7 @@ fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
         .collect())
 }
 
-/// Why it is not installed, and what would install it.
+/// Explains why the plugin is not installed, with the command that would install it.
 fn refused(
     args: &Args,
     component: &Component,
@@ -314,7 +316,7 @@ fn refused(
     message
 }
 
-/// What a command is typed with beside what it was.
+/// Options that are added to the command as it was typed.
 #[derive(Default)]
 struct More<'a> {
     name: Option<&'a str>,
@@ -322,7 +324,7 @@ struct More<'a> {
     replace: bool,
 }
 
-/// The command as it was typed, with more.
+/// Returns the command as it was typed, without `--describe` and with the options of `more` added.
 fn command(args: &Args, more: &More<'_>) -> String {
     let mut words =
         vec!["airlock plugin install".to_owned(), quoted(&args.file.display().to_string())];
@@ -350,8 +352,8 @@ fn command(args: &Args, more: &More<'_>) -> String {
     words.join(" ")
 }
 
-/// Takes down what is accepted. With the first lock, plugins that were loaded without one are taken
-/// as they are: it would lock them out.
+/// Records the component as accepted. If this creates the lock, the other plugins are recorded as
+/// they are: a lock without them would keep them from loading.
 async fn pin(
     pins: &mut Pins,
     component: &Component,
@@ -383,7 +385,7 @@ fn config_option(args: &Args) -> String {
     format!(" --config {}", quoted(&args.config.path.display().to_string()))
 }
 
-/// One word for a shell.
+/// Quotes text as one word for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

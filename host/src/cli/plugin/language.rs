@@ -17,7 +17,7 @@ pub(super) enum Language {
 impl Language {
     pub(super) const ALL: [Self; 3] = [Self::Rust, Self::JavaScript, Self::Python];
 
-    /// The files by which a plugin in this language is known.
+    /// Returns the files that mark a plugin in this language.
     pub(super) fn marks(self) -> &'static [&'static str] {
         match self {
             Self::Rust => &["Cargo.toml"],
@@ -26,7 +26,7 @@ impl Language {
         }
     }
 
-    /// Whether a directory holds a plugin in this language.
+    /// Returns whether a directory holds a plugin in this language.
     pub(super) fn is_in(self, directory: &Path) -> bool {
         self.marks().iter().all(|mark| directory.join(mark).is_file())
     }

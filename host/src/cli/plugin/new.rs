@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     if let Err(error) = template::files(*lang, name)
         .try_for_each(|(file, text)| write(&directory.join(file), &text))
     {
-        // All that is in it was written here, a moment ago.
+        // Everything in the directory was written by this command.
         let _ = fs::remove_dir_all(&directory);
         return Err(error);
     }
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     Ok(Done::Yes)
 }
 
-/// What to type after this.
+/// Returns the commands to type next.
 fn next(name: &Name) -> [String; 4] {
     [
         format!("cd {name}"),

@@ -1,4 +1,4 @@
-//! The plugins of a configuration beside what was accepted of them.
+//! The plugins of a configuration, and the lock that records which of them were accepted.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +15,15 @@ use crate::{
 /// A configuration's plugins and its lock.
 pub(super) struct Pins {
     pub(super) path: PathBuf,
-    /// What was accepted; empty where there is no file yet.
+    /// Accepted facts; empty if there is no lock file yet.
     pub(super) lock: Lock,
-    /// Whether nobody has accepted anything so far, so that any plugin is loaded.
+    /// True if there is no lock file, so that every configured plugin is loaded.
     pub(super) is_new: bool,
     plugins: Vec<(ClientName, Wasm)>,
 }
 
 impl Pins {
-    /// Reads both files.
+    /// Reads the configuration and its lock.
     pub(super) fn load(config: &Path) -> anyhow::Result<Self> {
         Self::of(&Config::load(config)?.clients, config)
     }
@@ -40,7 +40,7 @@ impl Pins {
         Ok(Self { path, is_new: lock.is_none(), lock: lock.unwrap_or_default(), plugins })
     }
 
-    /// The plugins with these names, or all of them.
+    /// Returns the plugins with these names, or all of them if `names` is empty.
     pub(super) fn select(&self, names: &[String]) -> anyhow::Result<Vec<(ClientName, Wasm)>> {
         if names.is_empty() {
             return Ok(self.plugins.clone());
@@ -54,9 +54,9 @@ impl Pins {
         names.iter().map(find).collect()
     }
 
-    /// What has a name so far, as a lock: what was accepted under it or else, where nothing was,
-    /// the component that is configured. One that cannot be read leaves the lock empty. Nothing
-    /// where the name is free.
+    /// Returns the current holder of a name, as a lock: the accepted facts, or those of the
+    /// configured component if none were accepted. The lock is empty if that component cannot be
+    /// read. `None` if the name is free.
     pub(super) async fn holder(&self, client: &ClientName) -> Option<Lock> {
         if self.lock.pin(client).is_some() {
             return Some(self.lock.clone());
@@ -74,7 +74,7 @@ impl Pins {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
-    /// Plugins that the gateway will refuse because nothing was accepted of them.
+    /// Returns the plugins that the gateway will refuse because they were not accepted.
     pub(super) fn unpinned(&self) -> Vec<&ClientName> {
         self.plugins
             .iter()
@@ -83,7 +83,7 @@ impl Pins {
             .collect()
     }
 
-    /// Compares one plugin with what was accepted; answers the component too.
+    /// Compares one plugin with its accepted facts. Returns the component too.
     pub(super) async fn drift(
         &self,
         client: &ClientName,
@@ -96,13 +96,13 @@ impl Pins {
         Ok((component, drift))
     }
 
-    /// Writes what was accepted.
+    /// Writes the lock file.
     pub(super) fn save(&self) -> anyhow::Result<()> {
         Ok(self.lock.save(&self.path)?)
     }
 }
 
-/// How a plugin differs, for people: a line a change and below it what changed.
+/// Describes for people how a plugin differs: one line per change, and the changed text below it.
 pub(super) fn lines(
     client: &ClientName,
     component: &Component,
@@ -126,7 +126,7 @@ pub(super) fn lines(
     lines
 }
 
-/// All that would be accepted of a plugin that nobody has accepted before.
+/// Lists everything that would be accepted of a plugin that was never accepted before.
 fn whole(component: &Component) -> Vec<String> {
     let facts = &component.facts;
     let mut lines = vec![format!("    +{}", facts.component)];

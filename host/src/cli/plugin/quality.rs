@@ -1,4 +1,5 @@
-//! Whether a model could use the tools and a person could trust what is said of them.
+//! Checks on the definitions of tools: that a model can use them, and that a person can trust their
+//! descriptions.
 
 use serde_json::{Map, Value};
 
@@ -9,12 +10,12 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// A description shorter than this tells a model nothing that the name does not.
+/// Minimum length of a description, in characters. A shorter one adds nothing to the name.
 const MIN_DESCRIPTION: usize = 20;
-/// How deep texts of a schema are looked through; `serde_json` reads no deeper than this.
+/// Depth to which texts of a schema are searched; `serde_json` reads no deeper than this.
 const MAX_DEPTH: u32 = 128;
 
-/// Every check on the definitions of tools, and on what the manifest says of them.
+/// Runs every check on the definitions of tools, and on the manifest's statements about them.
 pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
     let fail = |check, found: fn(&ToolDefinition) -> Vec<String>| {
         Check::unless(check, Outcome::Fail, tools.iter().flat_map(|tool| about(tool, found(tool))))
@@ -69,7 +70,7 @@ fn parameters(tool: &ToolDefinition) -> Vec<String> {
             .get("description")
             .and_then(Value::as_str)
             .is_some_and(|text| !text.trim().is_empty());
-        // A schema may say what fits in other words than `type`.
+        // A schema may constrain a value by other keywords than `type`.
         let is_typed = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"]
             .iter()
             .any(|key| schema.get(key).is_some());
@@ -141,7 +142,7 @@ fn unstructured(tool: &ToolDefinition) -> Option<String> {
     tool.output_schema.is_none().then(|| format!("{}: {text}", tool.name))
 }
 
-/// Compares what the manifest says that tools do with what their annotations say.
+/// Compares the effects in the manifest with the annotations of the tools.
 fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
     let mut wrong = Vec::new();
     let mut doubtful = Vec::new();
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_says_otherwise_than_the_annotations_is_told() {
+    fn a_manifest_that_contradicts_the_annotations_is_reported() {
         let manifest = json!({
             "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "tool": [{"name": "put", "effects": ["store", "network"]}, {"name": "gone"}],

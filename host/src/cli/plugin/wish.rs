@@ -1,4 +1,4 @@
-//! What a plugin asks for, as a person reads it before granting anything.
+//! Requests of a plugin, as an operator reads them before granting anything.
 
 use serde::Serialize;
 
@@ -7,21 +7,21 @@ use crate::{
     text::{visible, visible_line},
 };
 
-/// One thing that a plugin asks for.
+/// One request of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Wish {
-    /// Which: `http.api`. Also what `--grant` calls it.
+    /// Place of the request, such as `http.api`; `--grant` uses the same name.
     pub(super) place: String,
-    /// What exactly, in the words of the lock file.
+    /// Details of the request, in the wording of the lock file.
     pub(super) what: Vec<String>,
-    /// Why, as its author says.
+    /// Reason that the author states.
     pub(super) reason: String,
-    /// Whether the plugin can do without.
+    /// True if the plugin works without it.
     pub(super) optional: bool,
 }
 
 impl Wish {
-    /// Everything that a plugin's manifest asks for with a reason.
+    /// Returns every request of a plugin's manifest that states a reason.
     pub(super) fn all(facts: &Facts) -> Vec<Self> {
         let lines = facts.requests();
         let Some(manifest) = &facts.manifest else { return Vec::new() };
@@ -38,7 +38,7 @@ impl Wish {
         manifest.request.asked().map(wish).collect()
     }
 
-    /// For people: what, then why.
+    /// Formats the request for people: the request itself, then the reason.
     pub(super) fn lines(&self) -> [String; 2] {
         let Self { place, what, reason, optional } = self;
         let need = if *optional { "optional" } else { "required" };
@@ -50,7 +50,7 @@ impl Wish {
     }
 }
 
-/// What one call says that it needs to spend; no reason is asked for these.
+/// Returns the limits that a plugin requests for one call; these state no reason.
 pub(super) fn limits(facts: &Facts) -> Vec<String> {
     facts
         .requests()

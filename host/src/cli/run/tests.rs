@@ -17,8 +17,8 @@ use crate::{
 const BUDGET: Budget =
     Budget { deadline: Duration::from_secs(5), nested_calls: 8, depth: 4, in_flight: 2 };
 
-/// Stands in for the executor: a "script" is one word that says how to end, or the name of a tool
-/// to call.
+/// Stands in for the executor. A "script" is one word that selects how the run ends, or the name of
+/// a tool to call.
 struct Executor;
 
 impl Provider for Executor {
@@ -56,7 +56,8 @@ impl Provider for Echo {
     }
 }
 
-/// A catalog whose scripts may call `fs-read` without asking, and `fs-write` with.
+/// Returns a caller whose scripts may call `fs-read` without approval, and `fs-write` only with
+/// approval.
 fn caller(origin: Origin) -> Caller {
     let catalog = Catalog::new();
     let fs = ClientName::parse("fs").expect("a good name");
@@ -78,7 +79,7 @@ fn caller(origin: Origin) -> Caller {
     Caller::new(catalog.snapshot().view(&Filter::none(), None), origin, BUDGET)
 }
 
-/// What `--json` prints, with durations masked.
+/// Returns the document that `--json` prints, with durations masked.
 async fn report(origin: Origin, script: &str) -> String {
     let report =
         run_script(&caller(origin), script, pending()).await.expect("a script that starts");
@@ -95,7 +96,7 @@ fn masked(report: &Report) -> String {
 }
 
 #[tokio::test]
-async fn a_script_that_ends_well_leaves_result_output_and_calls() {
+async fn a_successful_script_reports_its_result_output_and_calls() {
     assert_snapshot!(
         report(Origin::Model, "fs-read").await,
         @r#"{"status":"ok","result":{"text":"{\"a\": 1}"},"output":"one\ntwo","calls":[{"name":"fs-read","arguments":{"a":1},"status":"ok","error":null,"duration_ms":"…","fuel":null}],"fuel":42,"duration_ms":"…","error":null}"#
@@ -103,7 +104,7 @@ async fn a_script_that_ends_well_leaves_result_output_and_calls() {
 }
 
 #[tokio::test]
-async fn a_failed_script_and_one_that_was_stopped_say_so() {
+async fn failed_and_stopped_scripts_report_their_status() {
     assert_snapshot!(
         report(Origin::Model, "fail").await,
         @r#"{"status":"error","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"tool_error","message":"report.star:1: no such name"}}"#
@@ -115,7 +116,7 @@ async fn a_failed_script_and_one_that_was_stopped_say_so() {
 }
 
 #[tokio::test]
-async fn a_call_that_asks_stops_the_script_unless_all_are_approved() {
+async fn a_call_that_needs_approval_stops_the_script_unless_all_are_approved() {
     assert_snapshot!(
         report(Origin::Model, "fs-write").await,
         @r#"{"status":"needs_approval","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"needs_approval","message":"tool 'fs-write' needs approval before it may run; it was called with {\"a\": 1}"}}"#
@@ -124,7 +125,7 @@ async fn a_call_that_asks_stops_the_script_unless_all_are_approved() {
 }
 
 #[tokio::test]
-async fn a_cancelled_script_still_tells_what_it_did() {
+async fn a_cancelled_script_still_reports_its_output() {
     let report = run_script(&caller(Origin::Model), "wait", ready_soon())
         .await
         .expect("a script that starts");
@@ -134,14 +135,14 @@ async fn a_cancelled_script_still_tells_what_it_did() {
     );
 }
 
-/// Lets the script start first.
+/// Yields once, so that the script starts first.
 async fn ready_soon() {
     tokio::task::yield_now().await;
     ready(()).await;
 }
 
 #[tokio::test]
-async fn without_a_tool_for_scripts_none_starts() {
+async fn without_a_tool_for_scripts_no_script_starts() {
     let nothing = Catalog::new().snapshot().view(&Filter::none(), None);
     let started =
         run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;

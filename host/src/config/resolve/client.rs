@@ -11,7 +11,8 @@ use super::{
 };
 use crate::tool::{ClientName, INTERNAL_CLIENT, Policy};
 
-/// The names of all clients, disabled ones included, so that a key may keep its row for one.
+/// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
+/// for one.
 pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<ClientName> {
     let mut names = BTreeSet::new();
     for (index, client) in clients.iter().enumerate() {
@@ -28,7 +29,7 @@ pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<Cli
     names
 }
 
-/// Every client that is not disabled.
+/// Resolves every client that is not disabled.
 pub(super) fn resolve(
     place: &Place<'_>,
     clients: Vec<file::Client>,
@@ -50,7 +51,7 @@ fn resolve_one(
         return None;
     }
     refuse_foreign_keys(place, &client);
-    // A bad name was noted by `names`.
+    // `names` has already noted an invalid name.
     let name = ClientName::parse(&client.name).ok()?;
     let source = match client.connection_type {
         ConnectionType::Stdio | ConnectionType::Http => {
@@ -85,7 +86,7 @@ fn policy(place: &Place<'_>, client: &file::Client) -> Policy {
     }
 }
 
-/// Settings of another connection type would be ignored, so they are refused.
+/// Refuses settings of another connection type, because they would be ignored.
 fn refuse_foreign_keys(place: &Place<'_>, client: &file::Client) {
     let (is_stdio, is_http) = (
         client.connection_type == ConnectionType::Stdio,

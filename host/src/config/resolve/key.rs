@@ -8,12 +8,13 @@ use crate::{
     tool::{ClientName, Whitelist},
 };
 
-/// How a credential starts, so that it is told from a provider's own key.
+/// Prefix of credentials, which distinguishes them from a provider's own keys.
 const PREFIX: &str = "sk-bf-";
-/// Fewer characters could be guessed.
+/// Minimum length of a credential. Shorter ones could be guessed.
 const MIN_CHARACTERS: usize = 20;
 
-/// Whether a key can be used. An inactive one is checked but needs no value in the environment.
+/// Returns whether a key is active. An inactive key is checked too, but its environment variable
+/// need not exist.
 pub(super) fn is_active(key: &file::VirtualKey) -> bool {
     key.is_active.unwrap_or(true)
 }
@@ -51,8 +52,8 @@ pub(super) fn resolve(
     Keys::new(resolved)
 }
 
-/// A blank, such as the line break at the end of a file of secrets, could never be sent in a
-/// header.
+/// Returns whether `text` is a valid credential. Blanks are invalid because they cannot be sent in
+/// a header, for example the line break at the end of a file of secrets.
 fn is_credential(text: &str) -> bool {
     text.starts_with(PREFIX)
         && text.len() >= MIN_CHARACTERS

@@ -1,4 +1,4 @@
-//! `wasm_config`: a plugin, what it is lent, what its calls may spend.
+//! `wasm_config`: a plugin, its grants, and the limits of its calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -67,7 +67,7 @@ fn tools(place: &Place<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) ->
                     "found {tool:?}, expected one tool's full name: CLIENT-TOOL"
                 ));
             }
-            // What an embedding program registers is known when it runs, and not here.
+            // Tools of an embedding program are registered at run time, so they are not known here.
             Some((client, _))
                 if client != INTERNAL_CLIENT
                     && !names.iter().any(|name| name.as_str() == client) =>
@@ -175,8 +175,8 @@ fn fit_name(place: &Place<'_>, name: &str, seen: &mut BTreeSet<String>) {
     }
 }
 
-/// The bounds on the bounds keep a slip of the finger, such as an hour of CPU time, from taking the
-/// gateway down; they are the profile's.
+/// Resolves the limits. Their maximum is that of the profile, so that a typing error such as an
+/// hour of CPU time cannot take the gateway down.
 fn limits(place: &Place<'_>, file: &file::Limits, profile: Profile) -> LimitsAnswer {
     let (most, http) = (profile.limits(), profile.bounds());
     let place = Ceiling { place, profile };
@@ -226,7 +226,7 @@ fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// Where limits stand, and the profile that bounds them.
+/// Position of the limits in the file, and the profile that bounds them.
 struct Ceiling<'a> {
     place: &'a Place<'a>,
     profile: Profile,

@@ -21,7 +21,7 @@ pub(super) fn resolve(
     let waits = || Span::millis(1)..=Span::secs(60 * 60);
     let max_connections =
         place.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
-    // Less than half, so that two addresses cannot take all.
+    // A quarter, so that two addresses cannot take all connections.
     let quarter = max_connections.div_ceil(4);
     let per_peer = place.member("max_connections_per_peer").count(
         file.max_connections_per_peer,
@@ -30,7 +30,7 @@ pub(super) fn resolve(
     );
     let mut settings = server::Settings {
         listen: listen(&place.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
-        // A key that one may leave out protects nothing, so that has to be asked for.
+        // An optional key protects nothing, so with an active key `false` must be set explicitly.
         require_virtual_key: file.require_virtual_key.unwrap_or(has_active_key),
         allowed_hosts: hosts(&place.member("allowed_hosts"), file.allowed_hosts),
         allowed_origins: origins(&place.member("allowed_origins"), &file.allowed_origins),
@@ -78,8 +78,8 @@ pub(super) fn resolve(
     settings
 }
 
-/// Memory for requests in flight. What is too little for one body of the largest size would refuse
-/// it for ever.
+/// Returns the memory for requests in flight. Notes a problem if it is too small for one body of
+/// the largest size, because such a body would always be refused.
 fn request_memory(place: &Place<'_>, memory: Option<Size>, settings: &server::Settings) -> usize {
     let least = Size::from(settings.least_request_memory());
     let default = if least > DEFAULT_REQUEST_MEMORY { least } else { DEFAULT_REQUEST_MEMORY };
@@ -117,7 +117,7 @@ fn hosts(place: &Place<'_>, hosts: Vec<String>) -> Vec<String> {
     hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect()
 }
 
-/// Origins as browsers write them: in lower case, without the port that belongs to the scheme.
+/// Returns origins as browsers write them: in lower case, without the default port of the scheme.
 fn origins(place: &Place<'_>, origins: &[String]) -> Vec<String> {
     let read = |(index, text): (usize, &String)| {
         let origin = Url::parse(text).ok().filter(|url| {

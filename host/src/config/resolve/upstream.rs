@@ -18,7 +18,7 @@ use crate::{
     upstream::{Settings, Transport},
 };
 
-/// Headers that belong to the transport itself.
+/// Headers that the transport itself sets.
 const RESERVED: [&str; 9] = [
     "accept",
     "connection",
@@ -55,7 +55,7 @@ fn stdio(place: &Place<'_>, stdio: file::Stdio) -> Transport {
     if stdio.command.trim().is_empty() {
         command.refuse("is empty");
     }
-    // A bare name is left for PATH to find.
+    // A command without `/` is searched in `PATH`.
     let is_path = stdio.command.contains('/');
     let command = if is_path {
         command.base.join(&stdio.command).to_string_lossy().into_owned()
@@ -69,7 +69,7 @@ fn stdio(place: &Place<'_>, stdio: file::Stdio) -> Transport {
     }
 }
 
-/// The child's whole environment.
+/// Returns the whole environment of the child process.
 fn environment(place: &Place<'_>, entries: &[String]) -> BTreeMap<String, Secret> {
     let mut variables = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -79,7 +79,7 @@ fn environment(place: &Place<'_>, entries: &[String]) -> BTreeMap<String, Secret
             .split_once('=')
             .map_or((entry.as_str(), None), |(name, value)| (name, Some(value)));
         if !is_variable_name(name) {
-            // The entry itself may be a secret that lost its name.
+            // The entry is not quoted: it may be a secret without its name.
             place.refuse("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`");
         } else if !seen.insert(name) {
             place.refuse(format_args!("{name} is listed twice"));
@@ -94,7 +94,7 @@ fn variable(place: &Place<'_>, name: &str, value: Option<&str>) -> Option<Secret
     match value.map(EnvText::parse) {
         None => place.variable(name),
         Some(EnvText::Variable(other)) => place.variable(&other),
-        // Setting a variable to nothing has a meaning.
+        // A variable may be set to the empty string on purpose.
         Some(EnvText::Written(value)) => Some(value),
     }
 }
@@ -105,7 +105,7 @@ fn is_variable_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// An HTTP URL. It is not quoted in errors: some services put tokens into theirs.
+/// Returns an HTTP URL. Errors do not quote it, because some services put tokens into their URLs.
 pub(super) fn url(place: &Place<'_>, text: EnvText) -> Option<String> {
     let text = place.text(text)?;
     let is_http =

@@ -1,4 +1,4 @@
-//! A tool that nobody allowed to run by itself comes back to the caller, who approves it by running
+//! Scene 4: a tool that needs approval is returned to the caller, who approves the call by running
 //! it.
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Code that means harm is stopped, each kind by its own limit, and a neighbour goes on being
-//! answered.
+//! Scene 3: each kind of hostile code is stopped by its own limit, while another caller is still
+//! served.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -14,7 +14,7 @@ use crate::demo::{
     stage::{Reply, Stage},
 };
 
-/// Calls of the neighbour before anything happens.
+/// Calls of the other caller before the attacks start.
 const WARM_UP: usize = 200;
 
 pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()> {
@@ -54,7 +54,7 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Tells how an attack ended, and whether that is the end it should have met.
+/// Reports the end of an attack, and checks that it is the expected one.
 fn judge(scene: &mut Scene, hostile: &Hostile, reply: &Reply) -> Value {
     let code = reply.body["error"]["code"].as_str();
     let said = reply.body["error"]["message"]
@@ -80,7 +80,7 @@ fn judge(scene: &mut Scene, hostile: &Hostile, reply: &Reply) -> Value {
     json!({"does": hostile.does, "tool": hostile.tool, "code": code, "duration_ms": milliseconds(reply.elapsed)})
 }
 
-/// How a caller fared who only wants words counted.
+/// Response times of a caller that only counts words.
 struct Neighbour {
     answered: usize,
     failed: usize,
@@ -94,7 +94,7 @@ impl Neighbour {
     }
 }
 
-/// Calls one tool again and again for as long as `go_on` says so.
+/// Calls one tool repeatedly while `go_on` returns true.
 async fn neighbour(stage: &Stage, go_on: impl Fn(usize) -> bool) -> anyhow::Result<Neighbour> {
     let mut times: Vec<Duration> = Vec::new();
     let mut failed = 0;

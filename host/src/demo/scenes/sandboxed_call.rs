@@ -1,4 +1,4 @@
-//! A model asks for a tool; a WebAssembly plugin answers; the model goes on.
+//! Scene 1: a model calls a tool, a WebAssembly plugin returns the result, and the model continues.
 
 use super::{Scene, calls, content, cost, user};
 use crate::demo::{script::COUNT_QUESTION, stage::Stage};

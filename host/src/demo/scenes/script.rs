@@ -1,5 +1,5 @@
-//! A model writes one script over two plugins and an MCP server; only its result goes back to the
-//! model.
+//! Scene 2: a model writes one script over two plugins and an MCP server. Only the result of the
+//! script goes back to the model.
 
 use std::collections::BTreeMap;
 

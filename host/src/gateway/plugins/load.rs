@@ -1,4 +1,4 @@
-//! From a file to a plugin that can be called: nothing of what is in place changes meanwhile.
+//! Loads a plugin from a file. The plugin that is in place does not change meanwhile.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ use crate::{
     tool::{ClientName, ToolDefinition},
 };
 
-/// A plugin that is ready to take the place of another.
+/// A plugin that is ready to replace another.
 pub(super) struct Loaded {
     pub(super) plugin: Plugin,
     pub(super) definitions: Vec<ToolDefinition>,
@@ -28,8 +28,8 @@ pub(super) struct Loaded {
 }
 
 impl Plugins {
-    /// Reads, checks and compiles one plugin; nothing if it is the one that is in place, by its
-    /// digest.
+    /// Reads, checks and compiles one plugin. `None` if its digest equals that of the plugin in
+    /// place.
     pub(super) async fn read(
         &self,
         client: &ClientName,
@@ -70,7 +70,8 @@ impl Plugins {
         Ok(Some(Loaded { plugin, definitions, digest: facts.component }))
     }
 
-    /// What a plugin with these grants is lent from; what none needs is not opened.
+    /// Returns the resources for a plugin with these grants. Resources that no plugin needs are not
+    /// opened.
     async fn lender(&self, grants: &Grants) -> Result<Lender, PluginError> {
         let Inner { database, egress, store, .. } = &*self.0;
         let open = || Database::open(store::Settings::new(store));
@@ -87,8 +88,8 @@ impl Plugins {
         })
     }
 
-    /// Refuses a plugin that is not what was accepted. Without a lock anything is, as long as there
-    /// has been none.
+    /// Fails if a plugin differs from its accepted state. Without a lock file every plugin passes,
+    /// unless there was a lock file before.
     pub(super) fn check_lock(&self, client: &ClientName, facts: &Facts) -> Result<(), PluginError> {
         let Some(path) = &self.0.lock else { return Ok(()) };
         let found = Lock::load(path);
@@ -96,7 +97,7 @@ impl Plugins {
             self.0.had_lock.store(true, Ordering::Relaxed);
         }
         let Some(lock) = found? else {
-            // Whoever can remove a file beside the configuration would else open the gateway to any
+            // Otherwise, an attacker who can remove a file beside the configuration could load any
             // component.
             if self.0.had_lock.load(Ordering::Relaxed) {
                 return Err(LockError::Gone { path: path.clone() }.into());
@@ -105,8 +106,8 @@ impl Plugins {
             return Ok(());
         };
         match lock.pin(client) {
-            // The digest covers the descriptors too: they are part of the component, or told by its
-            // code.
+            // The digest covers the descriptors too: they are embedded in the component or produced
+            // by its code.
             Some(pin) if pin.component == facts.component => Ok(()),
             _ => match Drift::between(&lock, client, facts) {
                 Some(drift) => Err(drift.into()),
@@ -115,7 +116,7 @@ impl Plugins {
         }
     }
 
-    /// Once a plugin, and not each time that its file changes.
+    /// Logs once per plugin, not at every change of its file, that it is not pinned.
     fn tell_unpinned(&self, client: &ClientName) {
         let Some(entry) = self.0.entries.get(client) else { return };
         if !std::mem::replace(&mut entry.seen().is_told_unpinned, true) {
@@ -123,7 +124,7 @@ impl Plugins {
         }
     }
 
-    /// Shows on a terminal that something is compiled, which happens once and takes seconds.
+    /// Awaits `load`, which compiles `wasm`, and shows progress on a terminal.
     pub(in crate::gateway) async fn with_progress<T>(
         &self,
         what: &str,
@@ -134,7 +135,7 @@ impl Plugins {
     }
 }
 
-/// Compares request, grant and ceiling, and reads the secrets, which may wait for a disk.
+/// Settles request, grant and ceiling on a blocking thread, because it reads secrets from disk.
 async fn settled(manifest: Option<Manifest>, answer: Answer) -> Result<Settled, PluginError> {
     let decide = move || settle(manifest.as_ref(), &answer, &|source| source.read(&environment));
     let decided = tokio::task::spawn_blocking(decide).await;
@@ -142,7 +143,7 @@ async fn settled(manifest: Option<Manifest>, answer: Answer) -> Result<Settled, 
     Ok(decided?)
 }
 
-/// Puts the operator's words in the place of the plugin's.
+/// Replaces descriptions of tools by those of the operator.
 fn reword(definitions: &mut [ToolDefinition], answer: &Answer) {
     for (tool, description) in &answer.descriptions {
         if let Some(definition) = definitions.iter_mut().find(|definition| definition.name == *tool)
@@ -154,20 +155,21 @@ fn reword(definitions: &mut [ToolDefinition], answer: &Answer) {
     }
 }
 
-/// Reads a component's file, if it is one and not too large.
+/// Reads a component. Fails if the path is not a regular file or the file is too large.
 pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let path = path.to_owned();
     let read = tokio::task::spawn_blocking(move || read_bounded(&path)).await;
     read.map_err(|panic| LoadError::Compile(panic.into()))?
 }
 
-/// A pipe keeps nobody waiting, and a device has no end: neither is read.
+/// Reads a regular file up to the size limit. Pipes would block and devices are endless, so neither
+/// is read.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |source: io::Error| LoadError::Read { path: path.to_owned(), source };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file: File =
         rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?.into();
-    // Of what was opened, since the path may lead elsewhere by now.
+    // Metadata of the opened file, because the path may point elsewhere by now.
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(failed(io::Error::other("it is no regular file")));
@@ -179,7 +181,7 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
             Ok(())
         }
     };
-    // Refused before it is read.
+    // Checked before reading.
     check(metadata.len())?;
     let mut bytes = Vec::new();
     let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

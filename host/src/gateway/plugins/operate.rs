@@ -1,4 +1,4 @@
-//! What the server may ask of the plugins, in its own words.
+//! Implements the server's [`Reload`] trait for the plugins.
 
 use futures_util::future::BoxFuture;
 
@@ -24,7 +24,7 @@ impl Reload for Plugins {
     }
 }
 
-/// The whole chain is told, since only an operator may ask.
+/// Converts an error with its whole chain of causes, because only operators may reload.
 fn not_reloaded(error: &PluginError) -> NotReloaded {
     let reason = with_causes(error);
     match error {

@@ -9,10 +9,10 @@ use crate::{
     sandbox,
 };
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests takes.
 const LONG: Duration = Duration::from_secs(20);
 
-/// One plugin, `guest`, that is configured and not there.
+/// Returns plugins with one configured plugin, `guest`, whose file does not exist.
 fn plugins(home: &Path) -> Plugins {
     let guest = json!({
         "name": "guest",
@@ -31,7 +31,7 @@ fn plugins(home: &Path) -> Plugins {
 }
 
 #[tokio::test]
-async fn a_lock_may_be_missing_from_the_start_and_not_later() {
+async fn a_missing_lock_is_accepted_only_if_there_never_was_one() {
     let home = tempfile::tempdir().expect("a directory");
     let plugins = plugins(home.path());
     let client = ClientName::parse("guest").expect("a name");
@@ -51,7 +51,7 @@ async fn a_lock_may_be_missing_from_the_start_and_not_later() {
 }
 
 #[tokio::test]
-async fn a_lock_that_could_not_be_read_was_there_too() {
+async fn an_unreadable_lock_counts_as_an_existing_one() {
     let home = tempfile::tempdir().expect("a directory");
     let plugins = plugins(home.path());
     let client = ClientName::parse("guest").expect("a name");
@@ -64,21 +64,22 @@ async fn a_lock_that_could_not_be_read_was_there_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_does_not_finish_loading_delays_no_stop() {
+async fn a_plugin_that_hangs_while_loading_does_not_delay_the_stop() {
     let home = tempfile::tempdir().expect("a directory");
     let plugins = plugins(home.path());
     let entry = plugins.0.entries.values().next().expect("one is configured");
     let _turn = entry.turn.lock().await;
     let stop = CancellationToken::new();
     let mut watch = std::pin::pin!(plugins.watch(stop.clone()));
-    // By then it has looked more than twice, and waits for the turn that is never given back.
+    // By then `watch` has checked the files more than twice, and waits for the turn, which is never
+    // released.
     assert!(tokio::time::timeout(watch::PERIOD * 10, watch.as_mut()).await.is_err());
     stop.cancel();
     assert!(tokio::time::timeout(LONG, watch).await.is_ok());
 }
 
 #[tokio::test]
-async fn what_is_no_regular_file_is_neither_waited_for_nor_read() {
+async fn pipes_and_devices_are_refused_without_blocking() {
     let home = tempfile::tempdir().expect("a directory");
     let pipe = home.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");

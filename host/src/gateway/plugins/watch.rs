@@ -1,5 +1,5 @@
-//! Notices that a component was replaced. Files are looked at once a second, which sees a rename, a
-//! mount and a network filesystem alike, and costs one system call a plugin.
+//! Detects replaced components by polling. Files are checked once a second. This detects renames,
+//! mounts and changes on network filesystems, and costs one system call per file.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Entry, Plugins};
 
-/// How often files are looked at. A file must look the same twice before it is read, so that none
-/// is read half-written.
+/// Interval between checks. A file must look the same in two checks before it is read, so that no
+/// half-written file is read.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
-/// What tells one state of the files that a plugin depends on from another.
+/// Identifies one state of the files that a plugin depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
     component: Option<FileMark>,
@@ -30,7 +30,7 @@ struct FileMark {
 }
 
 impl Plugins {
-    /// Loads again what has changed, until told to stop.
+    /// Reloads changed plugins until `stop` is cancelled.
     pub(in crate::gateway) async fn watch(&self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -40,7 +40,7 @@ impl Plugins {
                 ticks.tick().await;
                 before = self.look(&before).await;
             };
-            // A plugin that takes long to load delays no stop.
+            // A plugin that takes long to load does not delay the stop.
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = look => {}
@@ -48,8 +48,8 @@ impl Plugins {
         }
     }
 
-    /// Loads again what has changed since it was loaded and looks as it did `before`. Answers how
-    /// everything looks now.
+    /// Reloads plugins whose files have changed since the last load and are the same as `before`.
+    /// Returns the current marks.
     async fn look(&self, before: &[Option<Mark>]) -> Vec<Option<Mark>> {
         let mut now = Vec::new();
         for (client, entry) in &self.0.entries {
@@ -57,15 +57,15 @@ impl Plugins {
             let is_settled = before.get(now.len() - 1) == now.last();
             let is_new = entry.seen().mark != *now.last().expect("it was pushed three lines above");
             if is_settled && is_new {
-                // It says itself what came of it.
+                // The reload logs its own outcome.
                 let _ = self.reload(client.as_str()).await;
             }
         }
         now
     }
 
-    /// How the files are right now. What was accepted counts too: a component may have been refused
-    /// until it was.
+    /// Returns the current mark of the files. The lock file is part of it, because a component may
+    /// have been refused until it was accepted.
     pub(super) async fn mark(&self, entry: &Entry) -> Option<Mark> {
         let component = file_mark(&entry.wasm.component).await;
         let lock = match &self.0.lock {

@@ -16,14 +16,14 @@ const SMALL: Bounds = Bounds {
     answer_tree_bytes: 20_000,
 };
 
-/// What a service does once it has read a request.
+/// Behaviour of a service after it has read a request.
 enum Service {
     Says(String),
     HangsUp,
     IsSilent,
 }
 
-/// A service for one request, which is what the task gives back.
+/// Starts a service for one request. Its task returns the request.
 async fn service(service: Service) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let base_url = format!("http://{}/v1/", listener.local_addr().expect("an address"));
@@ -87,7 +87,7 @@ async fn complete(behaviour: Service) -> Result<Object, ModelError> {
 }
 
 #[tokio::test]
-async fn requests_and_answers_go_through_as_they_are() {
+async fn requests_and_responses_are_forwarded_unchanged() {
     let body = r#"{"id":"x","unknown":{"b":1,"a":[2.5]},"choices":[{"odd":true}]}"#;
     let (base_url, task) = service(answer("200 OK", body)).await;
     let request = r#"{"zeta":{"y":1,"x":null},"model":"m","messages":[],"alpha":0.1}"#;
@@ -131,7 +131,7 @@ async fn errors_of_the_service_keep_status_shape_and_retry_after() {
 }
 
 #[tokio::test]
-async fn what_is_no_completion_is_a_bad_gateway() {
+async fn a_response_that_is_not_a_completion_is_a_bad_gateway() {
     let long = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(1000));
     for body in ["", "hello", "[]", "{}", r#"{"choices":1}"#, r#"{"error":{"message":"m"}}"#, &long]
     {
@@ -143,7 +143,7 @@ async fn what_is_no_completion_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn an_answer_that_takes_too_much_memory_is_a_bad_gateway() {
+async fn a_response_that_takes_too_much_memory_is_a_bad_gateway() {
     let answer_of = |objects: usize| {
         answer("200 OK", &format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(objects)))
     };
@@ -157,7 +157,7 @@ async fn an_answer_that_takes_too_much_memory_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_taken_in_too() {
+async fn a_response_over_the_inline_limit_is_parsed() {
     let (base_url, task) = service(answer(
         "200 OK",
         &format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES)),
@@ -173,7 +173,7 @@ async fn a_long_answer_is_taken_in_too() {
 }
 
 #[tokio::test]
-async fn an_answer_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
+async fn a_response_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
     for length in [100, 2 * INLINE_BYTES] {
         let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(length));
         let tree =
@@ -192,9 +192,9 @@ async fn an_answer_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
 }
 
 #[tokio::test]
-async fn an_answer_for_which_there_is_no_memory_is_refused_and_nothing_stays_taken() {
+async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
     let text = format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(20));
-    // Too little for the request, for the text of the answer, and for its tree.
+    // Limits that are too small for the request, for the text of the response, and for its tree.
     for limit in [1, 10, 1_000] {
         let memory = Limited::new(limit);
         let held = Room::new(memory.clone()).hold();
@@ -207,13 +207,13 @@ async fn an_answer_for_which_there_is_no_memory_is_refused_and_nothing_stays_tak
         assert_eq!(error.status().as_u16(), 503);
         assert_eq!(error.retry_after().expect("it is set"), "1");
         assert_eq!(memory.taken(), 0, "of {limit}");
-        // It may not have been asked at all.
+        // The service may not have received a request.
         task.abort();
     }
 }
 
 #[tokio::test]
-async fn long_answers_are_parsed_with_a_permit() {
+async fn long_responses_are_parsed_with_a_permit() {
     let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES));
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
     let (base_url, task) = service(answer("200 OK", &text)).await;
@@ -235,7 +235,7 @@ async fn long_answers_are_parsed_with_a_permit() {
 }
 
 #[tokio::test]
-async fn trouble_on_the_way_is_told_without_addresses() {
+async fn transport_failures_are_reported_without_addresses() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let nobody = format!("http://{}/v1", gone.local_addr().expect("an address"));
     drop(gone);
@@ -258,7 +258,7 @@ async fn trouble_on_the_way_is_told_without_addresses() {
 }
 
 #[tokio::test]
-async fn the_key_is_never_told() {
+async fn errors_and_debug_output_never_contain_the_api_key() {
     let body = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}"}}}}"#);
     for status in ["401 Unauthorized", "403 Forbidden", "400 Bad Request"] {
         let error = complete(answer(status, &body)).await.expect_err("an error");
@@ -270,7 +270,7 @@ async fn the_key_is_never_told() {
 }
 
 #[tokio::test]
-async fn a_list_is_asked_for_once_and_a_dead_service_has_none() {
+async fn a_list_is_requested_once_and_empty_if_the_service_is_dead() {
     let (base_url, task) =
         service(answer("200 OK", r#"{"data":[{"id":"a","x":1},{"no":"id"},7]}"#)).await;
     let client = client(&base_url, SMALL);
@@ -284,7 +284,7 @@ async fn a_list_is_asked_for_once_and_a_dead_service_has_none() {
 }
 
 #[test]
-fn an_address_is_http_and_plain() {
+fn a_base_url_must_be_http_without_user_query_and_fragment() {
     for bad in
         ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""]
     {

@@ -18,7 +18,7 @@ fn answer(turns: &Value, messages: &Value) -> Value {
 }
 
 #[test]
-fn the_first_turn_that_holds_answers() {
+fn the_first_turn_whose_conditions_hold_is_used() {
     let turns = json!([
         {"when": {"offered": ["b"]}, "answer": {"content": "b is offered"}},
         {"when": {"role": "tool", "tool_results": 2}, "answer": {"content": "two: {{last_tool_result}}, {{last_user_message}}"}},
@@ -43,7 +43,7 @@ fn the_first_turn_that_holds_answers() {
 }
 
 #[test]
-fn a_conversation_that_no_turn_fits_is_an_error_that_describes_it() {
+fn a_conversation_without_a_matching_turn_fails_and_is_described() {
     let script = script(&json!([{"when": {"contains": "x"}, "answer": {"content": ""}}]))
         .expect("a good script");
     let body = object(json!({"messages": [{"role": "user", "content": "hello"}]}));
@@ -55,7 +55,7 @@ fn a_conversation_that_no_turn_fits_is_an_error_that_describes_it() {
 }
 
 #[test]
-fn a_bad_turn_is_named_with_what_would_be_valid() {
+fn an_invalid_turn_is_reported_with_valid_values() {
     let problem = |turn: Value| match script(&json!([{"answer": {"content": ""}}, turn])) {
         Err(BadProvider::Script { cause: BadScript::Turn { turn: 2, problem, .. }, .. }) => problem,
         other => panic!("{other:?}"),

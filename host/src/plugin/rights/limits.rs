@@ -1,5 +1,5 @@
-//! What one call may spend: as granted or else as asked for, and never more than the profile
-//! allows.
+//! Limits of one call: the granted value, else the requested one, and never more than the profile
+//! permits.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Desk<'_> {
                 nanos(most.cpu),
                 &time,
             )),
-            // Without a word a call has what its caller gives it.
+            // By default a call has the deadline of its caller.
             deadline: Duration::from_nanos(set(
                 "deadline",
                 l.deadline.map(nanos),
@@ -181,8 +181,8 @@ impl Desk<'_> {
         }
     }
 
-    /// One limit: as the operator says or else as asked for, never beyond either, and never beyond
-    /// the profile's.
+    /// Computes one limit: the granted value, else the requested one, else the default. The result
+    /// is never above the requested value or the profile's maximum.
     fn bound(
         &mut self,
         key: &str,

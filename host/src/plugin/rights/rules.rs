@@ -1,9 +1,9 @@
-//! How two rules relate, as far as their text tells, which is canonical: equal texts are equal
+//! Relations between two rules, decided on their text. The text is canonical: equal texts are equal
 //! rules.
 
 use crate::egress::Rule;
 
-/// Whether two rules speak of one host, so that granting the one is an answer to asking for the
+/// Returns whether two rules share a host, so that the grant of one satisfies the request for the
 /// other.
 pub(super) fn meet(granted: &Rule, asked: &Rule) -> bool {
     let (granted, asked) = (granted.to_string(), asked.to_string());
@@ -11,8 +11,8 @@ pub(super) fn meet(granted: &Rule, asked: &Rule) -> bool {
     narrower(&origin(&granted), &origin(&asked), is_below).is_some()
 }
 
-/// The requests that both rules are about, and never one more. Of two paths the narrower one is
-/// kept; where neither holds the other, they have nothing in common here.
+/// Returns a rule for the requests that both rules match, and no others. Of two paths the narrower
+/// one is kept; two paths of which neither contains the other have no overlap here.
 pub(super) fn overlap(one: &Rule, other: &Rule) -> Option<Rule> {
     let private = one.is_private() && other.is_private();
     let (one, other) = (one.to_string(), other.to_string());
@@ -26,7 +26,7 @@ pub(super) fn overlap(one: &Rule, other: &Rule) -> Option<Rule> {
     }
     paths.sort_unstable();
     paths.dedup();
-    // Without any, a rule would have the usual methods and all paths.
+    // `Rule::new` would replace an empty list by the default methods or by all paths.
     if methods.is_empty() || paths.is_empty() {
         None
     } else {
@@ -46,20 +46,20 @@ fn parts(rule: &str) -> Option<Parts<'_>> {
     Some(Parts { origin, methods: methods.split(',').collect(), paths: paths.split(',').collect() })
 }
 
-/// The narrower of two texts, where one is the other or holds it.
+/// Returns the narrower of two texts if they are equal or one contains the other.
 fn narrower<'a>(one: &'a str, other: &'a str, is_in: fn(&str, &str) -> bool) -> Option<&'a str> {
     if one == other || is_in(one, other) { Some(one) } else { is_in(other, one).then_some(other) }
 }
 
-/// Whether an origin is below one of the form `https://*.example.com`.
+/// Returns whether an origin is below an origin of the form `https://*.example.com`.
 fn is_below(narrow: &str, wide: &str) -> bool {
     wide.split_once("*.").is_some_and(|(scheme, domain)| {
         narrow.starts_with(scheme) && narrow.ends_with(&format!(".{domain}"))
     })
 }
 
-/// Whether a pattern of paths stands for nothing but what a pattern of the form `/v1/**` stands
-/// for.
+/// Returns whether every path of a pattern is also matched by `wide`, a pattern of the form
+/// `/v1/**`.
 fn is_within(narrow: &str, wide: &str) -> bool {
     let rest = wide.strip_suffix("/**").and_then(|directory| narrow.strip_prefix(directory));
     rest.is_some_and(|rest| rest.starts_with('/'))
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_rules_are_about_is_kept_and_nothing_else() {
+    fn an_overlap_keeps_only_requests_that_both_rules_match() {
         for (one, other, both) in [
             ("https://a.com GET /**", "https://a.com GET /**", "https://a.com GET /**"),
             (

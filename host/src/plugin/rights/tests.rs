@@ -14,7 +14,7 @@ fn manifest(request: &Value, config: Option<Value>) -> Manifest {
     Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest")
 }
 
-/// Every secret is the same, but for the one that is not there.
+/// Returns the same value for every secret except the missing one.
 fn read(source: &Source) -> Result<Secret, SourceError> {
     match source {
         Source::Env(name) if name == "UNSET" => Err(SourceError::NotSet { origin: source.clone() }),
@@ -57,7 +57,7 @@ fn api(more: &Value) -> Value {
 }
 
 #[test]
-fn nothing_asked_and_nothing_granted_is_nothing_lent() {
+fn no_request_and_no_grant_result_in_no_rights() {
     let Settled { grants, limits, notes } = granted(&json!({}), &Answer::default());
     assert!(
         grants.http.is_none()
@@ -97,7 +97,7 @@ fn a_place_on_the_network_is_granted_by_its_name() {
 }
 
 #[test]
-fn a_place_on_the_network_is_granted_by_a_rule_that_is_about_the_same_host() {
+fn a_place_on_the_network_is_granted_by_a_rule_for_the_same_host() {
     let asked = api(&json!({}));
     for text in ["https://api.example.com GET /v1/**", "https://*.example.com GET /**"] {
         let lent =
@@ -154,7 +154,7 @@ fn injected() -> Value {
 }
 
 #[test]
-fn a_secret_is_attached_where_it_is_asked_for_and_its_value_shown_to_nobody() {
+fn a_secret_is_attached_to_its_audience_and_not_revealed() {
     let asked = token(&injected());
     let grants = granted(&asked, &secret(from("TOKEN"))).grants;
     assert!(grants.secrets.contains("token") && grants.revealed.is_empty());
@@ -181,7 +181,7 @@ fn a_secret_is_attached_where_it_is_asked_for_and_its_value_shown_to_nobody() {
 }
 
 #[test]
-fn an_operator_says_where_a_secret_may_go_and_must_where_nobody_else_does() {
+fn an_audience_of_the_operator_is_required_without_a_manifest() {
     let narrow = SecretAnswer {
         audience: Some(vec![HttpAnswer::Rule(rule("https://api.example.com GET /v1"))]),
         ..from("TOKEN")
@@ -199,7 +199,7 @@ fn an_operator_says_where_a_secret_may_go_and_must_where_nobody_else_does() {
 }
 
 #[test]
-fn a_secret_goes_nowhere_that_the_plugin_did_not_ask_to_send_it() {
+fn a_secret_is_sent_only_to_places_that_the_plugin_requested() {
     let answer = |audience: &[&str]| {
         let audience = audience.iter().map(|text| HttpAnswer::Rule(rule(text))).collect();
         let secret = SecretAnswer { audience: Some(audience), ..from("TOKEN") };
@@ -271,7 +271,7 @@ fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
 }
 
 #[test]
-fn a_store_holds_the_lesser_of_what_is_asked_for_and_granted() {
+fn a_store_holds_the_lesser_of_request_and_grant() {
     let asked = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}}});
     let store = |name: &str, max_bytes| Answer {
         stores: vec![StoreAnswer { name: name.to_owned(), max_bytes }],
@@ -293,7 +293,7 @@ fn a_store_holds_the_lesser_of_what_is_asked_for_and_granted() {
 }
 
 #[test]
-fn a_directory_is_written_to_only_if_both_sides_say_so() {
+fn a_directory_is_writable_only_if_requested_and_granted() {
     let asked = |access: &str| json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}});
     let answer = |access| {
         let quota = QuotaAnswer { bytes: Some(1_000), files: Some(9) };
@@ -331,7 +331,7 @@ fn a_directory_is_written_to_only_if_both_sides_say_so() {
 }
 
 #[test]
-fn scratch_space_is_asked_for_and_granted_or_not_there() {
+fn scratch_space_must_be_requested_and_granted() {
     let asked = json!({"scratch": {"max_bytes": "1MiB", "max_files": 3, "reason": "unpacks"}});
     let answer =
         |bytes| Answer { scratch: Some(QuotaAnswer { bytes, files: None }), ..Answer::default() };
@@ -351,7 +351,7 @@ fn scratch_space_is_asked_for_and_granted_or_not_there() {
 }
 
 #[test]
-fn what_an_author_asks_for_opens_no_more_than_is_usual_unless_the_operator_says_a_number() {
+fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
     let asked = json!({
         "kv": {"notes": {"max_bytes": "10240GiB", "reason": "remembers"}},
         "files": {"data": {"access": "read-write", "max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "writes"}},
@@ -396,7 +396,7 @@ fn what_an_author_asks_for_opens_no_more_than_is_usual_unless_the_operator_says_
 }
 
 #[test]
-fn tools_are_lent_one_by_one() {
+fn tools_are_granted_one_by_one() {
     let asked = json!({"tools": {"call": ["text-count", "files-read"], "reason": "counts"}});
     let answer = |tools: &[&str]| Answer {
         tools: tools.iter().map(ToString::to_string).collect(),
@@ -412,7 +412,7 @@ fn tools_are_lent_one_by_one() {
 }
 
 #[test]
-fn the_real_time_and_real_randomness_are_switches() {
+fn real_time_and_real_randomness_must_be_requested_and_granted() {
     let clocks = |on| Answer { clocks: on, ..Answer::default() };
     let random = |on| Answer { random: on, ..Answer::default() };
     let asks =
@@ -470,7 +470,7 @@ fn a_limit_is_the_least_of_request_grant_and_ceiling() {
 }
 
 #[test]
-fn times_and_sizes_are_limits_like_any_other() {
+fn times_and_sizes_are_limited_like_counts() {
     let asked = json!({"limits": {"memory": "1MiB", "cpu_time": "10ms", "deadline": "2s", "http_requests": 3}});
     let limits = granted(&asked, &Answer::default()).limits;
     let expected =
@@ -483,7 +483,7 @@ fn times_and_sizes_are_limits_like_any_other() {
 }
 
 #[test]
-fn a_configuration_goes_only_to_a_plugin_that_takes_one() {
+fn a_configuration_is_refused_for_a_plugin_that_takes_none() {
     let answer = Answer {
         config: Arc::new(json!({"unit": "c"}).as_object().expect("an object").clone()),
         ..Answer::default()
@@ -501,7 +501,7 @@ fn a_configuration_goes_only_to_a_plugin_that_takes_one() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_reasons_for_a_refusal_are_reported_at_once() {
     let asked = json!({"clocks": {"reason": "dates"}, "random": {"reason": "dice"}});
     let refusal =
         settle(Some(&manifest(&asked, None)), &Answer::default(), &read).expect_err("refused");

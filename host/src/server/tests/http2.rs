@@ -1,4 +1,4 @@
-//! Clients of HTTP/2 that misbehave, frame by frame.
+//! HTTP/2 clients that misbehave, frame by frame.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A header in HPACK: the name by its place in the static table, the value as it is.
+/// Encodes a header in HPACK: the name by its index in the static table, the value as a literal.
 fn header(name: u8, value: &str) -> Vec<u8> {
     // An index of fifteen or more takes a second byte.
     let mut header = if name < 15 { vec![name] } else { vec![15, name - 15] };
@@ -31,7 +31,7 @@ fn header(name: u8, value: &str) -> Vec<u8> {
     header
 }
 
-/// `:scheme: http` and the method are there as they are.
+/// Encodes a request head. The method and `:scheme: http` are indexed fields.
 fn head(method: u8, path: &str) -> Vec<u8> {
     [vec![method, 0x86], header(4, path), header(1, "localhost"), header(31, "application/json")]
         .concat()
@@ -50,7 +50,7 @@ fn post(stream: u32, path: &str, body: &str) -> Vec<u8> {
 }
 
 impl Gateway {
-    /// Opens a connection of HTTP/2 with these settings.
+    /// Opens an HTTP/2 connection with these settings.
     async fn connect_2(&self, settings: &[u8]) -> TcpStream {
         let mut stream = self.connect("").await;
         stream
@@ -61,7 +61,7 @@ impl Gateway {
     }
 }
 
-/// Reads frames until one of `kind`; fails if the connection ends before. Returns its payload.
+/// Reads frames until one of `kind` and returns its payload. Panics if the connection ends first.
 async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
     loop {
         let mut head = [0; 9];
@@ -75,7 +75,7 @@ async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_connection_of_http_2_that_asks_for_nothing_any_more_is_closed() {
+async fn an_idle_http_2_connection_is_closed() {
     let gateway = Gateway::start(Settings { idle_timeout: SHORT, ..settings() }).await;
     let mut stream = gateway.connect_2(&[]).await;
     stream.write_all(&get(1, "/health")).await.expect("it is read");
@@ -86,14 +86,14 @@ async fn a_connection_of_http_2_that_asks_for_nothing_any_more_is_closed() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http_2_that_never_asks_is_closed() {
+async fn an_http_2_connection_without_any_request_is_closed() {
     let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
     rest_of(gateway.connect_2(&[]).await).await;
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_client_of_http_2_that_makes_no_room_for_an_answer_is_let_go() {
+async fn an_http_2_client_that_grants_no_window_is_disconnected() {
     let gateway = Gateway::start(Settings { write_timeout: SHORT, ..settings() }).await;
     let mut stream = gateway.connect_2(&[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
     stream.write_all(&get(1, "/health")).await.expect("it is read");
@@ -103,7 +103,7 @@ async fn a_client_of_http_2_that_makes_no_room_for_an_answer_is_let_go() {
 }
 
 #[tokio::test]
-async fn clients_of_http_2_that_make_no_room_for_an_answer_do_not_shut_out_others() {
+async fn http_2_clients_that_grant_no_window_do_not_block_others() {
     let write_timeout = Duration::from_hours(1);
     let limits = Settings { max_connections: 4, write_timeout, drain_timeout: SHORT, ..settings() };
     let gateway = Gateway::start(limits).await;
@@ -121,7 +121,7 @@ async fn clients_of_http_2_that_make_no_room_for_an_answer_do_not_shut_out_other
 }
 
 #[tokio::test]
-async fn a_client_that_breaks_off_request_after_request_is_let_go() {
+async fn an_http_2_client_that_resets_too_many_requests_is_disconnected() {
     let mut gateway = Gateway::standard().await;
     let mut stream = gateway.connect_2(&[]).await;
     let body =
@@ -138,7 +138,7 @@ async fn a_client_that_breaks_off_request_after_request_is_let_go() {
 }
 
 #[tokio::test]
-async fn idle_connections_of_http_2_do_not_shut_out_others() {
+async fn idle_http_2_connections_do_not_block_others_or_the_drain() {
     let drain_timeout = Duration::from_hours(1);
     let gateway =
         Gateway::start(Settings { max_connections: 4, drain_timeout, ..settings() }).await;
@@ -152,6 +152,6 @@ async fn idle_connections_of_http_2_do_not_shut_out_others() {
     }
     assert_eq!(soon(gateway.get("/health", &[])).await.0, 200);
     rest_of(idle.remove(0)).await;
-    // Nor do they keep it from ending.
+    // Idle connections do not delay the drain either.
     gateway.stop().await;
 }

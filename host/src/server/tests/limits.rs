@@ -1,4 +1,4 @@
-//! Limits on what clients make the gateway hold: bodies, answers, connections.
+//! Limits on the resources that clients make the gateway hold: bodies, responses, connections.
 
 use std::net::Ipv4Addr;
 
@@ -8,14 +8,14 @@ use super::*;
 
 const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// Reads one answer without a body that matters; returns its status.
+/// Reads the start of one response and returns its status. The body is ignored.
 async fn status_of(stream: &mut TcpStream) -> String {
     let mut answer = vec![0; 12];
     soon(stream.read_exact(&mut answer)).await.expect("an answer");
     String::from_utf8_lossy(&answer[9..]).into_owned()
 }
 
-/// A chat that hangs, in a body of `bytes`.
+/// Returns a chat request that hangs, with a body of `bytes`.
 fn hanging_chat_of(bytes: usize) -> String {
     let body = |padding: String| json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}], "x": padding});
     let padding = "x".repeat(bytes - body(String::new()).to_string().len());
@@ -56,7 +56,7 @@ async fn a_body_that_is_not_sent_as_json_is_refused() {
 #[tokio::test]
 async fn a_body_that_takes_too_much_memory_when_parsed_is_refused() {
     let gateway = Gateway::start(Settings { max_body_bytes: 1 << 20, ..settings() }).await;
-    // The second is parsed beside the workers.
+    // The second body is parsed on a blocking thread.
     for objects in [3_000, 100_000] {
         let body = format!(r#"{{"messages":[{}0]}}"#, r#"{"":0},"#.repeat(objects));
         let (status, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], &body).await;
@@ -121,7 +121,7 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     );
     assert!(answer.contains("gateway_overloaded"), "{answer}");
     assert_eq!(gateway.get("/health", &[]).await.0, 200);
-    // Requests that end give back what they had.
+    // Requests that end release their charges.
     hanging.clear();
     for _ in 0..4 {
         assert_eq!(gateway.next_event().await, "dropped");
@@ -132,7 +132,7 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
 }
 
 #[tokio::test]
-async fn a_connection_that_asks_for_nothing_any_more_is_closed() {
+async fn an_idle_connection_is_closed() {
     let gateway = Gateway::start(Settings { idle_timeout: SHORT, ..settings() }).await;
     let answer = rest_of(gateway.connect(HEALTH).await).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -140,7 +140,7 @@ async fn a_connection_that_asks_for_nothing_any_more_is_closed() {
 }
 
 #[tokio::test]
-async fn a_request_that_takes_long_is_not_idle() {
+async fn a_connection_with_a_long_request_is_not_idle() {
     let mut gateway =
         Gateway::start(Settings { idle_timeout: SHORT, write_timeout: SHORT, ..settings() }).await;
     let mut stream = gateway.connect(&hanging_chat()).await;
@@ -153,8 +153,8 @@ async fn a_request_that_takes_long_is_not_idle() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_answers_is_let_go() {
-    // The only place is free again once the client that does not read has lost it.
+async fn a_client_that_does_not_read_responses_is_disconnected() {
+    // A new connection fits only after the client that does not read has lost the only place.
     let limits = Settings {
         max_body_bytes: 1 << 20,
         write_timeout: SHORT,
@@ -169,7 +169,7 @@ async fn a_client_that_takes_no_answers_is_let_go() {
     let mut stream = gateway.connect("").await;
     let unread = tokio::spawn(async move {
         let call = post("/v1/mcp/tool/execute", &call);
-        // It ends when the gateway hangs up, long after the system's buffers are full.
+        // Ends when the gateway closes the connection, long after the system's buffers are full.
         while stream.write_all(call.as_bytes()).await.is_ok() {}
     });
     soon(unread).await.expect("no panic");
@@ -178,7 +178,7 @@ async fn a_client_that_takes_no_answers_is_let_go() {
 }
 
 #[tokio::test]
-async fn idle_connections_give_way_to_new_ones() {
+async fn idle_connections_are_evicted_for_new_ones() {
     let gateway = Gateway::start(Settings { max_connections: 3, ..settings() }).await;
     let mut idle = Vec::new();
     for _ in 0..3 {
@@ -197,7 +197,7 @@ async fn idle_connections_give_way_to_new_ones() {
 }
 
 #[tokio::test]
-async fn one_peer_does_not_take_all_connections() {
+async fn a_peer_with_all_its_connections_in_use_does_not_block_others() {
     let mut gateway =
         Gateway::start(Settings { max_connections: 4, max_connections_per_peer: 2, ..settings() })
             .await;

@@ -1,23 +1,23 @@
-//! Bodies of answers, read no further than they may be long.
+//! Reads bodies of responses up to a limit.
 
 use reqwest::Response;
 
-/// Why there is no body.
+/// Reason that a body was not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
-    /// It is longer than it may be.
+    /// The body is longer than the limit.
     #[error("the body has more than {limit_bytes} bytes")]
     TooLarge {
-        /// The bound.
+        /// The limit.
         limit_bytes: usize,
     },
-    /// It broke off.
+    /// The connection broke off.
     #[error(transparent)]
     Broken(#[from] reqwest::Error),
 }
 
-/// Reads a body of at most `limit_bytes`. What the server says of its length is believed only where
-/// that ends it early.
+/// Reads a body of at most `limit_bytes`. The length that the server announces is used only to
+/// refuse a body early.
 pub(super) async fn read(mut response: Response, limit_bytes: usize) -> Result<Vec<u8>, BodyError> {
     let too_large = BodyError::TooLarge { limit_bytes };
     if response.content_length().is_some_and(|length| length > limit_bytes as u64) {

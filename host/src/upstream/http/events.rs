@@ -1,4 +1,4 @@
-//! Streams of server-sent events: as many and as large as the inbox lets in.
+//! Streams of server-sent events, limited in number and size by the inbox.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::super::{
 };
 use crate::text::with_causes;
 
-/// Why a stream ended early.
+/// Reason that a stream ended early.
 #[derive(Debug, thiserror::Error)]
 enum StreamError {
     #[error(transparent)]
@@ -29,11 +29,11 @@ enum StreamError {
     Broken(String),
 }
 
-/// The events of a response. One that is not let in keeps its identifier, by which the stream can
-/// be taken up again, and loses its data.
+/// Returns the events of a response. An event that the inbox does not accept loses its data but
+/// keeps its identifier, from which the stream can be resumed.
 ///
-/// The first `free_bytes` are not counted: an answer that was asked for costs nothing, however
-/// slowly its event comes in.
+/// The first `free_bytes` are not charged: a response that was requested costs nothing, however
+/// slowly its event arrives.
 pub(super) fn stream(
     response: Response,
     inbox: Arc<Inbox>,
@@ -78,7 +78,7 @@ fn screened(mut event: Sse, inbox: &Inbox) -> Sse {
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
     event.event = None;
     event.data = event.data.filter(|_| is_message).and_then(|data| inbox.take_event(&data));
-    // It is sent back in a header.
+    // The identifier is sent back in a header.
     event.id = event.id.filter(|id| id.len() <= MAX_ID_BYTES && HeaderValue::from_str(id).is_ok());
     event.retry = event
         .retry
@@ -86,7 +86,7 @@ fn screened(mut event: Sse, inbox: &Inbox) -> Sse {
     event
 }
 
-/// Bytes of the event that is being received.
+/// Size of the event that is being received, in bytes.
 #[derive(Debug, Default)]
 struct EventSize {
     event: usize,
@@ -95,7 +95,7 @@ struct EventSize {
 }
 
 impl EventSize {
-    /// Counts a chunk; false if an event in it is too large.
+    /// Counts a chunk. Returns false if an event in it is too large.
     fn add(&mut self, chunk: &[u8]) -> bool {
         chunk.iter().all(|byte| {
             match byte {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_that_is_not_let_in_keeps_its_identifier_and_a_bounded_pause() {
+    async fn an_event_that_is_not_accepted_keeps_its_identifier_and_a_bounded_delay() {
         let events =
             events("id: 1\nretry: 0\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n".into()).await;
         assert_eq!(events, [Ok(Sse::default().id("1").retry(1_000))]);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_protocol_needs_is_let_in() {
+    async fn a_ping_is_accepted() {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let events = events_of(&format!("data: {ping}\n\n")).await;
         let data = events
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn large_answers_that_were_asked_for_are_no_flood() {
+    async fn large_responses_that_were_requested_are_not_a_flood() {
         let inbox = Inbox::new(Arc::default());
         let text = "x".repeat(3 << 20);
         for id in 0..20 {

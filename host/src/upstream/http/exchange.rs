@@ -1,6 +1,6 @@
-//! One HTTP request and its answer, with every part of it bounded and without the server's secrets.
-//! `rmcp` decides what is sent when; its own client would read answers of 16 MiB and quote them in
-//! its errors and its log.
+//! Sends HTTP requests and reads their responses, with every part bounded and the server's secrets
+//! redacted. `rmcp` decides which request is sent when. Its own client would read responses of 16
+//! MiB and quote them in its errors and its log.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
@@ -44,7 +44,8 @@ pub(in super::super) struct Exchange {
     inbox: Arc<Inbox>,
 }
 
-/// Why a request was not sent, or its answer not received. It holds no secret and no URL.
+/// Reason that a request was not sent or its response not received. It contains no secret and no
+/// URL.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(in super::super) struct Failed(String);
@@ -67,7 +68,8 @@ impl StreamableHttpClient for Exchange {
             self.http.post(uri.as_ref()).header(header::ACCEPT, accepted()).json(&message);
         let had_session = session.is_some();
         if let JsonRpcMessage::Request(request) = &message {
-            // A session that is begun anew begins with a request that was answered before.
+            // A session that is started again begins with a request that was already answered, so
+            // the response is expected again.
             self.inbox.expect(&request.id, &request.request);
         }
         let response = self.send(with(request, session, token, headers)).await?;
@@ -84,7 +86,7 @@ impl StreamableHttpClient for Exchange {
             JsonRpcMessage::Request(request) => {
                 self.refused_request(request, had_session, response).await
             }
-            // Nothing is expected but that it was taken.
+            // A message that is not a request only needs to be accepted.
             _ if status.is_success() => Ok(StreamableHttpPostResponse::Accepted),
             _ => Err(self.refused(response).await.into()),
         }
@@ -144,7 +146,7 @@ impl Exchange {
         request.send().await.map_err(|error| self.failed(error))
     }
 
-    /// The answer to a request that was not refused.
+    /// Reads the response to a request that was not refused.
     async fn answer(
         &self,
         request: JsonRpcRequest<ClientRequest>,
@@ -176,7 +178,9 @@ impl Exchange {
         }
     }
 
-    /// The answer to a request that was refused: the error of JSON-RPC, where there is one.
+    /// Reads the response to a request that was refused: its JSON-RPC error, if there is one. A
+    /// `server/discover` without a session that was refused with a 4xx status becomes such an error
+    /// too. Fails otherwise.
     async fn refused_request(
         &self,
         request: JsonRpcRequest<ClientRequest>,
@@ -187,8 +191,8 @@ impl Exchange {
         let refused = self.refused(response).await;
         let error = match refused {
             Refused::WithError(error) => error,
-            // A server of the old era, or what stands before it, need not know JSON-RPC to refuse
-            // what it does not know.
+            // A legacy server, or a proxy in front of it, may refuse an unknown method without
+            // JSON-RPC.
             Refused::WithText { status, text } if is_probe && status.is_client_error() => {
                 ErrorData::invalid_request(
                     format!("server/discover rejected with HTTP {status}: {text}"),
@@ -201,7 +205,7 @@ impl Exchange {
         Ok(StreamableHttpPostResponse::Json(answer, None))
     }
 
-    /// Reads why a request was refused.
+    /// Reads the reason that a request was refused.
     async fn refused(&self, response: Response) -> Refused {
         let status = response.status();
         let is_json = is(&response, JSON_MIME_TYPE);
@@ -239,7 +243,7 @@ impl Exchange {
         ))
     }
 
-    /// A server's text as part of another.
+    /// Returns a server's text for use in another message: redacted, on one line, and cut.
     fn quote(&self, text: &[u8]) -> String {
         self.inbox.mask().line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
     }
@@ -252,7 +256,8 @@ impl Exchange {
         self.header(response, &header::CONTENT_TYPE)
     }
 
-    /// The session that a server has begun. It is sent with every request from then on.
+    /// Returns the session that the server has started; `None` if there is none. Every later
+    /// request names it. Fails if its identifier is too long.
     fn session_of(response: &Response) -> Result<Option<String>, Error> {
         let Some(session) = response.headers().get(HEADER_SESSION_ID) else { return Ok(None) };
         if session.len() > MAX_ID_BYTES {
@@ -264,15 +269,15 @@ impl Exchange {
     }
 }
 
-/// Why a request was refused.
+/// Reason that a request was refused.
 enum Refused {
-    /// For want of the right credentials.
+    /// The right credentials are missing.
     Unauthorized(String),
-    /// With an error of JSON-RPC.
+    /// An error of JSON-RPC.
     WithError(ErrorData),
-    /// With no reason that matters.
+    /// A status without a useful reason.
     WithStatus(StatusCode),
-    /// With something else.
+    /// Any other text.
     WithText { status: StatusCode, text: String },
 }
 
@@ -314,7 +319,8 @@ fn with(
     headers.into_iter().fold(request, |request, (name, value)| request.header(name, value))
 }
 
-/// Whether a response says that it is of this type, whatever its parameters.
+/// Returns whether the content type of a response begins with `mime_type`, in any case, so that its
+/// parameters do not matter.
 fn is(response: &Response, mime_type: &str) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     found.is_some_and(|found| {

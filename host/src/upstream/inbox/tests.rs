@@ -47,7 +47,7 @@ fn taken(inbox: &Inbox, message: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_is_let_in_once_and_only_if_it_was_asked_for() {
+async fn a_response_is_accepted_once_and_only_if_it_was_requested() {
     let inbox = inbox();
     let answer = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": {"content": "odd"}});
     assert_eq!(taken(&inbox, &answer(json!(1))), Value::Null, "before it was asked for");
@@ -71,7 +71,7 @@ async fn an_answer_is_let_in_once_and_only_if_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_fails_its_request_at_once() {
+async fn a_response_that_cannot_be_read_fails_its_request_at_once() {
     let inbox = inbox();
     let code = |message: Value| message["error"]["code"].clone();
     inbox.sending(&call(1));
@@ -95,7 +95,7 @@ async fn an_answer_that_cannot_be_read_fails_its_request_at_once() {
 }
 
 #[tokio::test]
-async fn secrets_are_taken_out_of_whatever_is_let_in() {
+async fn secrets_are_redacted_from_every_accepted_message() {
     let inbox = inbox();
     inbox.sending(&call(1));
     let echo = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "bad token hunter2hunter2"}});
@@ -111,7 +111,7 @@ async fn secrets_are_taken_out_of_whatever_is_let_in() {
 }
 
 #[tokio::test]
-async fn notifications_of_no_use_are_dropped_and_a_change_is_noted() {
+async fn unused_notifications_are_dropped_and_a_list_change_is_recorded() {
     let inbox = inbox();
     for method in [
         "message",
@@ -137,7 +137,7 @@ async fn notifications_of_no_use_are_dropped_and_a_change_is_noted() {
 }
 
 #[tokio::test]
-async fn a_request_is_handed_on_by_name_and_one_too_many_is_a_flood() {
+async fn a_request_is_passed_on_by_method_and_one_too_many_is_a_flood() {
     let inbox = inbox();
     let request = |id: usize, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"messages": ["x"]}});
     assert_eq!(
@@ -167,21 +167,22 @@ async fn a_request_is_handed_on_by_name_and_one_too_many_is_a_flood() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_not_asked_for_is_read_slower_and_then_not_at_all() {
+async fn unsolicited_messages_are_delayed_and_then_refused_as_a_flood() {
     let inbox = inbox();
     let mut read = 0_u32;
     while inbox.room().await.is_ok() {
         assert!(inbox.take(b"this is no message").is_none());
         read += 1;
     }
-    // A burst, then the rate for as long as patience lasts; the clock counts whole milliseconds.
+    // A burst, then the allowed rate until `FLOOD_PATIENCE` ends; the clock counts whole
+    // milliseconds.
     assert!((35_000..50_000).contains(&read), "{read}");
     let waited = tokio::time::timeout(std::time::Duration::from_secs(1), inbox.flooded()).await;
     assert_eq!(waited, Ok(Flood::Rate));
 }
 
 #[test]
-fn answers_of_ours_are_no_requests() {
+fn responses_of_the_gateway_are_not_recorded_as_requests() {
     let inbox = inbox();
     inbox.sending(&ClientJsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(1)));
     assert!(lock(&inbox.book).awaited.is_empty());

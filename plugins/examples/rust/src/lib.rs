@@ -4,7 +4,7 @@ use airlock_guest::{Context, Error, log, plugin, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Made up, so that the plugin works without asking to be let out.
+/// Invented data, so that the plugin works without network access.
 const WEATHER: [(&str, f64, Sky); 4] = [
     ("cairo", 34.0, Sky::Clear),
     ("lima", 19.0, Sky::Clouds),

@@ -1,5 +1,5 @@
-//! Runs the script in the file that is the first argument as often as the second says, natively,
-//! and prints the median in nanoseconds. Its tools answer at once.
+//! Runs a script natively and prints the median time in nanoseconds. The first argument is the file
+//! of the script, the second the number of runs. Its tools return at once.
 
 use std::{env, fs, time::Instant};
 

@@ -1,5 +1,5 @@
-//! A guest that tries everything that WASI has, as ordinary programs would: each tool tells what
-//! came of it.
+//! A guest that tries everything that WASI has, as ordinary programs would. Each tool reports the
+//! outcome.
 
 use std::{
     collections::HashMap,
@@ -55,7 +55,7 @@ fn attempt(path: String) -> String {
     worked.join(", ")
 }
 
-/// Makes a symlink to a path in the first directory there is.
+/// Creates a symlink to a path, in the first preopened directory.
 #[cfg(target_os = "wasi")]
 fn symlink(target: &str) -> io::Result<()> {
     let directories = wasip2::filesystem::preopens::get_directories();
@@ -63,7 +63,7 @@ fn symlink(target: &str) -> io::Result<()> {
     directory.symlink_at(target, "symlink").map_err(|_| io::ErrorKind::PermissionDenied.into())
 }
 
-/// Natively it would work.
+/// Reports an error in native builds, where the symlink would work.
 #[cfg(not(target_os = "wasi"))]
 fn symlink(_: &str) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

@@ -1,5 +1,4 @@
-//! A guest that does what guests must not get away with, one tool a misdeed, and `ok`, which does
-//! nothing wrong.
+//! A guest that misbehaves: one tool per misdeed, and `ok`, which does nothing wrong.
 
 use std::{
     hint::black_box,
@@ -75,8 +74,8 @@ fn recurse() -> String {
     descend(1).to_string()
 }
 
-// Neither a tail call nor a sum, so that no compiler makes a loop of it; without locals in linear
-// memory, so that it is the host's stack that it eats.
+// Neither a tail call nor a sum, so that no compiler makes a loop of it. It has no locals in linear
+// memory, so that it uses up the host's stack.
 #[expect(unconditional_recursion, reason = "that is the misdeed")]
 fn descend(depth: u64) -> u64 {
     descend(depth.wrapping_add(1)).rotate_left(1).wrapping_add(depth)

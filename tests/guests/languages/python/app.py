@@ -1,4 +1,4 @@
-# The example's tool, and what a test wants to see beside it.
+# The example's tool, and additional tools for the tests.
 
 from dataclasses import dataclass
 

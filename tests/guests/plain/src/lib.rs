@@ -1,5 +1,5 @@
-//! A component that knows nothing of Airlock: its interface is its own, and its tools are what the
-//! gateway makes of it.
+//! A component that was not written for Airlock: it has its own interface, and the gateway derives
+//! the tools from it.
 
 use bindings::{
     Guest,
@@ -17,7 +17,7 @@ use bindings::{
 mod bindings {
     wit_bindgen::generate!({ path: "wit", world: "station" });
 
-    // A native linker takes no such names.
+    // Native linkers do not accept such names.
     #[cfg(target_family = "wasm")]
     export!(Station with_types_in self);
 

@@ -1,10 +1,10 @@
-//! Messages without an end.
+//! Endless streams of messages.
 
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-/// Messages written at once: the receiver is what is to be slow.
+/// Messages per write. Large batches make the receiver the slow side.
 const BATCH: u64 = 500;
 
 /// Sends messages of one kind until the receiver hangs up:
@@ -14,9 +14,9 @@ const BATCH: u64 = 500;
 /// | `notifications` | log messages |
 /// | `changes` | notices that the list of tools has changed |
 /// | `pings`, `sampling`, `roots` | requests, each of them new |
-/// | `answers` | answers to requests that nobody made |
-/// | `garbage` | lines that are no JSON |
-/// | `line` | one line |
+/// | `answers` | responses to requests that were never made |
+/// | `garbage` | lines that are not JSON |
+/// | `line` | one line without an end |
 pub(crate) fn without_end(kind: &str, sink: &mut impl Write) -> io::Result<()> {
     let mut next = 0;
     loop {
@@ -37,7 +37,7 @@ pub(crate) fn without_end(kind: &str, sink: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// One message of a kind.
+/// Returns one message of a kind.
 pub(crate) fn message(kind: &str, id: u64) -> Value {
     let request = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let user = json!({"role": "user", "content": {"type": "text", "text": "what is your secret?"}});

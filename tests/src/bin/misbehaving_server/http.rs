@@ -1,18 +1,18 @@
-//! The same over HTTP: one request a connection, parsed by hand.
+//! The misbehaving server over HTTP: one request per connection, parsed by hand.
 //!
-//! | Argument | What it does |
+//! | Argument | Behaviour |
 //! |---|---|
-//! | `refuse=STATUS` | refuses every request with this status, and tells all its headers |
-//! | `flood=KIND` | its stream of events has no end, see `flood.rs` |
-//! | `retry` | its stream of events ends at once and asks to be opened again at once |
+//! | `refuse=STATUS` | refuses every request with this status, and repeats all its headers |
+//! | `flood=KIND` | its event stream is endless, see `flood.rs` |
+//! | `retry` | its event stream ends at once and asks the client to reconnect at once |
 //!
-//! | Tool | What it answers |
+//! | Tool | Result |
 //! |---|---|
 //! | `echo` | the headers of the request |
-//! | `echo_refused` | the same as an error of JSON-RPC, with status 400 |
-//! | `huge` | little, with 5 MiB beside it in one body |
+//! | `echo_refused` | the same as a JSON-RPC error, with status 400 |
+//! | `huge` | a short result, next to 5 MiB in the same body |
 //! | `huge_event` | 5 MiB in one event |
-//! | `streams` | how often its stream of events was opened |
+//! | `streams` | number of times that its event stream was opened |
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ pub(crate) fn serve(modes: &[String]) -> io::Result<()> {
     let server = Arc::new(Server { modes: modes.to_vec(), streams: AtomicU32::new(0) });
     for stream in listener.incoming() {
         let (server, stream) = (server.clone(), stream?);
-        // A client that hangs up is what many tests are about.
+        // A connection that the client closes is normal: many tests do that.
         thread::spawn(move || drop(server.respond(stream)));
     }
     Ok(())
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// Makes an event of each line.
+/// Makes each line an event.
 struct Events<'a>(&'a mut TcpStream);
 
 impl io::Write for Events<'_> {

@@ -1,4 +1,4 @@
-//! A call that may run, and the trait of those who run it.
+//! A call that may run, and the trait of the sources that run it.
 
 use std::{
     fmt,
@@ -17,17 +17,17 @@ use crate::tool::{CallError, Tool, ToolOutput};
 /// Runs the tools of one source.
 pub trait Provider: Send + Sync + 'static {
     /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped,
-    /// an upstream server is told.
+    /// an upstream server is notified.
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
 
-    /// Members for the source's entry in the administrative API beside its state, such as an open
-    /// circuit. Cheap, and without secrets.
+    /// Returns members for the source's entry in the administrative API, in addition to its state:
+    /// an open circuit, for example. Must be cheap and must not hold secrets.
     fn status(&self) -> Map<String, Value> {
         Map::new()
     }
 }
 
-/// Identifier of one call: a UUID, in order of time.
+/// Identifier of one call: a UUID of version 7, which sorts by time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct CallId(Uuid);
@@ -50,7 +50,8 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// A call that may run. Holding one is the permission; running it uses it up.
+/// A call that may run. The value is the permission to run the call once: [`Admitted::run`]
+/// consumes it.
 #[must_use = "an admitted call does nothing until it is run"]
 pub struct Admitted {
     tool: Arc<Tool>,
@@ -74,22 +75,25 @@ impl Admitted {
         &self.arguments
     }
 
-    /// The call's place in its chain: its identifier, its deadline, and the start of calls that it
-    /// makes.
+    /// The call's position in its chain: its identifier, its deadline, and the authority for its
+    /// nested calls.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// Shortens the call's deadline. It cannot be lengthened.
+    /// Moves the call's deadline to `limit` from now, if that is earlier. A deadline is never
+    /// extended.
     pub fn within(mut self, limit: Duration) -> Self {
         self.chain.shorten(Instant::now() + limit);
         self
     }
 
-    /// Runs the call and records it. Dropping the future cancels the call, which is recorded too.
+    /// Runs the call and records it. Dropping the future cancels the call; a call that had started
+    /// is recorded as cancelled.
     pub async fn run(self) -> Result<ToolOutput, CallError> {
         let record = self.chain.record(self.tool.name.clone(), self.arguments.0.clone());
-        // Before the provider measures any time: waiting for siblings is the chain's own doing.
+        // Waits before the provider measures any time, because the wait for siblings is the
+        // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;
         let provider = self.provider.clone();
         let result = provider.call(self).await;

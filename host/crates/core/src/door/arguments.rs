@@ -1,4 +1,4 @@
-//! Arguments of a call, checked as text before anything reads them.
+//! Arguments of a call, checked as text before they are used.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::{json, text::cut, tool::CallError};
 
-/// Arguments beyond this are refused before they are parsed, in bytes.
+/// The longest arguments, in bytes. Longer ones are refused before they are parsed.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
-/// Bounds on the tree that providers and checks build of arguments, which can be a hundred times
-/// their text.
+/// Limit on the memory of the tree that providers and checks build from arguments. A tree can take
+/// a hundred times the bytes of its text.
 const ARGUMENT_CAPS: json::Caps = json::Caps::memory(32 << 20);
-/// The name of a tool in an error message is cut to this, in bytes: it can be anything that a
-/// caller sent.
+/// The longest tool name in an error message, in bytes. Longer names are cut, because a caller can
+/// send any text as a name.
 pub(super) const MAX_NAME_BYTES: usize = 128;
 
 /// Arguments of a call: JSON text of an object. Cheap to clone.
@@ -20,10 +20,10 @@ pub(super) const MAX_NAME_BYTES: usize = 128;
 pub struct Arguments(pub(super) Arc<str>);
 
 impl Arguments {
-    /// Checks text; blank text stands for an object without members, as models send it. Fails if
-    /// the text is too large, takes too much memory when parsed, is no JSON object, or has an
-    /// object with a key twice: readers differ in which of the two values they take, so the tool
-    /// could run with another one than was checked.
+    /// Checks the text of arguments. Blank text counts as an empty object, because models send it
+    /// as such. Fails if the text is too large, takes too much memory when parsed, is not a JSON
+    /// object, or has an object with a duplicate key. Parsers differ in which value of a duplicate
+    /// key they keep, so the tool could run with a value that was not checked.
     pub fn parse(tool: &str, text: &str) -> Result<Self, CallError> {
         let bad = |detail: String| CallError::BadArguments {
             name: cut(tool.to_owned(), MAX_NAME_BYTES),
@@ -45,16 +45,16 @@ impl Arguments {
         Ok(Self(text.into()))
     }
 
-    /// The text.
+    /// The JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, parsed.
+    /// Parses the text.
     ///
     /// # Panics
     ///
-    /// Never: [`Arguments::parse`] lets only objects through.
+    /// Never: [`Arguments::parse`] accepts only objects.
     pub fn to_object(&self) -> Map<String, Value> {
         serde_json::from_str(&self.0).expect("parse() let only objects through")
     }
@@ -66,7 +66,7 @@ impl From<Map<String, Value>> for Arguments {
     }
 }
 
-/// Names what JSON text is, by its first byte; `None` for an object.
+/// Returns the kind of a JSON text by its first byte; `None` if it is an object.
 fn kind_other_than_object(text: &str) -> Option<&'static str> {
     match text.trim_start().as_bytes().first() {
         Some(b'{') => None,

@@ -1,5 +1,4 @@
-//! What one call, with all that it calls in turn, may spend. Shared by the whole chain, taken from
-//! and never renewed.
+//! Budget of one call and all its nested calls. The whole chain shares it, and it is never renewed.
 
 use std::{
     sync::{
@@ -13,29 +12,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::tool::CallError;
 
-/// What one call, with all that it calls in turn, may spend.
+/// Limits on one call together with all its nested calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Wall-clock time.
     pub deadline: Duration,
-    /// Calls below the first.
+    /// Number of nested calls, at all depths together.
     pub nested_calls: u32,
-    /// How many calls may be one inside the other, the first included.
+    /// Greatest depth of a call. The first call has depth 1.
     pub depth: u32,
-    /// How many calls of one chain may run at the same time, at each depth below the first.
+    /// Number of calls of one chain that may run at the same time, at each depth below the first.
     pub in_flight: usize,
 }
 
-/// What the calls of one chain share.
+/// State that the calls of one chain share.
 pub(super) struct Shared {
     budget: Budget,
     nested_left: AtomicU32,
-    /// Host calls of all guests together; set by the first guest.
+    /// Host calls that all guests together have left; set by the first guest.
     host_calls_left: AtomicU32,
-    /// Fuel of all guests below the first; set by the first.
+    /// Fuel that all guests below the first have left; set by the first guest.
     fuel_left: AtomicU64,
-    /// Room at each depth below the first. A call waits for room while its parent holds some of its
-    /// own depth, so depths that shared their room could wait for each other.
+    /// One semaphore for each depth below the first. A call waits for a permit of its depth while
+    /// its parent holds a permit of the depth above. With one semaphore for all depths, calls could
+    /// deadlock.
     rooms: Box<[Arc<Semaphore>]>,
 }
 
@@ -51,7 +51,8 @@ impl Shared {
         }
     }
 
-    /// Takes one nested call, which costs whether it is let through or not.
+    /// Takes one nested call off the budget, before the door decides whether it may run. Fails if
+    /// the chain is too deep or no call is left.
     pub(super) fn take_nested(&self, parent_depth: u32) -> Result<(), CallError> {
         let Budget { depth, nested_calls, .. } = self.budget;
         if parent_depth >= depth {
@@ -66,23 +67,25 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes one host call of a guest.
+    /// Takes one host call of a guest off the budget; false if none is left.
     pub(super) fn take_host_call(&self) -> bool {
         take(&self.host_calls_left)
     }
 
-    /// Waits until fewer calls of the chain than allowed run at `depth`; nothing at the first.
+    /// Waits for a permit to run a call of the chain at `depth`. Returns `None` at once for the
+    /// first call, which needs no permit.
     pub(super) async fn wait_for_siblings(&self, depth: u32) -> Option<OwnedSemaphorePermit> {
         let room = self.rooms.get(depth.checked_sub(2)? as usize)?;
-        // It fails only for a closed one, and none is ever closed.
+        // Acquiring fails only if the semaphore is closed, and these are never closed.
         room.clone().acquire_owned().await.ok()
     }
 
-    /// The fuel that a guest at `depth` may burn: its own limit for the first, which is also what
-    /// all below it share.
+    /// Returns the fuel that a guest at `depth` may burn. The first guest gets `limit`, and all
+    /// guests below it share the same amount again. `host_calls` of the first guest is the limit of
+    /// the whole chain. Fails if no fuel is left.
     ///
-    /// What they burn is taken off when they end, so those that run at the same time may together
-    /// go over by what each of them had been promised.
+    /// The fuel of a guest is subtracted when the guest ends. Guests that run at the same time can
+    /// therefore exceed the shared amount together, each by at most the share it was given.
     pub(super) fn share_fuel(
         &self,
         depth: u32,
@@ -100,10 +103,11 @@ impl Shared {
         }
     }
 
-    /// Takes what a guest at `depth` has burnt off what is shared.
+    /// Subtracts the fuel that a guest at `depth` has burnt from the shared fuel. Does nothing for
+    /// the first guest, which has its own fuel.
     pub(super) fn spend_fuel(&self, depth: u32, burnt: u64) {
         if depth > 1 {
-            // The closure never says no.
+            // The update cannot fail, because the closure never returns `None`.
             let _ = self.fuel_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 Some(left.saturating_sub(burnt))
             });
@@ -125,7 +129,7 @@ mod tests {
         Budget { deadline: Duration::from_secs(1), nested_calls: 2, depth: 3, in_flight: 2 };
 
     #[test]
-    fn what_nested_guests_burn_is_gone_for_the_others() {
+    fn fuel_burnt_by_a_nested_guest_is_subtracted_from_the_shared_fuel() {
         let shared = Shared::new(&BUDGET);
         assert_eq!(shared.share_fuel(1, 100, 3).expect("the first has its own limit"), 100);
         assert_eq!(shared.share_fuel(2, 1_000, 9).expect("there is some"), 100);
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_depth_has_room_for_so_many_and_the_first_for_any() {
+    fn each_depth_has_its_own_permits_and_the_first_has_no_limit() {
         let shared = Shared::new(&BUDGET);
         let enter = |depth| shared.wait_for_siblings(depth).now_or_never();
         assert!(matches!(enter(1), Some(None)));

@@ -34,12 +34,12 @@ pub(super) struct Start {
 }
 
 impl Caller {
-    /// A caller with a view; each of its calls gets the whole `budget`.
+    /// Creates a caller with a view. Each of its calls gets the whole `budget`.
     pub fn new(view: View, origin: Origin, budget: Budget) -> Self {
         Self(Arc::new(Inner { view, origin, budget, ledger: Ledger::default(), events: None }))
     }
 
-    /// A caller, and the events of its calls while they run.
+    /// Creates a caller, and a receiver for the events of its running calls.
     pub fn with_events(view: View, origin: Origin, budget: Budget) -> (Self, Events) {
         let (sender, events) = event::channel();
         (
@@ -59,12 +59,12 @@ impl Caller {
         &self.0.view
     }
 
-    /// The tools that the caller is offered, sorted by name.
+    /// Iterates over the tools that are listed for the caller, sorted by name.
     pub fn list(&self) -> impl Iterator<Item = &Entry> {
         self.0.view.list(&self.0.origin)
     }
 
-    /// The calls so far.
+    /// Records of the calls of the request so far.
     pub fn ledger(&self) -> &Ledger {
         &self.0.ledger
     }
@@ -81,9 +81,9 @@ impl Caller {
         self.decide(&self.0.origin, name, arguments, start)
     }
 
-    /// Returns the decision that [`Self::admit`] would make, without a call: for a caller that
-    /// sorts calls before it runs them. Arguments are looked at only if the call needs an approval,
-    /// since [`Self::admit`] checks those of all others.
+    /// Returns the decision that [`Self::admit`] would make, but creates no call. A caller uses it
+    /// to sort calls before it runs them. Arguments are checked only if the call needs an approval,
+    /// because [`Self::admit`] checks the arguments of all other calls.
     pub fn check(&self, name: &str, arguments: &str) -> Result<(), CallError> {
         let entry = self.find(&self.0.origin, name)?;
         if self.may_run(entry) {
@@ -93,7 +93,7 @@ impl Caller {
         }
     }
 
-    /// The one decision.
+    /// Decides one call, for a caller and for a running call alike. All calls are decided here.
     pub(super) fn decide(
         &self,
         origin: &Origin,
@@ -110,14 +110,14 @@ impl Caller {
         Ok(Admitted::new(entry, arguments, chain))
     }
 
-    /// Hidden tools return `NotFound`, exactly like unknown ones.
+    /// Finds a tool by name. Hidden tools return `NotFound`, exactly like unknown ones.
     fn find(&self, origin: &Origin, name: &str) -> Result<&Entry, CallError> {
         let entry = self.0.view.find(origin, name);
         entry.ok_or_else(|| CallError::NotFound { name: cut(name.to_owned(), MAX_NAME_BYTES) })
     }
 
-    /// Whether a call runs without an approval. A nested call needs what the caller needs who
-    /// started the chain.
+    /// Returns whether a call may run without an approval. A nested call needs the same approvals
+    /// as a call of the caller that started the chain.
     fn may_run(&self, entry: &Entry) -> bool {
         entry.auto || self.0.origin.approves()
     }
@@ -126,7 +126,7 @@ impl Caller {
         &self.0.budget
     }
 
-    /// The queue of a caller that listens.
+    /// Sender of events; `None` if the caller does not receive them.
     pub(super) fn events(&self) -> Option<&mpsc::Sender<Event>> {
         self.0.events.as_ref()
     }

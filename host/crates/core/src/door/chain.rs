@@ -1,4 +1,4 @@
-//! A running call, seen from the calls that it makes in turn.
+//! A running call and its authority to make nested calls.
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// A running call's authority to make further calls. Cheap to clone.
 ///
-/// Its [`Meter`] counts what guests spend, its [`Reporter`] takes progress and partial results.
+/// Its [`Meter`] counts fuel and host calls, its [`Reporter`] accepts progress and partial results.
 #[derive(Clone)]
 pub struct Chain {
     caller: Caller,
@@ -42,22 +42,22 @@ impl Chain {
         self.id
     }
 
-    /// The instant by which the running call must have ended.
+    /// Instant by which the running call must have ended.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Number of calls that are nested in each other here, from 1.
+    /// Depth of the running call in its chain. The first call has depth 1.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Number of calls that the running call may make at the same time.
+    /// Number of nested calls that may run at the same time, at each depth of the chain.
     pub fn in_flight(&self) -> usize {
         self.caller.budget().in_flight
     }
 
-    /// The tools that the caller who started the chain may see.
+    /// The tools that the caller that started the chain may see.
     pub fn view(&self) -> &View {
         self.caller.view()
     }
@@ -67,26 +67,26 @@ impl Chain {
         self.view().tenant()
     }
 
-    /// Every call of the request so far.
+    /// Records of the calls of the request so far.
     pub fn ledger(&self) -> &Ledger {
         self.caller.ledger()
     }
 
-    /// Counts the fuel and the host calls of the running call's guest.
+    /// Returns the meter for the fuel and the host calls of the running call's guest.
     pub fn meter(&self) -> Meter<'_> {
         Meter::new(&self.shared, self.depth, &self.report)
     }
 
-    /// Takes the running call's progress and partial results.
+    /// Returns the reporter for the running call's progress and partial results.
     pub fn reporter(&self) -> Reporter<'_> {
-        // Events of nested calls are in the ledger alone.
+        // Nested calls send no events; their reports are only in the ledger.
         let events = self.caller.events().filter(|_| self.depth == 1);
         Reporter::new(self.id, &self.report, events)
     }
 
-    /// Decides a call that the running one makes. It needs what the caller needs who started the
-    /// chain, and takes from the same budget. A refused call counts too, so that asking cannot be
-    /// used to burn the gateway's time.
+    /// Decides a nested call of the running call. The nested call needs the same approvals as a
+    /// call of the caller that started the chain, and uses the same budget. A refused call counts
+    /// too, so that a guest cannot use up the gateway's time with calls that are refused.
     pub fn admit(
         &self,
         origin: &Origin,
@@ -112,7 +112,7 @@ impl Chain {
         self.ledger().open((self.id, self.parent), tool, arguments, self.report.clone())
     }
 
-    /// Waits until fewer calls of the chain than [`Self::in_flight`] run at this depth.
+    /// Waits until fewer than [`Self::in_flight`] calls of the chain run at this depth.
     pub(super) async fn wait_for_siblings(&self) -> Option<OwnedSemaphorePermit> {
         self.shared.wait_for_siblings(self.depth).await
     }

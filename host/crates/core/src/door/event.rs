@@ -1,4 +1,4 @@
-//! What a call tells while it runs, to whoever listens.
+//! Events of a running call, for a caller that receives them.
 
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -6,47 +6,48 @@ use tokio::sync::mpsc;
 use super::CallId;
 use crate::tool::Content;
 
-/// Events that wait for a slow listener; further ones are lost, which is better than a guest that
-/// waits.
+/// Number of events that the queue of a slow receiver holds. Further events are dropped, because
+/// otherwise the guest would have to wait.
 const QUEUE: usize = 256;
 
-/// How far a call is.
+/// Progress of a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Progress {
-    /// How much is done. Grows, where the tool keeps to the contract.
+    /// Amount of work that is done. It grows if the tool keeps the contract.
     pub done: f64,
-    /// How much there is to do, where it is known.
+    /// Total amount of work; `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What is being done.
+    /// Description of the current step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Something that a caller's own call says before its answer. Calls further down are told in the
-/// ledger alone.
+/// An event of a caller's own call, before its result. Reports of nested calls are only in the
+/// ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// How far it is: MCP's progress.
+    /// Progress of the call, as in MCP.
     Progress {
         /// The call.
         call: CallId,
-        /// How far it is.
+        /// The progress.
         progress: Progress,
     },
-    /// A part of the answer ahead of the rest: a plugin's partial result, a script's printed line.
+    /// Content that the call sent before its result: a plugin's partial result, a script's printed
+    /// line.
     Partial {
         /// The call.
         call: CallId,
-        /// The part.
+        /// The content.
         part: Content,
     },
 }
 
-/// Receives a caller's events. Dropping it ends nothing.
+/// Receiver of a caller's events. Dropping it cancels no call.
 pub type Events = mpsc::Receiver<Event>;
 
-/// A channel for the events of one caller.
+/// Creates the channel for the events of one caller.
 pub(super) fn channel() -> (mpsc::Sender<Event>, Events) {
     mpsc::channel(QUEUE)
 }

@@ -1,9 +1,9 @@
-//! The include headers of a request. They only ever narrow.
+//! The include headers of a request. They only narrow the set of tools.
 //!
-//! Grammar: items divided by `,`, blanks around them dropped, empty items dropped. An absent header
-//! filters nothing; a present one lets through what it names and so nothing if it names nothing.
-//! (Bifrost lets a client header of blanks through as "no filter"; here a present header never
-//! means "everything" unless it says so.)
+//! Grammar: items separated by `,`; blanks around an item and empty items are ignored. An absent
+//! header filters nothing. A present header admits only the items that it names, so a header
+//! without items admits nothing. (Bifrost treats a client header of blanks as "no filter". Here a
+//! client header admits all clients only if it names `*`.)
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::tool::{ClientName, Tool};
 
 /// Header that names clients; `*` stands for all.
 pub const INCLUDE_CLIENTS: &str = "x-bf-mcp-include-clients";
-/// Header that names tools as `client-tool`, or all of a client's as `client-*`. A bare `*` names
-/// nothing.
+/// Header that names tools as `client-tool`, or all tools of a client as `client-*`. A bare `*`
+/// matches no tool.
 pub const INCLUDE_TOOLS: &str = "x-bf-mcp-include-tools";
 
-/// What a request wants to see. Names are compared exactly.
+/// Selection of clients and tools by the headers of a request. Names are compared exactly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     clients: Option<BTreeSet<String>>,
@@ -23,29 +23,29 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// No filter.
+    /// Creates the filter that admits everything.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Reads the values of the two headers, where present.
+    /// Parses the values of the two headers; `None` for a header that the request does not have.
     pub fn parse(include_clients: Option<&str>, include_tools: Option<&str>) -> Self {
         Self { clients: include_clients.map(items), tools: include_tools.map(items) }
     }
 
-    /// Whether neither header was sent.
+    /// Returns whether the request has neither header.
     pub fn is_none(&self) -> bool {
         self.clients.is_none() && self.tools.is_none()
     }
 
-    /// Whether `client`'s tools can be let through at all.
+    /// Returns whether the header for clients admits `client`.
     pub(super) fn admits_client(&self, client: &ClientName) -> bool {
         self.clients
             .as_ref()
             .is_none_or(|names| names.contains("*") || names.contains(client.as_str()))
     }
 
-    /// Whether one tool of `client` is let through.
+    /// Returns whether the header for tools admits one tool of `client`.
     pub(super) fn admits_tool(&self, client: &ClientName, tool: &Tool) -> bool {
         self.tools.as_ref().is_none_or(|names| {
             names.contains(tool.name.as_str())

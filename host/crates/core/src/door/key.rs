@@ -1,4 +1,4 @@
-//! Virtual keys: credentials of callers, each with the tools that it opens. Deny by default.
+//! Virtual keys: credentials of callers, each with the tools that it grants. Deny by default.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -12,18 +12,19 @@ use crate::{
 /// One virtual key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VirtualKey {
-    /// What people call it; safe to log.
+    /// Name for people; safe to log.
     pub name: String,
     /// The credential's SHA-256. The credential itself is not kept.
     digest: [u8; 32],
     /// Tenant that its calls are accounted to.
     tenant: Tenant,
-    /// What it opens. A client without a row is closed, unless it is open to all keys.
+    /// Tools that the key grants, by client. A client without a row is denied, unless its policy
+    /// allows all keys.
     pub rows: BTreeMap<ClientName, Whitelist>,
 }
 
 impl VirtualKey {
-    /// A key with its credential as configured.
+    /// Creates a key from its configured credential.
     pub fn new(
         name: impl Into<String>,
         credential: &str,
@@ -38,8 +39,8 @@ impl VirtualKey {
         &self.tenant
     }
 
-    /// Whether the key opens `tool` of `client`. A row replaces the client's openness to all keys,
-    /// even an empty row.
+    /// Returns whether the key grants `tool` of `client`. A row takes precedence over the client's
+    /// `allow_on_all_keys`, even if the row is empty.
     pub(super) fn admits(&self, client: &ClientName, policy: &Policy, tool: &Tool) -> bool {
         match self.rows.get(client) {
             Some(row) => row.allows(&tool.original),
@@ -57,25 +58,26 @@ impl fmt::Debug for VirtualKey {
     }
 }
 
-/// Every key, found by credential.
+/// All virtual keys, indexed by the digest of the credential.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     by_digest: BTreeMap<[u8; 32], Arc<VirtualKey>>,
 }
 
 impl Keys {
-    /// Collects keys. Of two with one credential the later wins; the configuration refuses that
-    /// case.
+    /// Collects keys. If two keys have the same credential, the later one is kept; the
+    /// configuration refuses that case.
     pub fn new(keys: impl IntoIterator<Item = VirtualKey>) -> Self {
         Self { by_digest: keys.into_iter().map(|key| (key.digest, Arc::new(key))).collect() }
     }
 
-    /// Finds a key. Digests are compared, so the time it takes says nothing about the credential.
+    /// Finds the key with a credential. Compares digests, so the time of the lookup does not leak
+    /// the credential.
     pub fn find(&self, credential: &str) -> Option<Arc<VirtualKey>> {
         self.by_digest.get(&digest(credential)).cloned()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.by_digest.is_empty()
     }

@@ -1,5 +1,4 @@
-//! What was really called while one request was answered, written down at the door and nowhere
-//! else.
+//! Records of the tool calls that one request really made. Only the door writes them.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -14,19 +13,21 @@ use crate::{
     tool::{CallError, Content, ToolName, ToolOutput},
 };
 
-/// Arguments in a record beyond this are cut, and so no JSON any more.
+/// The longest arguments in one record, in bytes. Longer ones are cut and are then no longer valid
+/// JSON.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
-/// Arguments and messages that the records of one request keep together. A request may make tens of
-/// thousands of calls, and its answer tells them all.
+/// Limit on the arguments and error messages in all records of one request, in bytes. A request may
+/// make tens of thousands of calls, and its response lists all of them.
 const MAX_TEXT_BYTES: usize = 4 << 20;
-/// Partial answers that the records of one request keep together.
+/// Limit on the emitted content in all records of one request, in bytes.
 const MAX_EMITTED_BYTES: usize = 16 << 20;
-/// A message beyond that is cut to this.
+/// The longest message, in bytes, if [`MAX_TEXT_BYTES`] leaves no room for the whole message.
 const MAX_SHORT_MESSAGE: usize = 128;
-/// Text that a record has in place of arguments that are not kept.
+/// Text in place of arguments that are not kept.
 const NOT_KEPT: &str = "…";
 
-/// The calls of one request in the order in which they started.
+/// The calls of one request, in the order in which they started. Cheap to clone; clones share the
+/// records.
 #[derive(Clone, Default)]
 pub struct Ledger {
     records: Arc<Mutex<Records>>,
@@ -34,9 +35,9 @@ pub struct Ledger {
 
 struct Records {
     calls: Vec<CallRecord>,
-    /// For arguments and messages.
+    /// Quota for arguments and messages.
     texts: Room,
-    /// For partial answers.
+    /// Quota for emitted content.
     emitted: Room,
 }
 
@@ -46,11 +47,11 @@ impl Default for Records {
     }
 }
 
-/// Bytes that may still be kept.
+/// Number of bytes that are left of a quota.
 struct Room(usize);
 
 impl Room {
-    /// Takes room for so many bytes, or returns false.
+    /// Takes `bytes` off the quota; false, and nothing is taken, if fewer are left.
     fn take(&mut self, bytes: usize) -> bool {
         let left = self.0.checked_sub(bytes);
         self.0 = left.unwrap_or(self.0);
@@ -58,52 +59,53 @@ impl Room {
     }
 }
 
-/// One call.
+/// Record of one call.
 #[derive(Debug, Clone)]
 pub struct CallRecord {
-    /// Its identifier.
+    /// Identifier of the call.
     pub id: CallId,
-    /// The call that made it, for a nested one.
+    /// The call that made it; `None` for the first call of a chain.
     pub parent: Option<CallId>,
     /// The tool.
     pub name: ToolName,
-    /// The arguments, as JSON text; `…` for all or the end of what was too long to keep.
+    /// The arguments, as JSON text. Arguments that are too long end with `…`; arguments that are
+    /// not kept are `…`.
     pub arguments: Arc<str>,
-    /// How it ended.
+    /// Outcome of the call.
     pub outcome: Outcome,
-    /// How long it took.
+    /// Time from its start to its end, or until now if it still runs.
     pub duration: Duration,
-    /// Fuel it burnt, where it ran in the sandbox.
+    /// Fuel that its guest burnt; `None` unless it ran in the sandbox and has ended.
     pub fuel: Option<u64>,
-    /// Content that it sent ahead of its answer: a script's printed lines, a plugin's partial
-    /// results. Empty if it was too long to keep.
+    /// Content that it sent before its result: a script's printed lines, a plugin's partial
+    /// results. Empty if it was too large to keep.
     pub emitted: Vec<Content>,
-    /// How far it said it was, the last time that it did.
+    /// The last progress that it reported.
     pub progress: Option<Progress>,
     started: Instant,
     is_open: bool,
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Outcome {
     /// Still running, or dropped before it ended.
     Cancelled,
-    /// With an answer.
+    /// The call returned a result.
     Ok,
-    /// Without one.
+    /// The call failed.
     Error {
-        /// [`CallError::code`].
+        /// Code of the error, from [`CallError::code`].
         code: &'static str,
-        /// What the caller was told.
+        /// Message of the error that the caller received, cut if the quota is used up.
         message: String,
     },
 }
 
 impl Ledger {
-    /// A copy of the records. A call that still runs, or that nobody has come round to end, is told
-    /// as far as it got.
+    /// Returns a copy of the records. The record of a call that has not ended yet has the duration
+    /// until now.
     pub fn records(&self) -> Vec<CallRecord> {
         let mut records = self.lock().calls.clone();
         for record in records.iter_mut().filter(|record| record.is_open) {
@@ -112,7 +114,7 @@ impl Ledger {
         records
     }
 
-    /// The tools of the calls that `parent` made and that ended well, in the order in which they
+    /// Returns the tools of the successful calls that `parent` made, in the order in which they
     /// started.
     pub fn completed_below(&self, parent: CallId) -> Vec<ToolName> {
         let records = self.lock();
@@ -123,7 +125,8 @@ impl Ledger {
         completed.map(|record| record.name.clone()).collect()
     }
 
-    /// Notes that a call starts. A call that is dropped half-way stays as cancelled.
+    /// Records that a call starts. The record stays [`Outcome::Cancelled`] if the call is dropped
+    /// before it ends.
     pub(super) fn open(
         &self,
         (id, parent): (CallId, Option<CallId>),
@@ -131,8 +134,8 @@ impl Ledger {
         arguments: Arc<str>,
         report: Arc<Report>,
     ) -> Open {
-        // Of what is huge the beginning is kept: a request may make many calls, and all are told in
-        // its answer.
+        // Only the beginning of huge arguments is kept, because a request may make many calls and
+        // its response lists all of them.
         let arguments = if arguments.len() > MAX_ARGUMENT_BYTES {
             cut(arguments.to_string(), MAX_ARGUMENT_BYTES).into()
         } else {
@@ -158,13 +161,12 @@ impl Ledger {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Records> {
-        // Records are whole after every statement, so a panic elsewhere cannot have left half of
-        // one.
+        // A poisoned lock is safe to use: records are consistent after every statement.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A record that waits for its end.
+/// Record of a call that has not ended. Dropping it ends the record.
 pub(super) struct Open {
     ledger: Ledger,
     index: usize,
@@ -183,7 +185,7 @@ impl Open {
                 Outcome::Error { code: error.code(), message }
             }
         };
-        // Dropping `self` adds what it took.
+        // Dropping `self` records duration, fuel, emitted content and progress.
     }
 }
 

@@ -1,9 +1,10 @@
-//! Counts what the guest of one call spends of what its chain may spend.
+//! Counts the fuel and the host calls that the guest of one call takes from the budget of its
+//! chain.
 
 use super::{budget::Shared, report::Report};
 use crate::tool::CallError;
 
-/// The fuel and the host calls of one call.
+/// Meter of the fuel and the host calls of one call.
 pub struct Meter<'c> {
     shared: &'c Shared,
     depth: u32,
@@ -15,21 +16,20 @@ impl<'c> Meter<'c> {
         Self { shared, depth, report }
     }
 
-    /// Returns the fuel that a guest may burn, of the `limit` that it would have alone: below the
-    /// first guest, it is a share of what the chain has left. The first guest's `host_calls` are
-    /// the whole chain's. Fails if the chain has no fuel left.
+    /// Returns the fuel that a guest may burn: `limit` for the first guest, and for a nested guest
+    /// at most the fuel that the chain has left. `host_calls` of the first guest is the limit of
+    /// the whole chain. Fails if the chain has no fuel left.
     pub fn share_fuel(&self, limit: u64, host_calls: u32) -> Result<u64, CallError> {
         self.shared.share_fuel(self.depth, limit, host_calls)
     }
 
-    /// Takes burnt fuel off what the chain has left, and records it.
+    /// Subtracts burnt fuel from the fuel that the chain has left, and records it.
     pub fn spend_fuel(&self, fuel: u64) {
         self.report.set_fuel(fuel);
         self.shared.spend_fuel(self.depth, fuel);
     }
 
-    /// Takes one of the host calls that the chain's guests may make together; false if none is
-    /// left.
+    /// Takes one of the host calls that all guests of the chain share; false if none is left.
     pub fn take_host_call(&self) -> bool {
         self.shared.take_host_call()
     }

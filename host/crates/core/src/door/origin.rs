@@ -1,26 +1,27 @@
-//! Where a call comes from, and what that decides.
+//! The origin of a call, and the rules that depend on it.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Entry, Placement};
 
-/// Where a call comes from.
+/// Origin of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A model, through the agent loop.
     Model,
     /// A script, in code mode.
     Script,
-    /// A plugin, through the host's `tools` interface, with the names that its operator granted it.
+    /// A plugin, through the host's `tools` interface, with the tool names that the operator
+    /// granted it.
     Plugin(Arc<BTreeSet<String>>),
-    /// Whoever asks for one call by name, and thereby approves it.
+    /// A caller that requests one call by name. The request is the approval.
     Caller,
-    /// A client of the gateway's MCP endpoint, which asks its own user.
+    /// A client of the gateway's MCP endpoint, which asks its own user for approval.
     McpClient,
 }
 
 impl Origin {
-    /// Whether this origin is shown a tool, and may therefore name it.
+    /// Returns whether a tool is listed for this origin. An origin can call only listed tools.
     pub(super) fn is_offered(&self, entry: &Entry) -> bool {
         match self {
             Self::Model | Self::McpClient => entry.placement != Placement::Script,
@@ -32,7 +33,7 @@ impl Origin {
         }
     }
 
-    /// Whether a call from here carries its approval with it.
+    /// Returns whether a call from this origin counts as approved.
     pub(super) fn approves(&self) -> bool {
         matches!(self, Self::Caller | Self::McpClient)
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::{CallId, Event, Progress};
 use crate::tool::Content;
 
-/// Takes what a running call reports: for its record, and for a caller that listens.
+/// Accepts the reports of a running call, for its record and for a caller that receives events.
 pub struct Reporter<'c> {
     call: CallId,
     report: &'c Report,
@@ -26,33 +26,34 @@ impl<'c> Reporter<'c> {
         Self { call, report, events }
     }
 
-    /// Sends a part of the result ahead of the rest. The provider bounds number and size.
+    /// Emits content before the result. The provider limits number and size.
     pub fn emit(&self, part: Content) {
         self.send(|call| Event::Partial { call, part: part.clone() });
         self.report.emit(part);
     }
 
-    /// Reports how far the running call is.
+    /// Reports the progress of the running call.
     pub fn progress(&self, progress: Progress) {
         self.send(|call| Event::Progress { call, progress: progress.clone() });
         self.report.set_progress(progress);
     }
 
-    /// The parts that the running call has sent so far.
+    /// Returns a copy of the content that the running call has emitted so far.
     pub fn emitted(&self) -> Vec<Content> {
         self.report.emitted()
     }
 
-    /// Sends an event to the caller, if it listens. A caller that does not keep up misses some.
+    /// Sends an event to the caller, if it receives events. Drops the event if the queue is full.
     fn send(&self, event: impl FnOnce(CallId) -> Event) {
         if let Some(events) = self.events {
-            // A full queue and a listener that went away are the caller's own affair.
+            // A full queue or a dropped receiver must not fail the call.
             let _ = events.try_send(event(self.call));
         }
     }
 }
 
-/// Account of a running call as it goes, so that it is there for calls that fail too.
+/// Reports of a running call so far. They are kept apart from the result, so that a failed call has
+/// them too.
 pub(super) struct Report {
     fuel: AtomicU64,
     emitted: Mutex<Vec<Content>>,

@@ -13,7 +13,7 @@ use crate::tool::{
     CallError, ClientName, Policy, Tool, ToolDefinition, ToolName, ToolOutput, Whitelist,
 };
 
-/// Answers with the name it was called by.
+/// Returns the name of the tool that was called.
 struct Echo;
 impl Provider for Echo {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
@@ -30,7 +30,7 @@ fn client(name: &str) -> ClientName {
     ClientName::parse(name).expect("a good name")
 }
 
-/// Sources as the catalog would keep them.
+/// Sources in the form in which the catalog keeps them.
 struct Sources {
     clients: Vec<(ClientName, Policy, Vec<Arc<Tool>>)>,
     echo: Arc<dyn Provider>,
@@ -78,7 +78,7 @@ fn open_policy(code_mode: bool) -> Policy {
     }
 }
 
-/// What a caller may do from an origin: a call from the outside, or one made by a running call.
+/// Decides a call: as the caller's own call, or, for scripts and plugins, as a nested call.
 fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError> {
     if let Origin::Script | Origin::Plugin(_) = origin {
         let own = caller.view().list(&Origin::Caller).next().map(|entry| entry.tool.name.clone());
@@ -158,10 +158,10 @@ fn origin() -> impl Strategy<Value = Origin> {
 }
 
 proptest! {
-    /// The promise of the door: a listing and the calls that go through are the same set, for every
-    /// origin.
+    /// The guarantee of the door: the tools that are listed for an origin are exactly the tools
+    /// that it can call.
     #[test]
-    fn what_is_listed_is_what_can_be_called(
+    fn listed_tools_are_exactly_the_callable_ones(
         policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()
     ) {
         let sources = sources(&policies);
@@ -174,9 +174,9 @@ proptest! {
         }
     }
 
-    /// Nothing in a request widens what the configuration and the key allow.
+    /// A request never sees more tools than the configuration and the key allow.
     #[test]
-    fn a_request_only_narrows(policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()) {
+    fn a_filter_or_a_key_never_adds_tools(policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()) {
         let sources = sources(&policies);
         let names = |filter: &Filter, key: Option<&VirtualKey>| -> BTreeSet<ToolName> {
             caller(&sources, filter, key, origin.clone()).list().map(|entry| entry.tool.name.clone()).collect()
@@ -193,7 +193,7 @@ proptest! {
 }
 
 #[test]
-fn without_a_word_from_the_operator_nothing_can_be_called() {
+fn a_default_policy_lists_no_tools() {
     let sources = sources(&vec![Policy::default(); 3]);
     for origin in [Origin::Model, Origin::Script, Origin::Caller, Origin::McpClient] {
         assert_eq!(caller(&sources, &Filter::none(), None, origin).list().count(), 0);
@@ -201,7 +201,7 @@ fn without_a_word_from_the_operator_nothing_can_be_called() {
 }
 
 #[test]
-fn a_model_asks_before_what_is_not_automatic_and_a_caller_approves_by_asking() {
+fn a_tool_outside_auto_execute_needs_approval_for_a_model_and_not_for_a_caller() {
     let policy = Policy { execute: Whitelist::All, ..Policy::default() };
     let sources = sources(&[policy]);
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
@@ -215,7 +215,7 @@ fn a_model_asks_before_what_is_not_automatic_and_a_caller_approves_by_asking() {
 }
 
 #[test]
-fn a_check_decides_as_an_admission_does_and_reads_arguments_only_for_an_approval() {
+fn check_decides_like_admit_and_parses_arguments_only_for_an_approval() {
     let auto = Whitelist::parse(&["read"]).expect("a good list");
     let sources =
         sources(&[Policy { execute: Whitelist::All, auto_execute: auto, ..Policy::default() }]);
@@ -232,7 +232,7 @@ fn a_check_decides_as_an_admission_does_and_reads_arguments_only_for_an_approval
 }
 
 #[test]
-fn a_nested_call_needs_what_its_first_caller_needs() {
+fn a_nested_call_needs_the_same_approval_as_a_call_of_its_first_caller() {
     let auto = Whitelist::parse(&["read"]).expect("a good list");
     let sources = sources(&[Policy {
         execute: Whitelist::All,
@@ -253,7 +253,7 @@ fn a_nested_call_needs_what_its_first_caller_needs() {
 }
 
 #[test]
-fn a_chain_spends_one_budget_and_goes_no_deeper_than_allowed() {
+fn a_chain_shares_one_budget_and_a_call_beyond_its_depth_is_refused() {
     let sources = sources(&[open_policy(true)]);
     let root = caller(&sources, &Filter::none(), None, Origin::Model)
         .admit("executeToolCode", "")
@@ -272,7 +272,7 @@ fn a_chain_spends_one_budget_and_goes_no_deeper_than_allowed() {
 }
 
 #[test]
-fn arguments_are_an_object_or_nothing() {
+fn blank_arguments_are_an_empty_object_and_other_values_are_refused() {
     assert_eq!(Arguments::parse("t", " \n").expect("blank is fine").as_str(), "{}");
     for bad in
         ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))]
@@ -285,7 +285,7 @@ fn arguments_are_an_object_or_nothing() {
 }
 
 #[test]
-fn arguments_with_a_key_twice_are_refused_at_any_depth() {
+fn arguments_with_a_duplicate_key_are_refused_at_any_depth() {
     for (text, key) in [
         (r#"{"path":"/allowed","path":"/etc"}"#, "path"),
         (r#"{"path":1,"\u0070ath":2}"#, "path"),
@@ -312,7 +312,7 @@ fn arguments_that_take_too_much_memory_are_refused_before_they_are_parsed() {
 }
 
 #[tokio::test]
-async fn the_ledger_holds_every_call_that_ran_and_those_that_were_dropped() {
+async fn the_ledger_records_calls_that_ran_and_no_call_that_was_never_polled() {
     let sources = sources(&[open_policy(false)]);
     let caller = caller(&sources, &Filter::none(), None, Origin::Model);
     let output =
@@ -325,7 +325,7 @@ async fn the_ledger_holds_every_call_that_ran_and_those_that_were_dropped() {
 }
 
 #[tokio::test]
-async fn the_ledger_of_one_request_keeps_so_many_bytes_and_every_call() {
+async fn the_ledger_keeps_every_call_and_leaves_out_arguments_beyond_its_quota() {
     let sources = sources(&[open_policy(false)]);
     let caller = caller(&sources, &Filter::none(), None, Origin::Model);
     let arguments = format!("{{\"a\":\"{}\"}}", "x".repeat((64 << 10) - 8));
@@ -346,7 +346,7 @@ async fn the_ledger_of_one_request_keeps_so_many_bytes_and_every_call() {
 }
 
 #[test]
-fn a_header_that_is_present_lets_through_only_what_it_names() {
+fn a_present_header_admits_only_the_items_that_it_names() {
     let sources = sources(&[open_policy(false), open_policy(false)]);
     let names = |clients, tools| -> Vec<String> {
         let filter = Filter::parse(clients, tools);
@@ -368,7 +368,7 @@ fn a_header_that_is_present_lets_through_only_what_it_names() {
 }
 
 #[test]
-fn a_key_opens_its_rows_and_an_empty_row_closes_an_open_client() {
+fn a_key_grants_its_rows_and_an_empty_row_denies_a_client_open_to_all_keys() {
     let open_to_all = Policy { allow_on_all_keys: true, ..open_policy(false) };
     let sources = sources(&[open_to_all.clone(), open_to_all, open_policy(false)]);
     let rows = BTreeMap::from([

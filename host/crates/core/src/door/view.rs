@@ -1,4 +1,4 @@
-//! What one request may see: client config ∩ headers ∩ virtual key, computed once.
+//! The tools one request may see: client config ∩ headers ∩ virtual key, computed once.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The tools that one caller may see. Listing and calling use the same view, so they cannot
-/// disagree. Cheap to clone; it stays as it is while the catalog changes.
+/// disagree. Cheap to clone. A view does not change when the catalog changes.
 #[derive(Clone)]
 pub struct View {
     entries: Arc<BTreeMap<ToolName, Entry>>,
@@ -21,25 +21,25 @@ pub struct View {
 pub struct Entry {
     /// The tool.
     pub tool: Arc<Tool>,
-    /// Whether it may run without asking.
+    /// True if it may run without an approval.
     pub auto: bool,
-    /// Who is offered it.
+    /// The origins that the tool is listed for.
     pub placement: Placement,
     pub(super) provider: Arc<dyn Provider>,
 }
 
-/// Who is offered a tool.
+/// Kind of tool, which decides the origins that it is listed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// Models, by name.
+    /// A tool that models call by name.
     Direct,
-    /// Scripts; models see the meta-tools in its place.
+    /// A tool that scripts call. Models see the meta-tools instead.
     Script,
-    /// Models: one of the meta-tools themselves.
+    /// One of the meta-tools, which models call.
     Meta,
 }
 
-/// One source of tools, as far as a view needs it.
+/// The data of one source of tools that a view needs.
 #[derive(Clone, Copy)]
 pub struct Source<'s> {
     /// Name of the client, the prefix of its tools.
@@ -52,7 +52,8 @@ pub struct Source<'s> {
     pub provider: &'s Arc<dyn Provider>,
 }
 
-/// The gateway's own tools: named without a prefix, and offered where a script could run.
+/// The gateway's own tools, the meta-tools. Their names have no prefix. A view has them only if it
+/// has tools for scripts.
 #[derive(Clone)]
 pub struct OwnTools {
     /// The tools.
@@ -62,8 +63,8 @@ pub struct OwnTools {
 }
 
 impl View {
-    /// Computes the view of one request. Without a key, the operator's own lists decide. The
-    /// meta-tools are part of it if at least one tool for scripts is.
+    /// Computes the view of one request. Without a key, the configuration of the clients and the
+    /// filter decide. The view has the meta-tools if it has at least one tool for scripts.
     pub fn new<'s>(
         sources: impl IntoIterator<Item = Source<'s>>,
         meta_tools: Option<&OwnTools>,
@@ -93,12 +94,13 @@ impl View {
         &self.tenant
     }
 
-    /// What `origin` is offered, sorted by name. The same rule decides what it may call.
+    /// Iterates over the tools that are listed for `origin`, sorted by name. The same rule decides
+    /// which tools it may call.
     pub fn list<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Entry> {
         self.entries.values().filter(move |entry| origin.is_offered(entry))
     }
 
-    /// The tools of code-mode clients, by client: what a script's namespace holds.
+    /// Returns the tools of code-mode clients, by client. They form the namespace of a script.
     pub fn scripted(&self) -> BTreeMap<ClientName, Vec<Arc<Tool>>> {
         let mut clients: BTreeMap<ClientName, Vec<Arc<Tool>>> = BTreeMap::new();
         for entry in self.list(&Origin::Script) {
@@ -109,7 +111,7 @@ impl View {
         clients
     }
 
-    /// One entry, if `origin` is offered it.
+    /// Finds a tool by name; `None` if it does not exist or is not listed for `origin`.
     pub fn find(&self, origin: &Origin, name: &str) -> Option<&Entry> {
         self.entries.get(name).filter(|entry| origin.is_offered(entry))
     }
@@ -133,7 +135,8 @@ impl Entry {
         }
     }
 
-    /// Meta-tools run without an approval: each call that a script makes is decided by itself.
+    /// Creates the entry of a meta-tool. It runs without an approval, because each call that a
+    /// script makes is decided separately.
     fn meta(tool: &Arc<Tool>, provider: &Arc<dyn Provider>) -> Self {
         Self {
             tool: tool.clone(),

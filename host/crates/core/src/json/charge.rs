@@ -1,25 +1,25 @@
-//! Memory that a tree of `serde_json` takes, with its feature `preserve_order`.
+//! Memory of a tree of `serde_json` with its feature `preserve_order`.
 //!
-//! An array is a `Vec`, which starts at 4 elements and doubles. An object is an `IndexMap`: a `Vec`
-//! of entries and a hash table of their indices, which grow together. A test compares the sums with
-//! what the allocator is asked for.
+//! An array is a `Vec`, which starts with a capacity of 4 elements and doubles. An object is an
+//! `IndexMap`: a `Vec` of entries and a hash table of their indices, which grow together. Tests
+//! compare the charges with the bytes that are requested from the allocator.
 
 use serde_json::Value;
 
-/// A value inside its parent, or by itself.
+/// Bytes of a value, inside its parent or as the root.
 pub(super) const VALUE_BYTES: usize = size_of::<Value>();
-/// An entry of an object: hash, key and value.
+/// Bytes of an entry of an object: hash, key and value.
 const ENTRY_BYTES: usize = size_of::<(u64, String, Value)>();
-/// Bytes that a hash table has for each bucket: an index and a control byte.
+/// Bytes of a bucket of a hash table: an index and a control byte.
 const BUCKET_BYTES: usize = size_of::<usize>() + 1;
 /// Control bytes that a hash table repeats at its end, the most of any platform, and its alignment.
 const TABLE_BYTES: usize = 16;
 
-/// Elements that an array has room for after its first push.
+/// Capacity of an array after its first push, in elements.
 const FIRST_ELEMENTS: usize = 4;
 
-/// Memory of one allocation of `bytes`: general-purpose allocators keep a word for themselves and
-/// round up.
+/// Returns the memory of one allocation of `bytes`. General-purpose allocators add a word of their
+/// own and round up.
 pub(super) const fn allocation(bytes: usize) -> usize {
     match bytes {
         0 => 0,
@@ -28,7 +28,7 @@ pub(super) const fn allocation(bytes: usize) -> usize {
     }
 }
 
-/// Bytes by which an array of `members` elements grows when one is added.
+/// Returns the bytes by which an array of `members` elements grows when one is added.
 pub(super) const fn array_growth(members: usize) -> usize {
     match members {
         0 => allocation(FIRST_ELEMENTS * VALUE_BYTES),
@@ -40,7 +40,7 @@ pub(super) const fn array_growth(members: usize) -> usize {
     }
 }
 
-/// Bytes by which an object of `members` entries grows when one is added.
+/// Returns the bytes by which an object of `members` entries grows when one is added.
 pub(super) const fn object_growth(members: usize) -> usize {
     match members {
         0 => object(4),
@@ -53,7 +53,7 @@ pub(super) const fn object_growth(members: usize) -> usize {
     }
 }
 
-/// Bytes of an object whose table has so many buckets.
+/// Returns the bytes of an object whose hash table has `buckets` buckets.
 const fn object(buckets: usize) -> usize {
     let entries = if buckets == 4 { 3 } else { buckets / 8 * 7 };
     allocation(entries * ENTRY_BYTES) + allocation(buckets * BUCKET_BYTES + TABLE_BYTES)

@@ -1,8 +1,9 @@
-//! Reads a JSON text once, without recursion or allocation, and charges what it finds.
+//! Scanner that reads a JSON text once, without recursion or allocation, and charges its values and
+//! keys.
 
 use super::{Caps, Cost, Error, MAX_DEPTH, charge};
 
-/// A number of so many bytes may be too large for a double even without an exponent.
+/// Least length of a number without an exponent, in bytes, that may be too large for a double.
 const LONG_NUMBER_BYTES: usize = 300;
 
 /// An array or object that is not closed yet.
@@ -12,13 +13,13 @@ struct Open {
     members: usize,
 }
 
-/// Tokens that are valid at the next byte that is no space.
+/// Tokens that are valid at the next byte that is not whitespace.
 enum Next {
     Value,
     FirstElement,
     FirstKey,
     Key,
-    /// `,` or the end of what is open; the end of the text where nothing is.
+    /// `,` or the end of the innermost array or object; the end of the text if none is open.
     Separator,
 }
 
@@ -38,7 +39,8 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<Cost, Error> {
-        // The root is in no array or object whose growth would pay for it.
+        // The growth of an array or object includes its values. The root has no parent, so it is
+        // charged here.
         self.charge(charge::VALUE_BYTES)?;
         let mut next = Next::Value;
         loop {
@@ -116,7 +118,8 @@ impl<'a> Scanner<'a> {
         Next::Separator
     }
 
-    /// Reads a string at its opening quote and charges its length as written: escapes only shrink.
+    /// Reads a string at its opening quote and charges its length in the text. The decoded string
+    /// is never longer, because every escape is longer than its character.
     fn string(&mut self) -> Result<(), Error> {
         self.at += 1;
         let start = self.at;
@@ -153,7 +156,7 @@ impl<'a> Scanner<'a> {
                     0xdc00..0xe000 => return Err(self.expected("a surrogate pair")),
                     _ => false,
                 };
-                // Half a pair is no character, and no Rust string can hold it.
+                // Half a surrogate pair is not a character, and no Rust string can hold it.
                 if is_pair
                     && !(self.take(b'\\')
                         && self.peek() == Some(b'u')
@@ -167,7 +170,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads `uXXXX`.
+    /// Reads `uXXXX` and returns its number.
     fn hex(&mut self) -> Result<u32, Error> {
         let digits = self.text.get(self.at + 1..self.at + 5);
         let value = digits.and_then(|digits| {

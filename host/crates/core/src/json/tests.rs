@@ -11,7 +11,7 @@ fn cost(text: &str) -> Cost {
     check(text.as_bytes(), &NO_CAPS).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Numbers, words and strings, in plain characters and in others.
+/// Generates scalars: null, booleans, numbers, and strings that match `characters`.
 fn scalar(characters: &'static str) -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -33,7 +33,7 @@ fn tree(characters: &'static str) -> impl Strategy<Value = Value> {
     })
 }
 
-/// Pieces of JSON, most of whose sequences are none.
+/// Generates sequences of JSON fragments, most of which are not valid JSON.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&[u8]> = vec![
         b"{",
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn the_charge_exceeds_what_is_held_by_the_rounding_alone(tree in tree("[a-z]{0,20}")) {
+    fn the_charge_exceeds_the_held_memory_only_by_rounding(tree in tree("[a-z]{0,20}")) {
         let text = tree.to_string();
         let (parsed, held) = allocator::held_by(|| serde_json::from_str::<Value>(&text).expect("it was a tree"));
         prop_assert!(cost(&text).tree_bytes <= held.bytes + 32 * held.allocations + charge::VALUE_BYTES, "{held:?} {:?}", cost(&text));
@@ -93,12 +93,12 @@ proptest! {
     }
 
     #[test]
-    fn what_is_accepted_is_what_serde_json_parses(text in pieces()) {
+    fn a_text_is_accepted_exactly_if_serde_json_parses_it(text in pieces()) {
         prop_assert_eq!(check(&text, &NO_CAPS).is_ok(), serde_json::from_slice::<Value>(&text).is_ok());
     }
 
     #[test]
-    fn one_wrong_byte_is_judged_as_serde_json_judges_it(tree in tree("\\PC{0,8}"), at in any::<prop::sample::Index>(), byte: u8) {
+    fn a_text_with_one_changed_byte_is_accepted_exactly_if_serde_json_parses_it(tree in tree("\\PC{0,8}"), at in any::<prop::sample::Index>(), byte: u8) {
         let mut text = tree.to_string().into_bytes();
         let at = at.index(text.len());
         text[at] = byte;
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_charged_is_admitted_and_one_less_is_not(tree in tree("[a-z]{0,20}")) {
+    fn caps_equal_to_the_cost_admit_a_text_and_one_less_does_not(tree in tree("[a-z]{0,20}")) {
         let text = tree.to_string();
         let Cost { nodes, depth, tree_bytes } = cost(&text);
         let exact = Caps { nodes, depth, tree_bytes };
@@ -164,7 +164,7 @@ fn arrays_and_objects_are_charged_as_they_grow() {
 }
 
 #[test]
-fn depth_ends_where_serde_json_ends() {
+fn the_greatest_depth_is_that_of_serde_json() {
     for (depth, fits) in [(1, true), (MAX_DEPTH, true), (MAX_DEPTH + 1, false), (1_000_000, false)]
     {
         for (open, close) in [("[", "]"), (r#"{"":"#, "}")] {
@@ -177,7 +177,7 @@ fn depth_ends_where_serde_json_ends() {
 }
 
 #[test]
-fn numbers_are_those_that_a_double_holds() {
+fn numbers_are_accepted_exactly_if_serde_json_parses_them() {
     let digits = |count| "9".repeat(count);
     for text in [
         digits(308),
@@ -210,7 +210,7 @@ fn numbers_are_those_that_a_double_holds() {
 }
 
 #[test]
-fn errors_say_what_was_expected_and_where() {
+fn errors_name_the_expected_token_and_the_offset() {
     for (text, message) in [
         ("", "expected a JSON value at byte 0"),
         ("[1 2]", "expected `,` or `]` at byte 3"),
@@ -239,7 +239,7 @@ fn parsing_returns_the_tree_or_an_error_with_its_line() {
 }
 
 #[test]
-fn a_key_that_is_there_twice_is_named_at_any_depth() {
+fn a_duplicate_key_is_named_at_any_depth() {
     for (text, key) in [
         (r#"{"a":1,"a":2}"#, Some("a")),
         (r#"{"a":1,"\u0061":2}"#, Some("a")),

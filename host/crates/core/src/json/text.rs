@@ -1,34 +1,34 @@
-//! JSON that is kept as its text.
+//! JSON values that are kept as text.
 //!
 //! A tree of `serde_json` takes up to twenty times the memory of its text, and cloning it copies
-//! every node. Schemas are kept for as long as their source is there and are offered to a model in
-//! every chat, so they are kept as text and read into a tree once, when a tool is published.
+//! every node. A schema is kept as long as its source exists, and is sent to a model in every chat.
+//! Schemas are therefore kept as text, and are parsed to a tree once, when a tool is published.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::Error as _};
 use serde_json::Value;
 
-/// A JSON value as its text: compact, and no object has a member twice. It takes about its bytes;
-/// cloning it clones an `Arc`.
+/// A JSON value as text, in compact form and without duplicate keys. It takes about as much memory
+/// as its text; cloning it clones an `Arc`.
 #[derive(Clone)]
 pub struct JsonText(Arc<str>);
 
 impl JsonText {
-    /// Reads JSON and keeps it in compact form. Of members with the same name the last one stays,
-    /// so that the gateway and the model read the same value. Fails if `text` is not JSON or is
-    /// nested deeper than 127 levels.
+    /// Parses JSON and keeps it in compact form. If a key is there twice, the last value is kept,
+    /// so that the gateway and the model read the same value. Fails if `text` is not valid JSON or
+    /// is nested deeper than 127 levels.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<Value>(text).map(Self::from)
     }
 
-    /// The text.
+    /// The JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads the text into a tree. Fails if it is nested deeper than 127 levels, which a value that
-    /// was not parsed can be.
+    /// Parses the text to a tree. Fails if it is nested deeper than 127 levels, which is possible
+    /// if it was made from a [`Value`].
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
@@ -58,7 +58,7 @@ impl fmt::Debug for JsonText {
     }
 }
 
-/// Equal as values: the order of members does not count.
+/// Compares two texts as values: the order of members does not count.
 impl PartialEq for JsonText {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
@@ -73,7 +73,7 @@ impl PartialEq<Value> for JsonText {
 }
 
 impl Serialize for JsonText {
-    /// Serializes the value and not a string. Builds the tree of this one value meanwhile.
+    /// Serializes the value itself, not a string. Builds a temporary tree of the value.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.to_value().map_err(S::Error::custom)?.serialize(serializer)
     }
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_serialized_as_the_value_that_it_is() {
+    fn a_text_is_serialized_as_its_value_and_not_as_a_string() {
         let text = JsonText::parse(r#"{"a":[1,null]}"#).expect("it is JSON");
         assert_eq!(serde_json::to_string(&text).expect("it is shallow"), r#"{"a":[1,null]}"#);
         assert_eq!(serde_json::from_str::<JsonText>("[1]").expect("it is JSON").as_str(), "[1]");
     }
 
     #[test]
-    fn a_value_too_deep_to_be_read_again_is_an_error_and_no_panic() {
+    fn a_value_too_deep_to_be_parsed_again_is_an_error_and_no_panic() {
         let deep = JsonText::from((0..200).fold(json!(1), |inner, _| json!([inner])));
         assert!(deep.to_value().is_err() && serde_json::to_string(&deep).is_err());
         assert_eq!(deep, deep.clone());

@@ -1,32 +1,32 @@
-//! Finds a key that an object has twice.
+//! Detection of duplicate keys in objects.
 
 use std::{cell::RefCell, collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// A key is cut here in the error, in bytes.
+/// The longest key in an error, in bytes. Longer keys are cut.
 const MAX_SHOWN_BYTES: usize = 128;
 
-/// A key that one object has twice. Readers differ in which of the two values they take, so a check
-/// and what it guards may see different ones.
+/// A key that one object has twice. Parsers differ in which of the two values they keep, so a check
+/// and the code that it protects may see different values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the key {key:?} is there twice in one object, expected every key once")]
 pub struct DuplicateKey {
-    /// The key with its escapes resolved, cut if it is long.
+    /// The key, with its escapes resolved and cut if it is long.
     pub key: String,
 }
 
-/// Fails if an object in `text` has a key twice, at any depth; keys are compared with their escapes
-/// resolved. What is no JSON passes up to its first error, so check that first. Holds the keys of
-/// the objects that are open, which is at most the text once and a hash table.
+/// Fails if an object in `text` has a duplicate key, at any depth. Keys are compared with their
+/// escapes resolved. Invalid JSON is checked only up to its first syntax error, so check the syntax
+/// first. Memory: the keys of all open objects, at most the size of the text, and hash tables.
 pub fn check_unique_keys(text: &str) -> Result<(), DuplicateKey> {
     let duplicate = RefCell::new(None);
-    // Every other error is the parser's to report.
+    // All other errors are ignored here; the parser reports them.
     let _ = Unique(&duplicate).deserialize(&mut serde_json::Deserializer::from_str(text));
     duplicate.into_inner().map_or(Ok(()), Err)
 }
 
-/// Walks a value, and leaves the first duplicate here.
+/// Visits a value and stores the first duplicate key in its field.
 #[derive(Clone, Copy)]
 struct Unique<'a>(&'a RefCell<Option<DuplicateKey>>);
 

@@ -1,9 +1,9 @@
-//! What checking a value costs at most, by how deep in the value it is: computed once from the
-//! graph of subschemas.
+//! Upper bounds on the cost of checking one value, by the depth of the value. They are computed
+//! once from the graph of subschemas.
 //!
-//! Subschemas that meet the same value are gathered first, with how often each looks at it; then
-//! the tables grow by one level of the value at a time. Sums saturate, so that an explosion is a
-//! large number and not a small one.
+//! First, the subschemas that meet the same value are gathered, with the number of times that each
+//! evaluates it. Then the tables are extended by one level of the value at a time. Sums saturate,
+//! so that an overflow gives a large number and not a small one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,47 +12,50 @@ use super::{
     graph::{Children, Graph, Misplaced},
 };
 
-/// The most subschemas that may look at one value where references and `anyOf` multiply nothing but
-/// what the author wrote: a union of a thousand forms passes. 2⁵ times 2⁵ levels of fan-out do not.
+/// The most evaluations of one value by a group of subschemas that all meet it. References and
+/// `anyOf` multiply the subschemas that the author wrote. A union of a thousand forms passes; a
+/// fan-out of 2⁵ times 2⁵ levels does not.
 const MAX_EVALUATIONS: u64 = 1_024;
-/// The most subschemas that may be at work inside each other, over the whole depth of a value. Each
-/// takes up to 2 KiB of stack in `jsonschema`, measured; a check has to do with half a megabyte,
-/// because it may run on the stack of a guest's fiber.
+/// The most subschemas that may be evaluated inside each other, over the whole depth of a value.
+/// Each takes up to 2 KiB of stack in `jsonschema`, measured. A check must fit into half a megabyte
+/// of stack, because it may run on the stack of a guest's fiber.
 pub(super) const MAX_NESTING: u64 = 256;
-/// A recursion that branches is refused by what it costs at this depth. What models send is rarely
-/// deeper, and a check is priced by the depth that it meets, so what is deeper costs its caller an
-/// error and nobody any time.
+/// Greatest depth to which [`MAX_BRANCHED_EVALUATIONS`] applies. A recursion that branches is
+/// refused if it costs too much down to this depth. Models rarely send deeper values. The price of
+/// a value includes its real depth, so a deeper value that costs too much fails without a check.
 const BRANCHING_DEPTH: usize = 6;
-/// How often a value at that depth may be looked at: four branches, each of four subschemas, have
+/// The most evaluations of a value down to that depth. Four branches of four subschemas each have
 /// 16,384.
 const MAX_BRANCHED_EVALUATIONS: u64 = 100_000;
-/// Steps that the computation may take: a few milliseconds. A union of 200 forms with ten members
+/// The most steps of the computation: a few milliseconds. A union of 200 forms with ten members
 /// each takes 60,000.
 const MAX_STEPS: usize = 400_000;
-/// A bound on evaluations times subschemas times `unevaluated` keywords. For these keywords
-/// `jsonschema` compiles what a reference leads to again for each way that leads there, and once
-/// more for each such keyword on the way.
+/// Limit on evaluations times subschemas times `unevaluated` keywords. For these keywords,
+/// `jsonschema` compiles the target of a reference again for each path that leads there, and once
+/// more for each such keyword on the path.
 const MAX_RECOMPILED: u64 = 1 << 20;
 
-/// What one value at a certain depth costs at most.
+/// Upper bound on the cost of one value at a certain depth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Subschemas that look at it.
+    /// Number of evaluations of the value by subschemas.
     pub(super) evaluations: u64,
-    /// What they do, in units of about 5 ns.
+    /// Cost of these evaluations, in units of about 5 ns.
     pub(super) work: u64,
-    /// What their patterns do for each byte of it, or of its key.
+    /// Cost of their patterns for each byte of the value, or of its key, in the same units.
     pub(super) patterns: u64,
-    /// How many compare all its items with each other.
+    /// Number of evaluations that compare all its items with each other.
     pub(super) unique: u64,
-    /// Subschemas at work inside each other when it is looked at.
+    /// Number of subschemas inside each other when the value is evaluated.
     pub(super) nesting: u64,
 }
 
-/// Costs by depth, the outermost value's first. None beyond the depth that the schema reaches.
+/// Costs by depth, that of the outermost value first. Ends at the greatest depth that the schema
+/// reaches.
 pub(super) struct Costs(Vec<Cost>);
 
-/// A subschema that is the first to meet a value, with all those that it applies in place.
+/// A subschema that is the first to meet a value, together with all subschemas that it applies to
+/// the same value.
 struct Entry {
     own: Cost,
     key_patterns: u64,
@@ -60,14 +63,14 @@ struct Entry {
     items: Side,
 }
 
-/// What meets the children of a value: a list for each name, and one for any. An edge says which
-/// entry, and how often.
+/// Entries that meet the children of a value: one list for each name, and one for any name.
 #[derive(Default)]
 struct Side {
     named: Vec<Vec<Edge>>,
     any: Vec<Edge>,
 }
 
+/// An entry or node by index, with the number of its evaluations.
 type Edge = (usize, u64);
 
 impl Costs {
@@ -114,15 +117,15 @@ impl Costs {
         Ok(())
     }
 
-    /// What a value at `depth` costs.
+    /// Returns the cost of a value at `depth`; zero beyond the depth that the schema reaches.
     pub(super) fn at(&self, depth: usize) -> Cost {
         self.0.get(depth).copied().unwrap_or_default()
     }
 }
 
 impl Entry {
-    /// The cost of a value `depth` levels below the one that this entry meets, from those one level
-    /// less below.
+    /// Returns the cost of a value `depth` levels below the value that this entry meets. `above`
+    /// has the costs of all entries at one level less.
     fn below(&self, above: &[Cost], depth: usize) -> Cost {
         let (members, items) = (self.members.sum(above), self.items.sum(above));
         let mut cost = Cost {
@@ -143,7 +146,7 @@ impl Entry {
 }
 
 impl Side {
-    /// The sum for the dearest name.
+    /// Returns the sum for the most expensive name, each kind of cost by itself.
     fn sum(&self, above: &[Cost]) -> Cost {
         let any = sum(&self.any, above);
         let mut dearest = any;
@@ -173,11 +176,12 @@ fn sum(edges: &[Edge], costs: &[Cost]) -> Cost {
     })
 }
 
-/// Subschemas in an order in which each stands before those that it applies in place.
+/// Topological order of the subschemas: each comes before those that it applies to the same value.
 struct Order {
-    /// The place of each in it.
+    /// Position of each subschema in the order.
     rank: Vec<usize>,
-    /// How many are inside each other from each on, itself included.
+    /// Length of the longest chain of subschemas on the same value that starts at each, itself
+    /// included.
     height: Vec<u64>,
 }
 
@@ -188,7 +192,8 @@ impl Order {
         let mut is_open = vec![false; count];
         let mut left = count;
         for start in 0..count {
-            // Depth first, without recursion: a chain of references may have any length.
+            // Depth-first search without recursion, because a chain of references may be as long as
+            // the document allows.
             let mut path = vec![(start, 0)];
             while let Some((node, next)) = path.pop() {
                 if order.height[node] > 0 {
@@ -219,15 +224,15 @@ impl Order {
         Ok(order)
     }
 
-    /// How often a node's in-place subschemas look at a value when it does once. One that asks what
-    /// the others have looked at has each of them look again, and those inside them once more for
-    /// each level.
+    /// Returns the number of evaluations of a node's in-place subschemas for one evaluation of the
+    /// node. For an `unevaluated` keyword, these subschemas are evaluated again, and those inside
+    /// them once more for each level.
     fn repeats(&self, graph: &Graph<'_>, node: usize) -> u64 {
         if graph.nodes[node].is_unevaluated { 2 + self.height[node] } else { 1 }
     }
 }
 
-/// Gathers what meets one value.
+/// Gathers the groups of subschemas that meet the same value.
 struct Gathering<'g, 's> {
     graph: &'g Graph<'s>,
     order: &'g Order,
@@ -256,12 +261,13 @@ impl Gathering<'_, '_> {
         Ok(entries)
     }
 
-    /// The subschemas that meet a value together with `first`, and how often each does.
+    /// Returns the subschemas that meet the same value as `first`, with the number of evaluations
+    /// of each. Fails if there are more evaluations than [`MAX_EVALUATIONS`].
     fn group(&mut self, first: usize) -> Result<Vec<Edge>, Misplaced> {
         let mut waiting = BTreeSet::from([(self.order.rank[first], first)]);
         let mut times = HashMap::from([(first, 1_u64)]);
         let mut group = Vec::new();
-        // By rank, so that a subschema comes up when all those that apply it have.
+        // In order of rank, so that a subschema is visited after all subschemas that apply it.
         while let Some((_, node)) = waiting.pop_first() {
             let own = times[&node];
             group.push((node, own));
@@ -283,7 +289,7 @@ impl Gathering<'_, '_> {
         Ok(group)
     }
 
-    /// Sums up a group. Its edges still name nodes.
+    /// Sums up the costs of a group. The edges of the result still refer to nodes, not to entries.
     fn entry(&mut self, first: usize, group: &[Edge]) -> Result<Entry, Misplaced> {
         let mut own = Cost { nesting: self.order.height[first], ..Cost::default() };
         let mut key_patterns = 0_u64;
@@ -301,8 +307,8 @@ impl Gathering<'_, '_> {
         Ok(Entry { own, key_patterns, members, items })
     }
 
-    /// What meets each child: for every name that anyone in the group knows, those that know it and
-    /// the `others` of those that do not.
+    /// Returns the subschemas that meet each child. For every name in the group, these are the
+    /// subschemas for that name, and the `others` of the nodes that do not have the name.
     fn side<'k, K: Copy + Eq + std::hash::Hash + 'k>(
         &mut self,
         group: &[Edge],

@@ -1,5 +1,5 @@
-//! A schema as a document: small enough, of one draft, and without a name that anything could be
-//! resolved against.
+//! A schema as a document: of limited size, of one draft, and without an identifier that references
+//! could be resolved against.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
@@ -10,22 +10,23 @@ use super::{
 };
 use crate::text::cut;
 
-/// What a value takes beside its text: itself, and as much again of what its parent has set aside.
+/// Memory of a value in addition to its text: the value itself, and the same again for spare
+/// capacity of its parent.
 const VALUE_BYTES: usize = 2 * size_of::<Value>();
 
-/// What is compiled.
+/// The document that is compiled.
 pub(super) struct Document {
     pub(super) draft: Draft,
     /// The schema without its own `$schema` and identifier.
     pub(super) schema: Value,
-    /// What it takes in memory, about.
+    /// Approximate memory of the schema, in bytes.
     pub(super) bytes: usize,
 }
 
 impl Document {
     pub(super) fn read(schema: &Value) -> Result<Self, Misplaced> {
         let everywhere = |problem| ("#".to_owned(), problem);
-        // Before anything is rendered: rendering recurses as well.
+        // The depth is checked before the schema is rendered, because rendering recurses too.
         if is_deeper(schema, MAX_DEPTH) {
             return Err(everywhere(Problem::TooDeep));
         }
@@ -50,7 +51,7 @@ impl Document {
         }
         let mut keywords = keywords.clone();
         for keyword in ["$schema", "$vocabulary", draft.id_keyword()] {
-            // Keeps the order of the others, which is the order of errors.
+            // Keeps the order of the other keywords, which is the order of errors.
             keywords.shift_remove(keyword);
         }
         Ok(Self { draft, schema: Value::Object(keywords), bytes })
@@ -67,8 +68,9 @@ fn dialect(default: Draft, keywords: &Map<String, Value>) -> Result<Draft, Probl
     }
 }
 
-/// Refuses what would make one part of the document mean something else than another. It looks at
-/// data as well, at what an `enum` lists for example, because a reference may point there.
+/// Fails if a part of the document has an identifier or another draft, because references and
+/// keywords would then have another meaning in that part. Checks data too, such as the values of an
+/// `enum`, because a reference may point there.
 fn check_inner(value: &Value, draft: Draft) -> Result<(), Problem> {
     match value {
         Value::Object(members) => {
@@ -92,7 +94,7 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Whether a value is nested deeper than `left` levels.
+/// Returns whether a value is nested deeper than `left` levels.
 fn is_deeper(value: &Value, left: usize) -> bool {
     let deeper = |inner: &Value| {
         (inner.is_array() || inner.is_object()) && (left == 0 || is_deeper(inner, left - 1))

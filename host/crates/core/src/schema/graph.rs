@@ -1,8 +1,8 @@
-//! The subschemas of a document and which of them meet the same value: what the cost of a check is
-//! computed from.
+//! Graph of the subschemas of a document, with the values that they meet. The cost of a check is
+//! computed from it.
 //!
-//! It errs on the side of more: an edge for every keyword that any draft knows, whether or not the
-//! document's own does. It knows nothing of what the keywords mean.
+//! The graph rather has too many edges than too few: it has an edge for every keyword of any draft,
+//! even if the document's draft does not have the keyword. The meaning of keywords is not modelled.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use serde_json::{Map, Value};
 use super::{MAX_DEPTH, MAX_SHOWN, MAX_SUBSCHEMAS, Problem, pattern::PatternCosts};
 use crate::text::{self, cut};
 
-/// What a `multipleOf` weighs: large floats are divided as fractions, which takes up to 5 µs.
-/// Measured.
+/// Weight of a `multipleOf`. Large floats are divided as fractions, which takes up to 5 µs,
+/// measured.
 const MULTIPLE_OF_WEIGHT: u64 = 1_000;
 
-/// Where something is wrong, and what.
+/// A problem with its place in the schema.
 pub(super) type Misplaced = (String, Problem);
 
 /// Subschemas by number; the document itself is number 0.
 pub(super) struct Graph<'s> {
     pub(super) nodes: Vec<Node<'s>>,
-    /// Each node's own text.
+    /// The subschema of each node, as JSON.
     schemas: Vec<&'s Value>,
     numbers: HashMap<*const Value, usize>,
     anchors: HashMap<&'s str, Vec<&'s Value>>,
@@ -31,18 +31,19 @@ pub(super) struct Graph<'s> {
 /// One subschema.
 #[derive(Default)]
 pub(super) struct Node<'s> {
-    /// Which subschema it was found in, and under what; none for the document.
+    /// The subschema that it was found in, and the step from there; `None` for the document.
     origin: Option<(usize, Step<'s>)>,
-    /// What looking at one value costs, apart from other subschemas: about one for each keyword and
-    /// each listed value.
+    /// Cost of the evaluation of one value, without other subschemas: about one unit for each
+    /// keyword and each listed value.
     pub(super) weight: u64,
-    /// What its `pattern` costs for each byte of a string.
+    /// Cost of its `pattern` for each byte of a string.
     pub(super) pattern_cost: u64,
-    /// The same for the patterns that every key is held against.
+    /// Cost of its `patternProperties`, which every key is matched with, for each byte of a key.
     pub(super) key_pattern_cost: u64,
-    /// Whether it compares the items of an array with each other.
+    /// True if it compares the items of an array with each other (`uniqueItems`).
     pub(super) is_unique: bool,
-    /// Whether it asks what the others have looked at, for which they look again.
+    /// True if it has an `unevaluated` keyword. For such a keyword, the subschemas of the same
+    /// value are evaluated again.
     pub(super) is_unevaluated: bool,
     /// Subschemas that meet the same value.
     pub(super) in_place: Vec<usize>,
@@ -53,11 +54,11 @@ pub(super) struct Node<'s> {
 /// Subschemas that meet the members of an object, or the items of an array.
 #[derive(Default)]
 pub(super) struct Children<K> {
-    /// Those for one name or position.
+    /// Subschemas for one name or position.
     pub(super) named: Vec<(K, usize)>,
-    /// Those for what has no name among them.
+    /// Subschemas for all names or positions that are not in `named`.
     pub(super) others: Vec<usize>,
-    /// Those that may meet any.
+    /// Subschemas that may meet any member or item.
     pub(super) any: Vec<usize>,
 }
 
@@ -70,7 +71,7 @@ enum Step<'s> {
     Reference(&'s str),
 }
 
-/// Which value a subschema meets, seen from the one that holds it.
+/// The value that a subschema meets, relative to the value of the subschema that contains it.
 #[derive(Clone, Copy)]
 enum Meets<'s> {
     Same,
@@ -83,7 +84,8 @@ enum Meets<'s> {
 }
 
 impl<'s> Graph<'s> {
-    /// Reads every subschema within reach of the document's validator.
+    /// Reads every subschema that the document's validator can reach. Fails if there are too many,
+    /// or if a reference or pattern cannot be used.
     pub(super) fn read(document: &'s Value) -> Result<Self, Misplaced> {
         let mut graph = Self {
             nodes: Vec::new(),
@@ -104,7 +106,7 @@ impl<'s> Graph<'s> {
         Ok(graph)
     }
 
-    /// Where a subschema is, as a JSON pointer behind `#`, cut where it is long.
+    /// Returns the place of a subschema, as `#` and a JSON pointer, cut if it is long.
     pub(super) fn place(&self, number: usize) -> String {
         let mut steps = Vec::new();
         let mut at = number;
@@ -117,7 +119,7 @@ impl<'s> Graph<'s> {
                 Step::Item(keyword, index) => format!("/{keyword}/{index}"),
                 Step::Reference(reference) => reference.to_owned(),
             });
-            // A reference is a whole pointer.
+            // A reference is a pointer from the root, so the path ends here.
             if matches!(step, Step::Reference(_)) || steps.len() > MAX_DEPTH {
                 break;
             }
@@ -169,7 +171,7 @@ impl<'s> Graph<'s> {
         Ok(())
     }
 
-    /// What a keyword costs by itself.
+    /// Adds the cost of a keyword itself, without its subschemas.
     fn read_assertion(
         &mut self,
         number: usize,
@@ -207,7 +209,8 @@ impl<'s> Graph<'s> {
         self.pattern_costs.of(text).map_err(|problem| (self.place(number), problem))
     }
 
-    /// What a reference points to: one place, or every one with that name.
+    /// Finds the targets of a reference: one for a pointer, and all anchors with the name for an
+    /// anchor. Fails if there is none, or if the reference leads out of the document.
     fn resolve(&self, number: usize, reference: &str) -> Result<Vec<&'s Value>, Misplaced> {
         let refuse = |problem: fn(String) -> Problem| {
             (self.place(number), problem(cut(reference.to_owned(), MAX_SHOWN)))
@@ -240,7 +243,7 @@ impl<'s> Node<'s> {
     }
 }
 
-/// The subschemas under one keyword.
+/// Returns the subschemas under one keyword.
 fn subschemas<'s>(keyword: &'s str, value: &'s Value) -> Vec<(Meets<'s>, Step<'s>, &'s Value)> {
     let one = |meets| vec![(meets, Step::Keyword(keyword), value)];
     let each = |meets: fn(usize) -> Meets<'s>| {
@@ -248,7 +251,7 @@ fn subschemas<'s>(keyword: &'s str, value: &'s Value) -> Vec<(Meets<'s>, Step<'s
         items.map(|(index, item)| (meets(index), Step::Item(keyword, index), item)).collect()
     };
     let every = |meets: fn(&'s str) -> Meets<'s>| {
-        // What is a list is no subschema: `dependencies` may name members as well.
+        // An array is not a subschema: `dependencies` may also list names of members.
         let members =
             value.as_object().into_iter().flatten().filter(|(_, member)| !member.is_array());
         members.map(|(name, member)| (meets(name), Step::Member(keyword, name), member)).collect()
@@ -269,7 +272,7 @@ fn subschemas<'s>(keyword: &'s str, value: &'s Value) -> Vec<(Meets<'s>, Step<'s
     }
 }
 
-/// How many values there are in a value, itself included.
+/// Returns the number of values in a value, itself included.
 pub(super) fn count(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),

@@ -1,4 +1,5 @@
-//! What a `pattern` costs: linear in the text, but by a factor that its author chooses.
+//! Cost of a `pattern`. Matching is linear in the text, but the author of the pattern chooses the
+//! factor.
 
 use std::collections::HashMap;
 
@@ -7,20 +8,20 @@ use serde_json::{Map, Value};
 use super::{MAX_SHOWN, Problem};
 use crate::text::cut;
 
-/// The largest compiled pattern. `^.{1,100}$` takes 64 KiB of it, an e-mail address 4 KiB.
+/// The largest compiled pattern. `^.{1,100}$` takes 64 KiB, an e-mail address 4 KiB.
 pub(super) const MAX_COMPILED_BYTES: usize = 256 << 10;
-/// What one pattern may keep of the states that it has seen, on each thread that matches it.
+/// Limit on the cache of DFA states of one pattern, for each thread that matches it.
 pub(super) const MAX_STATES_BYTES: usize = 64 << 10;
 /// The most different patterns of a document.
 pub(super) const MAX_PATTERNS: usize = 64;
-/// The most that all of them together may take.
+/// Limit on the compiled size of all patterns of a document together.
 const MAX_TOTAL_BYTES: usize = 1 << 20;
-/// What starting to match costs, in bytes of text.
+/// Cost of the start of a match, in bytes of text.
 pub(super) const START_BYTES: usize = 4;
-/// The sizes that are tried, from here on doubled.
+/// Smallest size limit that a pattern is compiled with. It is doubled until the pattern fits.
 const SMALLEST_BYTES: usize = 1 << 10;
 
-/// What the patterns of a document cost.
+/// Costs of the patterns of a document.
 #[derive(Default)]
 pub(super) struct PatternCosts<'s> {
     known: HashMap<&'s str, u64>,
@@ -28,13 +29,14 @@ pub(super) struct PatternCosts<'s> {
 }
 
 impl<'s> PatternCosts<'s> {
-    /// What all of them take, in bytes: compiled, and in states that are kept.
+    /// Returns the memory of all patterns in bytes: their compiled size and their caches of states.
     pub(super) fn bytes(&self) -> usize {
         self.total_bytes + self.known.len() * MAX_STATES_BYTES
     }
 
-    /// What matching a pattern costs at most for each byte of text, in the units of
-    /// [`super::cost`].
+    /// Returns the upper bound on the cost of a match for each byte of text, in the units of
+    /// [`super::cost`]. Fails if the pattern is not valid or too large, or if the document has too
+    /// many patterns.
     pub(super) fn of(&mut self, pattern: &'s str) -> Result<u64, Problem> {
         if let Some(&cost) = self.known.get(pattern) {
             return Ok(cost);
@@ -48,17 +50,19 @@ impl<'s> PatternCosts<'s> {
         if self.total_bytes > MAX_TOTAL_BYTES {
             return Err(Problem::TooManyPatterns);
         }
-        // The worst that was found in patterns made for it: 0.16 ns for each byte of text and of
-        // the compiled pattern, which is 1 µs a byte of text at 8 KiB and 40 µs at 256 KiB.
+        // The worst case that was measured, with patterns made for it: 0.16 ns for each byte of
+        // text and of the compiled pattern. That is 1 µs for a byte of text at 8 KiB and 40 µs at
+        // 256 KiB.
         let cost = (compiled / 30) as u64;
         self.known.insert(pattern, cost);
         Ok(cost)
     }
 }
 
-/// How large a pattern is when it is compiled, to a factor of two.
+/// Returns the compiled size of a pattern, rounded up to a power of two, in bytes. Returns `None`
+/// if it is larger than [`MAX_COMPILED_BYTES`] or not valid.
 fn compiled_bytes(pattern: &str) -> Option<usize> {
-    // In a draft that has nothing to say about the pattern beyond that it is text.
+    // In the default draft, whose only rule for a pattern is that it is text.
     let schema =
         Value::Object(Map::from_iter([("pattern".to_owned(), Value::String(pattern.to_owned()))]));
     let fits = |bytes: &usize| {

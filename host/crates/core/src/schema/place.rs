@@ -1,15 +1,15 @@
-//! Where in a value something is, as a model would write it: `filters[2].name`.
+//! Path to a place in a value, in the notation that models use: `filters[2].name`.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A place longer than this is cut, in bytes.
+/// Length at which a place is cut, in bytes. The segment that crosses it is still added.
 const MAX_PLACE: usize = 160;
-/// A key longer than this is cut.
+/// The longest key in a place, in bytes. Longer keys are cut.
 const MAX_KEY: usize = 64;
 
-/// Renders a JSON pointer into `value`. The outermost value has no name.
+/// Renders a JSON pointer into `value` as a place. The place of the outermost value is empty.
 pub(super) fn render(pointer: &str, value: &Value) -> String {
     let mut place = String::new();
     let mut at = Some(value);
@@ -34,7 +34,7 @@ pub(super) fn render(pointer: &str, value: &Value) -> String {
     place
 }
 
-/// The place of a member of what is at `place`.
+/// Returns the place of the member `key` of the object at `place`.
 pub(super) fn member(place: &str, key: &str) -> String {
     let mut place = place.to_owned();
     push_key(&mut place, key);

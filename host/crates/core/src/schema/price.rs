@@ -1,4 +1,4 @@
-//! What checking one value costs, before it is checked.
+//! Price of the check of one value, computed before the check.
 
 use serde_json::Value;
 
@@ -8,34 +8,35 @@ use super::{
     pattern,
 };
 
-/// What a check may cost, in units of about 5 ns: 50 ms, where a guest may compute for two seconds.
+/// The most that a check may cost, in units of about 5 ns: 50 ms. For comparison, a guest may
+/// compute for two seconds.
 const MAX_WORK: u64 = 10_000_000;
-/// Up to here every error is collected: each evaluation may leave one, of about half a kilobyte.
+/// The most evaluations for which all errors are collected. Each evaluation may produce an error of
+/// about half a kilobyte.
 const MAX_EXPLAINED_EVALUATIONS: u64 = 20_000;
-/// Up to here as well: errors inside `anyOf` and `oneOf` hold a copy of the value that they are
-/// about.
+/// The most copied bytes for which all errors are collected. Errors inside `anyOf` and `oneOf` hold
+/// a copy of the value that they describe.
 const MAX_EXPLAINED_BYTES: u64 = 16 << 20;
-/// Integers up to here have hashes of their own in `jsonschema`, which hashes what they are as
-/// floats.
+/// The largest integer that has a hash of its own in `jsonschema`, which hashes integers as floats.
 const EXACT: u64 = 1 << 53;
 
-/// A value that may be checked.
+/// Price of a value that may be checked.
 pub(super) struct Price {
-    /// Whether there is room for all of its errors.
+    /// True if all of its errors may be collected.
     pub(super) affords_errors: bool,
 }
 
-/// Why a value is not checked.
+/// Reason why a value is not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unaffordable {
-    /// Nested deeper than [`MAX_DEPTH`].
+    /// The value is nested deeper than [`MAX_DEPTH`].
     Depth,
-    /// Too many values for what the schema does with each.
+    /// The check would cost more than [`MAX_WORK`], or would nest deeper than [`MAX_NESTING`].
     Work,
 }
 
 impl Costs {
-    /// Prices a value.
+    /// Computes the price of a value. Fails if the value is too deep or its check too expensive.
     pub(super) fn price(&self, value: &Value) -> Result<Price, Unaffordable> {
         let mut sum = Sum { costs: self, work: 0, evaluations: 0, copied: 0 };
         sum.add(value, 0, 0, 0)?;
@@ -49,13 +50,14 @@ struct Sum<'c> {
     costs: &'c Costs,
     work: u64,
     evaluations: u64,
-    /// Bytes, if everything that looks at a value or at what it is in kept a copy.
+    /// Bytes that would be copied if each subschema that looks at a value, or at a value that
+    /// contains it, kept a copy.
     copied: u64,
 }
 
 impl Sum<'_> {
-    /// Adds a value and what is in it; answers how many values that are. `above` is how often its
-    /// parents are looked at.
+    /// Adds the price of a value and of all values in it. Returns the number of these values.
+    /// `above` is the number of evaluations of all values that contain it.
     fn add(
         &mut self,
         value: &Value,
@@ -69,7 +71,7 @@ impl Sum<'_> {
         let cost = self.costs.at(depth);
         let looks = above.saturating_add(cost.evaluations);
         let bytes = key_bytes + value.as_str().map_or(0, str::len);
-        // One for itself, so that what no subschema looks at is not without bound either.
+        // One unit for the value itself, so that values without a subschema are limited too.
         self.work = self.work.saturating_add(cost.work).saturating_add(1);
         self.work = self
             .work
@@ -104,7 +106,8 @@ impl Sum<'_> {
     }
 }
 
-/// Whether a value's hash is hard to choose. Those of arrays and objects can be made equal.
+/// Returns whether an attacker cannot easily choose the hash of a value. The hashes of arrays,
+/// objects and integers above 2⁵³ can be made equal.
 fn has_own_hash(value: &Value) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) => false,

@@ -16,7 +16,7 @@ fn refused(schema: &Value) -> Problem {
     }
 }
 
-/// What is told about a value that does not fit.
+/// Returns the text of the violations of a value that does not fit.
 fn told(schema: &Value, value: &Value) -> String {
     compiled(schema).check(value).expect_err("it does not fit").to_string()
 }
@@ -51,7 +51,7 @@ fn searched(arguments: &Value) -> String {
 }
 
 #[test]
-fn a_missing_member_is_named_with_its_type_and_with_what_was_written_for_it() {
+fn a_missing_member_is_named_with_its_type_and_a_similar_name() {
     insta::assert_snapshot!(searched(&json!({})), @"query: missing, expected a string");
     insta::assert_snapshot!(searched(&json!({"qeury": "x"})), @r#"
 
@@ -62,7 +62,7 @@ fn a_missing_member_is_named_with_its_type_and_with_what_was_written_for_it() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_told_with_what_would_be_right() {
+fn a_value_of_the_wrong_type_is_reported_with_the_expected_type() {
     insta::assert_snapshot!(searched(&json!({"query": "x", "limit": "10"})), @r#"limit: found "10", expected an integer, not its text in quotes"#);
     insta::assert_snapshot!(searched(&json!({"query": "x", "limit": 2.5})), @"limit: found 2.5, expected an integer");
     insta::assert_snapshot!(searched(&json!({"query": "x", "filters": "[{\"name\": 1}]"})), @r#"filters: found "[{\"name\": 1}]", expected an array, not its text in quotes"#);
@@ -72,7 +72,7 @@ fn a_value_of_the_wrong_kind_is_told_with_what_would_be_right() {
 }
 
 #[test]
-fn a_value_out_of_bounds_is_told_with_the_bound() {
+fn a_value_out_of_bounds_is_reported_with_the_bound() {
     insta::assert_snapshot!(searched(&json!({"query": "", "limit": 101})), @r#"
 
     - query: found "", expected at least 1 character
@@ -85,7 +85,7 @@ fn a_value_out_of_bounds_is_told_with_the_bound() {
 }
 
 #[test]
-fn one_of_several_forms_is_explained_by_the_one_that_was_meant() {
+fn a_value_that_fits_no_form_is_explained_by_the_nearest_form() {
     let form = |kind: &str, member: &str| json!({"type": "object", "properties": {"kind": {"const": kind}, member: {"type": "number"}}, "required": ["kind", member]});
     let shape = json!({"oneOf": [form("square", "side"), form("circle", "radius")]});
     insta::assert_snapshot!(told(&shape, &json!({"kind": "circle", "radius": "x"})), @r#"radius: found "x", expected a number (of 2 forms, what was given is nearest to this)"#);
@@ -94,7 +94,7 @@ fn one_of_several_forms_is_explained_by_the_one_that_was_meant() {
 }
 
 #[test]
-fn rarer_keywords_are_told_too() {
+fn violations_of_rare_keywords_are_explained() {
     insta::assert_snapshot!(told(&json!({"not": {"type": "string"}}), &json!("x")), @r#"found "x", expected anything that does not match {"type":"string"}"#);
     insta::assert_snapshot!(told(&json!({"properties": {"a": false}}), &json!({"a": {"b": 1, "c": 2}})), @"a: not allowed here");
     insta::assert_snapshot!(told(&json!({"propertyNames": {"maxLength": 2}}), &json!({"abc": 1})), @"abc: not allowed as a key, expected at most 2 characters");
@@ -105,7 +105,7 @@ fn rarer_keywords_are_told_too() {
 }
 
 #[test]
-fn the_text_is_bounded_whatever_the_value_and_the_schema_hold() {
+fn the_text_of_violations_is_bounded_for_any_value_and_schema() {
     let long = "ä".repeat(5_000);
     let properties: Map<String, Value> =
         (0..100).map(|index| (format!("{long}{index}"), json!({"const": long}))).collect();
@@ -154,7 +154,7 @@ fn a_reference_that_leads_back_without_a_step_into_the_value_is_refused() {
 }
 
 #[test]
-fn recursion_that_goes_into_the_value_is_no_cycle() {
+fn a_recursion_that_goes_into_the_value_is_accepted() {
     let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "additionalProperties": false});
     assert!(fits(&tree, &json!({"children": [{"children": []}, {}]})));
     insta::assert_snapshot!(told(&tree, &json!({"children": [{"childern": []}]})), @r#"children[0].childern: not allowed here; allowed are "children"; did you mean "children"?"#);
@@ -168,7 +168,7 @@ fn recursion_that_goes_into_the_value_is_no_cycle() {
 }
 
 #[test]
-fn what_multiplies_is_refused_when_it_is_loaded() {
+fn a_schema_whose_subschemas_multiply_is_refused() {
     let fan = |levels: usize, width: usize| {
         let definition = |level: usize| {
             (
@@ -200,7 +200,7 @@ fn what_multiplies_is_refused_when_it_is_loaded() {
 }
 
 #[test]
-fn a_recursion_that_branches_is_followed_as_far_as_it_is_cheap() {
+fn a_branching_recursion_is_checked_until_the_value_is_too_expensive() {
     let schema = json!({"anyOf": [
         {"type": "object", "properties": {"op": {"const": "and"}, "of": {"items": {"$ref": "#"}}}, "required": ["op"]},
         {"type": "object", "properties": {"op": {"const": "or"}, "of": {"items": {"$ref": "#"}}}, "required": ["op"]},
@@ -265,7 +265,7 @@ fn comparing_items_with_each_other_is_bounded_where_their_hashes_can_be_made_equ
 }
 
 #[test]
-fn patterns_are_linear_and_small() {
+fn patterns_that_are_not_linear_or_too_large_are_refused() {
     assert!(fits(&json!({"pattern": "^(a+)+$"}), &json!("a".repeat(1_000))));
     for pattern in ["(?=a)", r"(a)\1", "(", "a{1000}{1000}", ".{5000}"] {
         assert_eq!(refused(&json!({"pattern": pattern})), Problem::Pattern(pattern.into()));
@@ -290,7 +290,7 @@ fn patterns_are_linear_and_small() {
 }
 
 #[test]
-fn only_the_document_itself_is_referred_to() {
+fn references_out_of_the_document_or_without_a_target_are_refused() {
     for reference in [
         "https://example.com/s",
         "file:///etc/passwd",
@@ -312,7 +312,7 @@ fn only_the_document_itself_is_referred_to() {
     }
     let inner = json!({"$defs": {"a": {"$id": "https://example.com/a", "$ref": "#/b"}}, "b": true});
     assert!(matches!(refused(&inner), Problem::InnerIdentifier(_)));
-    // Its own name is not needed for anything, and need not even be one.
+    // The document's own identifier is not used, and need not be a valid URI.
     assert!(fits(
         &json!({"$id": ":::", "$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}),
         &json!("x")
@@ -347,7 +347,7 @@ fn the_draft_is_the_one_that_the_document_names() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused_with_its_place() {
+fn an_invalid_schema_is_refused_with_its_place() {
     let bad =
         CompiledSchema::compile("outputSchema", &json!({"properties": {"a": {"type": "text"}}}))
             .expect_err("no such type");
@@ -367,7 +367,7 @@ fn formats_and_contents_are_annotations() {
 }
 
 #[test]
-fn neighbours_that_are_asked_what_they_have_seen_are_paid_for() {
+fn evaluations_for_unevaluated_keywords_are_charged() {
     let flat = json!({"allOf": [{"properties": {"a": {}}}], "properties": {"b": {}}, "unevaluatedProperties": false});
     assert!(fits(&flat, &json!({"a": 1, "b": 1})));
     insta::assert_snapshot!(told(&flat, &json!({"a": 1, "c": 1})), @"c: not allowed here");
@@ -380,10 +380,10 @@ fn neighbours_that_are_asked_what_they_have_seen_are_paid_for() {
     assert!(matches!(refused(&nested), Problem::TooManyBranches { .. } | Problem::TooEntangled));
 }
 
-/// Puts a schema into another, and the value that it is for into one for that.
+/// Wraps a schema into another one, and its value into a value for the new schema.
 type Wrap = fn(Value, Value) -> (Value, Value);
 
-/// Schemas as deep as they may be, of each keyword that holds one.
+/// Returns schemas of `levels` levels, one for each way to nest subschemas, each with a value.
 fn deep_schemas(levels: usize) -> Vec<(Value, Value)> {
     let forms: [Wrap; 12] = [
         |s, v| (json!({"properties": {"a": s}}), json!({"a": v})),
@@ -407,7 +407,7 @@ fn deep_schemas(levels: usize) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn the_deepest_schemas_compile_on_the_stack_that_is_there_for_them() {
+fn the_deepest_schemas_compile_without_a_stack_overflow() {
     for (deep, _) in deep_schemas(28) {
         // The compiler follows eight references on its stack.
         let mut definitions = Map::from_iter([("next".to_owned(), json!({"type": "string"}))]);
@@ -435,14 +435,14 @@ fn the_deepest_schemas_compile_on_the_stack_that_is_there_for_them() {
 }
 
 #[test]
-fn a_check_does_with_half_a_megabyte_of_stack() {
+fn a_check_fits_into_half_a_megabyte_of_stack() {
     let compile = |(deep, value)| {
         let schema = json!({"allOf": [deep], "$defs": {"next": {"type": "string"}}});
         CompiledSchema::compile("inputSchema", &schema).ok().map(|compiled| (compiled, value))
     };
     let schemas: Vec<_> = deep_schemas(31).into_iter().filter_map(compile).collect();
     assert!(schemas.len() >= 10, "{}", schemas.len());
-    // Five subschemas at work for each level of the value, up to the limit.
+    // Five subschemas inside each other for each level of the value, up to the limit.
     let recursion = compiled(&json!({"$ref": "#/$defs/a", "$defs": {
         "a": {"oneOf": [{"$ref": "#/$defs/b"}]},
         "b": {"dependentSchemas": {"a": {"$ref": "#/$defs/c"}}},
@@ -452,7 +452,7 @@ fn a_check_does_with_half_a_megabyte_of_stack() {
         |levels| (0..levels).fold(json!({"b": 1, "a": {}}), |inner, _| json!({"a": inner}));
     let check = move || {
         for (schema, value) in &schemas {
-            // Either will do, as long as it comes back.
+            // The result does not matter, only that the check returns.
             let _ = schema.check(value);
         }
         let checked = (0..MAX_DEPTH).map(|levels| {
@@ -537,7 +537,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_is_accepted_is_checked_as_the_crate_checks_it(schemas in prop::collection::vec(any_schema(), 1..4), value in any_value()) {
+    fn an_accepted_schema_gives_the_same_results_as_the_crate(schemas in prop::collection::vec(any_schema(), 1..4), value in any_value()) {
         let mut schema = json!({"allOf": schemas, "$defs": {"x": true, "y": {"type": "string"}, "w": {"$anchor": "z"}}});
         schema["properties"] = json!({"a": schema["allOf"][0]});
         if let Ok(compiled) = CompiledSchema::compile("inputSchema", &schema) {

@@ -1,4 +1,5 @@
-//! How a value breaks its schema, told to a model: where, what was found, what is expected.
+//! Violations of a schema by a value, explained to a model: the place, the value that was found,
+//! and the value that is expected.
 
 use std::fmt;
 
@@ -11,36 +12,36 @@ use serde_json::Value;
 use super::{MAX_DEPTH, MAX_SHOWN, place, price::Unaffordable};
 use crate::text::{cut, nearest};
 
-/// Violations that are told; the rest is counted.
+/// The most violations that are listed; the others are counted.
 const MAX_TOLD: usize = 5;
-/// The longest text of all of them together, in bytes.
+/// The longest text of all violations together, in bytes.
 const MAX_TEXT: usize = 2 << 10;
-/// The longest text of one.
+/// The longest problem of one violation, in bytes.
 const MAX_PROBLEM: usize = 480;
-/// Values that are listed of those that are allowed.
+/// The most values or keys in a list.
 const MAX_LISTED: usize = 8;
-/// A value is shown in so many bytes.
+/// The longest value in a text, in bytes.
 const MAX_VALUE: usize = 40;
 
-/// How a value breaks its schema. The text is for whoever made the value, at most 2 KiB; values in
-/// it are cut.
+/// Violations of a schema by a value. The text is for the model or program that made the value. It
+/// has at most 2 KiB, and values in it are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
     told: Vec<Violation>,
     more: usize,
 }
 
-/// One thing to change.
+/// One violation of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where, as it is written: `filters[2].name`; nothing for the whole value.
+    /// Place in the value, such as `filters[2].name`; empty for the whole value.
     pub place: String,
-    /// What is wrong there, and what would not be.
+    /// The problem at that place, and a valid value where one can be named.
     pub problem: String,
 }
 
 impl Violations {
-    /// The first ones, at least one.
+    /// The first violations, at least one and at most five.
     pub fn told(&self) -> &[Violation] {
         &self.told
     }
@@ -69,7 +70,7 @@ impl fmt::Display for Violations {
         let mut untold = self.more;
         for (index, violation) in self.told.iter().enumerate() {
             let text = violation.to_string();
-            // Room for the line itself, and for how many there are more.
+            // 32 bytes for the separator and for the line with the number of further violations.
             let Some(rest) = left.checked_sub(text.len() + 32) else {
                 untold += self.told.len() - index;
                 break;
@@ -94,7 +95,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Tells the first few errors.
+/// Explains the first errors and counts the others.
 pub(super) fn explain<'v>(
     errors: impl Iterator<Item = ValidationError<'v>>,
     document: &Value,
@@ -168,7 +169,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// A member that has to be there.
+    /// Explains a required member that is missing.
     fn missing(&self, error: &ValidationError<'_>, name: &str) -> String {
         let declared = self.declared(error);
         let given = error.instance().as_object().into_iter().flat_map(|members| members.keys());
@@ -182,7 +183,7 @@ impl Explainer<'_> {
         format!("missing{expected}{hint}")
     }
 
-    /// A member that must not be there.
+    /// Explains a member that is not allowed.
     fn unexpected(&self, error: &ValidationError<'_>, name: &str) -> String {
         let declared = self.declared(error);
         let given = error.instance().as_object();
@@ -194,7 +195,7 @@ impl Explainer<'_> {
         let hint = nearest(name, free.iter().copied())
             .map(|near| format!("; did you mean {near:?}?"))
             .unwrap_or_default();
-        // With `unevaluatedProperties`, others may declare more.
+        // With `unevaluatedProperties`, other subschemas may declare further names.
         let are_all =
             matches!(error.kind(), Kind::AdditionalProperties { .. }) && !declared.is_empty();
         let allowed = if are_all {
@@ -205,7 +206,8 @@ impl Explainer<'_> {
         format!("not allowed here{allowed}{hint}")
     }
 
-    /// The members of an object that may have none at all, which is told as an error of the object.
+    /// Returns the members of an object that may have none. `jsonschema` reports such members as
+    /// one error of the object.
     fn members_of_closed(&self, error: &ValidationError<'_>) -> Vec<&String> {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let object =
@@ -215,13 +217,13 @@ impl Explainer<'_> {
         closed.into_iter().flat_map(|members| members.keys()).collect()
     }
 
-    /// The subschema that an error's keyword stands in.
+    /// Returns the subschema that has the keyword of an error.
     fn holder(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.document.pointer(holder)
     }
 
-    /// The names that the subschema of an error declares.
+    /// Returns the names in the `properties` of an error's subschema.
     fn declared(&self, error: &ValidationError<'_>) -> Vec<&str> {
         let properties =
             self.holder(error).and_then(|holder| holder.get("properties")?.as_object());
@@ -232,8 +234,9 @@ impl Explainer<'_> {
             .collect()
     }
 
-    /// A value that fits none of several forms: what they expect of it where that can be said in a
-    /// word each, otherwise what keeps it from the form that it is nearest to.
+    /// Explains a value that fits none of several forms. Lists the expectations of all forms if
+    /// each has one short expectation for this value. Otherwise explains the errors of the nearest
+    /// form.
     fn no_form(
         &self,
         error: &ValidationError<'_>,
@@ -253,7 +256,7 @@ impl Explainer<'_> {
             words.dedup();
             return one(format!("{}, expected {}", found(error.instance()), words.join(" or ")));
         }
-        // A form of another kind of value, or with another constant, is not the one that was meant.
+        // A form for another type, or with another constant, is probably not the intended one.
         let is_foreign = |error: &&ValidationError<'_>| match error.kind() {
             Kind::Type { .. } => is_here(error),
             Kind::Constant { .. } | Kind::Enum { .. } => true,
@@ -285,7 +288,7 @@ fn expected(error: &ValidationError<'_>) -> String {
     expectation(error).map(|text| format!(", expected {text}")).unwrap_or_default()
 }
 
-/// What an error's keyword expects, if that can be said in a few words.
+/// Returns the expectation of an error's keyword; `None` if it has no short text.
 fn expectation(error: &ValidationError<'_>) -> Option<String> {
     let instance = error.instance();
     Some(match error.kind() {
@@ -339,7 +342,8 @@ fn expectation(error: &ValidationError<'_>) -> Option<String> {
     })
 }
 
-/// Types, with what models often do wrong about them.
+/// Adds a hint to expected types if the value is a string that looks like the JSON text of such a
+/// type. Models often make this mistake.
 fn with_hint(types: String, instance: &Value) -> String {
     let Value::String(text) = instance else { return types };
     let text = text.trim_start();
@@ -374,12 +378,12 @@ fn type_name(kind: JsonType) -> &'static str {
     }
 }
 
-/// The type that a subschema asks for, if it asks for one by name.
+/// Returns the type that a subschema requires; `None` if it does not require exactly one.
 fn type_of(schema: &Value) -> Option<&'static str> {
     schema.get("type")?.as_str()?.parse().ok().map(type_name)
 }
 
-/// What was found, never more than a glance of it.
+/// Describes the value that was found, shortened.
 fn found(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("found an array of {}", plural(items.len() as u64, "item")),

@@ -1,4 +1,4 @@
-//! What a tool answers, without secrets.
+//! Redaction of secrets in the results and errors of tools.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 use super::Scrubber;
 use crate::tool::{Content, ToolError, ToolOutput};
 
-/// Reads base64 as forgivingly as the most forgiving client.
+/// Decodes base64 as leniently as the most lenient client: padding is optional, and trailing bits
+/// are ignored.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_padding_mode(DecodePaddingMode::Indifferent)
     .with_decode_allow_trailing_bits(true);
@@ -22,9 +23,9 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIEN
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Scrubber {
-    /// Takes secrets out of data: of texts, of the names of members, and where a whole number is
-    /// one. Two members whose names become the same become one, with the later value. Answers
-    /// whether there were any.
+    /// Redacts secrets in data: in texts, in the names of members, and in numbers that are a secret
+    /// as a whole. If two names become the same, only one member is kept, with the later value.
+    /// Returns whether a secret was found.
     pub fn value(&self, value: &mut Value) -> bool {
         if self.is_empty() {
             return false;
@@ -37,7 +38,7 @@ impl Scrubber {
                 true
             }
             Value::String(text) => self.string(text),
-            // `|`: all are looked at, whatever the first one held.
+            // `|` does not short-circuit, so every item is redacted.
             Value::Array(items) => {
                 items.iter_mut().fold(false, |found, item| found | self.value(item))
             }
@@ -57,7 +58,7 @@ impl Scrubber {
         true
     }
 
-    /// Takes secrets out of an answer; answers whether there were any.
+    /// Redacts secrets in a result. Returns whether a secret was found.
     pub fn output(&self, output: &mut ToolOutput) -> bool {
         let ToolOutput { content, structured, meta } = output;
         let found = content.iter_mut().fold(false, |found, part| found | self.content(part));
@@ -67,15 +68,15 @@ impl Scrubber {
             .fold(found, |found, value| found | self.value(value))
     }
 
-    /// Takes secrets out of a tool's own account of its failure; answers whether there were any.
+    /// Redacts secrets in an error that a tool returned. Returns whether a secret was found.
     pub fn error(&self, error: &mut ToolError) -> bool {
         let ToolError { kind: _, code, message, retry_after_ms: _, details } = error;
         let found = self.string(message) | self.optional(code);
         found | details.as_mut().is_some_and(|details| self.value(details))
     }
 
-    /// Takes secrets out of one part of an answer. A picture, a sound or other binary data cannot
-    /// be mended: a text takes its place. Answers whether there were any.
+    /// Redacts secrets in one part of a result. Binary data, such as an image or a sound, cannot be
+    /// redacted in place; a text replaces the whole part. Returns whether a secret was found.
     pub fn content(&self, part: &mut Content) -> bool {
         if self.is_empty() {
             return false;
@@ -112,8 +113,8 @@ impl Scrubber {
         text.as_mut().is_some_and(|text| self.string(text))
     }
 
-    /// What stands for a secret that binary data holds. What cannot be decoded is looked at as it
-    /// is.
+    /// Returns the marker of a secret in base64 text or in the data that it decodes to; `None` if
+    /// neither holds one. Text that cannot be decoded is searched only as it is.
     fn binary(&self, base64: &str) -> Option<&str> {
         self.find(base64.as_bytes()).or_else(|| self.find(&decode(base64)?))
     }
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn data_loses_secrets_in_texts_names_and_numbers_and_keeps_its_order() {
+    fn secrets_in_texts_names_and_numbers_are_redacted_and_the_order_is_kept() {
         let mut value = json!({
             "z": [1, null, true, {"deep": format!("<{VALUE}>")}],
             VALUE: {"pin": 31_415_926, "other": 314_159_260, "text": "31415926"},
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_loses_secrets_everywhere() {
+    fn secrets_in_every_field_of_a_result_are_redacted() {
         let link = |text: &str| Content::ResourceLink {
             uri: text.into(),
             name: text.into(),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_loses_secrets_everywhere() {
+    fn secrets_in_every_field_of_an_error_are_redacted() {
         let error = |text: &str| ToolError {
             code: Some(text.into()),
             details: Some(json!({text: text})),
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_data_that_holds_a_secret_gives_way_to_a_text() {
+    fn binary_data_with_a_secret_is_replaced_by_a_text() {
         let bytes = |text: &str| [b"\x89PNG\0", text.as_bytes(), b"\xff\xfe"].concat();
         let hidden = bytes(VALUE);
         let wrapped = PADDED
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_data_without_secrets_stays() {
+    fn binary_data_without_secrets_is_unchanged() {
         for data in [PADDED.encode(b"nothing to see"), "not base64".to_owned(), String::new()] {
             let image = Content::Image { data, mime_type: "image/png".into() };
             let mut part = image.clone();

@@ -1,35 +1,35 @@
-//! The ways of writing single characters by which a value hides: percent-encoding, form-encoding
-//! and the escapes of JSON strings. A text is read through them, bit by bit and without a copy, so
-//! it does not matter which characters whoever wrote it chose to escape, nor in which case the
-//! digits are. It is read from its beginning: where a lone `\` stands before an escape, the two are
-//! read as one.
+//! Escapes that can hide a secret: percent-encoding, form-encoding and the escapes of JSON strings.
+//! A text is decoded piece by piece and without a copy. Secrets are searched for in the decoded
+//! bytes, so it does not matter which characters are escaped, or in which case the digits are.
+//! Decoding starts at the beginning of the text. A lone `\` directly before an escape therefore
+//! joins with the `\` of the escape into one piece.
 
 use crate::text::hex_digit;
 
-/// One way of reading a text.
+/// A set of escapes that a text can be decoded with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escapes {
-    /// `%2F`.
+    /// Percent-encoding: `%2F`.
     Percent,
-    /// `%2F`, and `+` for a space.
+    /// Form-encoding: `%2F`, and `+` for a space.
     Form,
-    /// `\n`, `\"`, `\u00e9` and the like.
+    /// Escapes of JSON strings, such as `\n`, `\"` and `\u00e9`.
     Json,
 }
 
-/// What one piece of a text means.
+/// One escape or one plain byte of a text, with the bytes that it stands for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
-    /// Where it begins in the text.
+    /// Offset of its first byte in the text.
     pub(super) start: usize,
-    /// Where it ends.
+    /// Offset after its last byte.
     pub(super) end: usize,
     meaning: [u8; 4],
     len: usize,
 }
 
 impl Piece {
-    /// The bytes that it stands for.
+    /// The decoded bytes.
     pub(super) fn meaning(&self) -> &[u8] {
         &self.meaning[..self.len]
     }
@@ -38,17 +38,17 @@ impl Piece {
 impl Escapes {
     pub(super) const ALL: [Self; 3] = [Self::Percent, Self::Form, Self::Json];
 
-    /// Whether a text can mean anything else than it says.
+    /// Returns whether a text may have escapes of this kind.
     pub(super) fn occur_in(self, text: &[u8]) -> bool {
         text.contains(match self {
             Self::Percent => &b'%',
-            // Without a `+`, it reads like percent-encoding.
+            // A text without `+` decodes as percent-encoding does, which is searched too.
             Self::Form => &b'+',
             Self::Json => &b'\\',
         })
     }
 
-    /// Reads a text piece by piece.
+    /// Decodes a text piece by piece.
     pub(super) fn read(self, text: &[u8]) -> impl Iterator<Item = Piece> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -61,8 +61,8 @@ impl Escapes {
         })
     }
 
-    /// The escape at the start of `rest`, if there is one: the bytes that it stands for, their
-    /// number, and its length.
+    /// Decodes the escape at the start of `rest`. Returns the decoded bytes, their number, and the
+    /// length of the escape; `None` if there is no escape.
     fn piece(self, rest: &[u8]) -> Option<([u8; 4], usize, usize)> {
         match (self, rest) {
             (Self::Form, [b'+', ..]) => Some(([b' ', 0, 0, 0], 1, 1)),
@@ -88,7 +88,7 @@ impl Escapes {
     }
 }
 
-/// What comes behind `\u`; beyond the first 65,536 characters, a pair of escapes.
+/// Decodes the digits after `\u`. A surrogate pair, for code points above U+FFFF, is two escapes.
 fn unicode(digits: &[u8]) -> Option<([u8; 4], usize, usize)> {
     let unit = number(digits.get(..4)?)?;
     let (code, taken) = match (unit, digits.get(4..10)) {
@@ -103,7 +103,7 @@ fn unicode(digits: &[u8]) -> Option<([u8; 4], usize, usize)> {
     Some((meaning, len, taken))
 }
 
-/// A hexadecimal number of a few digits.
+/// Parses a hexadecimal number of at most eight digits; `None` if a digit is not hexadecimal.
 fn number(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |number, digit| Some(number << 4 | u32::from(hex_digit(*digit)?)))
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_and_form_encoding_are_undone_in_any_case() {
+    fn percent_and_form_encoding_are_decoded_in_any_case() {
         assert_eq!(meaning(Escapes::Percent, "a%2Fb%2fc%C3%a9+%"), "a/b/cé+%");
         assert_eq!(meaning(Escapes::Form, "a%2Fb+c%2B"), "a/b c+");
         assert_eq!(
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_of_json_are_undone() {
+    fn escapes_of_json_are_decoded() {
         assert_eq!(meaning(Escapes::Json, r#"a\n\r\t\b\f\"\\\/"#), "a\n\r\t\u{8}\u{c}\"\\/");
         assert_eq!(meaning(Escapes::Json, r"\u003c\u00E9\ud83d\uDE00"), "<é😀");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The forms in which a value leaks that no reading of single characters undoes: they spread bytes
-//! over characters.
+//! Base64 forms of a secret. Base64 spreads the bits of one byte over two characters, so it cannot
+//! be decoded one character at a time, as the module `escapes` does.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use base64::engine::{
     general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
 
-/// What base64 makes of a value, wherever it stands in what was encoded, in both alphabets and
+/// Returns the base64 forms of a value at every offset in the encoded data, in both alphabets and
 /// without padding.
 ///
-/// Three bytes become four characters, so there are three ways to stand. The first and the last
-/// character may hold bits of a neighbour as well; they are left out.
+/// Three bytes become four characters, so there are three different offsets. The first and the last
+/// character may also hold bits of the bytes beside the value. Such characters are left out.
 pub(super) fn base64(value: &[u8]) -> BTreeSet<String> {
     let mut forms = BTreeSet::new();
     for (before, first) in [(0, 0), (1, 2), (2, 3)] {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_alphabets_are_there_where_they_differ() {
+    fn a_value_has_forms_in_both_alphabets_if_they_differ() {
         let forms = base64(&[0xfb, 0xff, 0xfe]);
         assert!(forms.contains("+//+") && forms.contains("-__-"));
         assert_eq!(base64(b"abcdefgh").len(), 3, "and once where they do not");
@@ -40,7 +40,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_is_found_in_whatever_it_is_encoded_with(
+        fn a_value_is_found_inside_any_encoded_data(
             before in prop::collection::vec(any::<u8>(), 0..7),
             value in prop::collection::vec(any::<u8>(), 8..40),
             after in prop::collection::vec(any::<u8>(), 0..7),

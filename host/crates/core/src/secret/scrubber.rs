@@ -1,9 +1,9 @@
-//! Takes secrets out of texts.
+//! Redaction of secrets in texts.
 //!
-//! It catches accidents: a token in an error message, a URL in a log line. It is no wall against a
-//! guest that was shown a secret and means to smuggle it out; only not showing it is. And it sees
-//! one text at a time: whoever cuts texts scrubs them first, since of a secret that was cut it
-//! finds nothing ([`Scrubber::cut`]).
+//! Redaction catches accidents: a token in an error message, a URL in a log line. It does not stop
+//! a guest that knows a secret and wants to exfiltrate it; the only protection is not to give the
+//! secret to the guest. Each text is searched separately. A text must be redacted before it is cut,
+//! because a part of a secret is not found ([`Scrubber::cut`]).
 
 use std::{borrow::Cow, cmp::Reverse, fmt};
 
@@ -16,46 +16,46 @@ use aho_corasick::{
 use super::{MIN_BYTES, Secret, escapes::Escapes, forms};
 use crate::text::{self, cut};
 
-/// From this length on, in bytes, a secret is looked for in all its forms. The forms of a shorter
-/// one would be found where nobody put it: four characters of base64 stand in every picture.
+/// The shortest secret, in bytes, that is searched for in all its forms. The forms of a shorter one
+/// would match by accident: any four characters of base64 occur in every image.
 pub const LONG_BYTES: usize = 8;
 
-/// Why there is no scrubber.
+/// Reason why a scrubber cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSecret {
-    /// A value is too short to be told from other text.
+    /// A value is shorter than [`MIN_BYTES`], so it would match in other text.
     #[error("the secret {name} has fewer than {MIN_BYTES} bytes")]
     TooShort {
         /// The secret's name.
         name: String,
     },
-    /// All values together are too much.
+    /// All values together are too large for the search automaton.
     #[error("the secrets are too many or too long")]
     TooMuch(#[source] aho_corasick::BuildError),
 }
 
-/// Finds secrets in texts, as they are and in the forms in which they usually leak, and puts
-/// `[secret NAME]` in their place.
+/// Finds secrets in texts, in plain and in the forms in which they usually leak, and replaces them
+/// by `[secret NAME]`.
 ///
-/// The forms are base64 (both alphabets, with and without padding, alone or amid other data),
-/// hexadecimal in any case, percent-encoding, form-encoding and the escapes of JSON strings, also
-/// of one another where that happens: base64 in a URL. Values of [`MIN_BYTES`] up to [`LONG_BYTES`]
-/// are found only as they are.
+/// The forms are base64 (both alphabets, with and without padding, alone or inside other encoded
+/// data), hexadecimal in any case, percent-encoding, form-encoding and the escapes of JSON strings.
+/// Base64 with such escapes, as in a URL, is found too. A value of at least [`MIN_BYTES`] and less
+/// than [`LONG_BYTES`] is found only in plain.
 ///
-/// Without secrets it does nothing at all, and where it finds none it copies nothing.
+/// A scrubber without secrets does nothing. A text without secrets is not copied.
 #[derive(Default)]
 pub struct Scrubber(Option<Inner>);
 
 struct Inner {
-    /// What takes the place of each secret.
+    /// Replacement text of each secret.
     markers: Vec<String>,
-    /// Values as they are, and their base64.
+    /// Patterns of the plain values and their base64.
     texts: Patterns,
-    /// Values in hexadecimal, in any case.
+    /// Patterns of the values in hexadecimal, in any case.
     hex: Patterns,
-    /// Values that are numbers, and whose they are.
+    /// Values that are JSON numbers, with the index of the secret.
     numbers: Vec<(String, usize)>,
-    /// Whether a form's `+` could stand for a space of a secret.
+    /// True if a secret has a space, which form-encoding writes as `+`.
     has_space: bool,
 }
 
@@ -67,13 +67,13 @@ struct Patterns {
 
 #[derive(Clone, Copy)]
 struct Owner {
-    /// The secret's place among the markers.
+    /// Index of the secret's marker.
     secret: usize,
-    /// Whether it is looked for behind escapes.
+    /// True if the secret is also searched for in escaped text.
     is_long: bool,
 }
 
-/// A place where a secret is.
+/// A range of bytes that holds a secret.
 struct Hit {
     start: usize,
     end: usize,
@@ -81,7 +81,8 @@ struct Hit {
 }
 
 impl Scrubber {
-    /// Learns secrets by name. Of two with the same value, the first gives its name.
+    /// Builds a scrubber for secrets with names. If two have the same value, the marker has the
+    /// name of the first. Fails if a value is too short, or if all together are too large.
     pub fn new<'a>(
         secrets: impl IntoIterator<Item = (&'a str, &'a Secret)>,
     ) -> Result<Self, BadSecret> {
@@ -118,37 +119,38 @@ impl Scrubber {
         })))
     }
 
-    /// Whether there is nothing to look for.
+    /// Returns whether the scrubber has no secrets.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// A text without secrets: the same one where there are none.
+    /// Redacts secrets in a text. Borrows the text if it has none.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(inner) = &self.0 else { return Cow::Borrowed(text) };
         let hits = inner.hits(text.as_bytes());
         if hits.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(inner.replace(text, hits)) }
     }
 
-    /// A text without secrets, cut to at most `limit_bytes` and marked if it was longer.
+    /// Redacts secrets in a text, then cuts it to at most `limit_bytes`. A cut text ends with `…`.
     pub fn cut(&self, text: &str, limit_bytes: usize) -> String {
         cut(self.text(text).into_owned(), limit_bytes)
     }
 
-    /// Takes secrets out of a text; answers whether there were any.
+    /// Redacts secrets in a text in place. Returns whether a secret was found.
     pub fn string(&self, text: &mut String) -> bool {
         let Cow::Owned(scrubbed) = self.text(text) else { return false };
         *text = scrubbed;
         true
     }
 
-    /// What stands for a secret that is somewhere in these bytes.
+    /// Returns the marker of a secret in these bytes; `None` if they hold none.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<&str> {
         let inner = self.0.as_ref()?;
         inner.hits(bytes).first().map(|hit| inner.markers[hit.secret].as_str())
     }
 
-    /// What stands for the secret that is this number, digit by digit.
+    /// Returns the marker of the secret that equals this number, digit by digit; `None` if there is
+    /// none.
     pub(super) fn number(&self, number: &serde_json::Number) -> Option<&str> {
         let inner = self.0.as_ref().filter(|inner| !inner.numbers.is_empty())?;
         let digits = number.to_string();
@@ -157,12 +159,12 @@ impl Scrubber {
     }
 }
 
-/// What takes the place of each secret. It must not hold one itself, as it would for a password
-/// that is its own name.
+/// Returns the replacement text of each secret. A marker must not hold a secret itself, which it
+/// would if a password is equal to its name.
 fn markers(secrets: &[(&str, &str)]) -> Vec<String> {
     let is_safe = |marker: &String| !secrets.iter().any(|(_, value)| marker.contains(value));
     let marker = |name: &str| {
-        // The last has fewer bytes than any secret.
+        // `***` has fewer bytes than any secret, so it cannot hold one.
         [format!("[secret {name}]"), "[secret]".to_owned()]
             .into_iter()
             .find(is_safe)
@@ -172,7 +174,7 @@ fn markers(secrets: &[(&str, &str)]) -> Vec<String> {
 }
 
 impl Inner {
-    /// Where secrets are, in no order. Nothing found is nothing allocated.
+    /// Finds all secrets, in no particular order. Allocates nothing if no pattern occurs.
     fn hits(&self, bytes: &[u8]) -> Vec<Hit> {
         let mut hits = Vec::new();
         self.texts.find(bytes, &mut hits);
@@ -186,8 +188,8 @@ impl Inner {
         hits
     }
 
-    /// Puts markers where the hits are. Where several touch, each secret is named once; one inside
-    /// another is not named.
+    /// Replaces the hits by markers. Hits that touch or overlap form one run: it has one marker for
+    /// each secret, and none for a hit inside another hit.
     fn replace(&self, text: &str, mut hits: Vec<Hit>) -> String {
         hits.sort_unstable_by_key(|hit| (hit.start, Reverse(hit.end), hit.secret));
         let mut scrubbed = String::with_capacity(text.len());
@@ -224,7 +226,7 @@ impl Patterns {
         Ok(Self { nfa, start, owners })
     }
 
-    /// Finds the patterns as they are, those that overlap included.
+    /// Finds the patterns in the bytes, overlapping ones included.
     fn find(&self, bytes: &[u8], hits: &mut Vec<Hit>) {
         let found = self
             .nfa
@@ -242,7 +244,7 @@ impl Patterns {
         }
     }
 
-    /// Whether any pattern is in what the bytes mean.
+    /// Returns whether the decoded bytes hold any pattern.
     fn occur_behind(&self, escapes: Escapes, bytes: &[u8]) -> bool {
         let mut state = self.start;
         escapes.read(bytes).any(|piece| {
@@ -253,9 +255,11 @@ impl Patterns {
         })
     }
 
-    /// Finds the patterns in what the bytes mean, and where that is written.
+    /// Finds the patterns of long secrets in the decoded bytes. A hit has the range of the escaped
+    /// bytes.
     fn find_behind(&self, escapes: Escapes, bytes: &[u8], hits: &mut Vec<Hit>) {
-        // Where each of the last bytes that were meant begins: as many as the longest pattern has.
+        // A ring of the offsets at which the last decoded bytes begin in the text. It is as long as
+        // the longest pattern.
         let longest = self.nfa.max_pattern_len();
         let mut starts = vec![0; longest];
         let mut state = self.start;
@@ -278,7 +282,8 @@ impl Patterns {
     }
 }
 
-/// Adds a hit, or lengthens the last: a value that repeats itself would be found at every byte.
+/// Adds a hit, or extends the last one if it is of the same secret and the two touch. Otherwise a
+/// value that repeats itself would add a hit at every byte.
 fn push(hits: &mut Vec<Hit>, hit: Hit) {
     match hits.last_mut() {
         Some(last) if last.secret == hit.secret && (last.start..=last.end).contains(&hit.start) => {

@@ -1,4 +1,4 @@
-//! Where a secret comes from. Errors name the variable or the file, and never what was found there.
+//! Sources of secrets. Errors name the variable or the file, and never hold its contents.
 
 use std::{
     fmt,
@@ -12,59 +12,58 @@ use tracing::warn;
 
 use super::Secret;
 
-/// The longest secret, in bytes: room for a chain of certificates.
+/// The longest secret, in bytes. A chain of certificates fits.
 pub const MAX_BYTES: usize = 64 << 10;
-/// The shortest secret, in bytes. Taking three letters out of every text would take half the texts
-/// with them.
+/// The shortest secret, in bytes. Redaction of a shorter value would match in ordinary text.
 pub const MIN_BYTES: usize = 4;
 
-/// Where a secret comes from: `env:NAME` or `file:PATH`.
+/// Source of a secret: `env:NAME` or `file:PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A variable of the gateway's environment.
     Env(String),
-    /// A file that holds nothing else.
+    /// A file that holds only the secret.
     File(PathBuf),
 }
 
-/// Why a text names no source. It does not hold the text: who writes the secret itself by mistake
-/// finds it in no log.
+/// Reason why a text is not a source. It does not hold the text, so a secret that an operator
+/// writes there by mistake does not reach a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadSource {
-    /// It begins with neither.
+    /// The text begins with neither `env:` nor `file:`.
     #[error(
         "must have the form \"env:NAME\" or \"file:PATH\"; the secret itself is never written here"
     )]
     Form,
-    /// A variable could not be called that.
+    /// The name of the variable is not valid.
     #[error(
         "the name after \"env:\" must have letters, digits and underscores alone, and begin with no digit"
     )]
     Name,
-    /// There is no path.
+    /// The path is empty.
     #[error("the path after \"file:\" is empty")]
     Path,
 }
 
-/// Why a source gives no secret.
+/// Reason why no secret can be read from a source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// There is no such variable.
+    /// The variable is not set, or its value is not text.
     #[error("{origin} is not set, or is not text")]
     NotSet {
         /// The variable.
         origin: Source,
     },
-    /// There is no such file, or it cannot be read.
+    /// The file does not exist, is not a regular file, or cannot be read.
     #[error("{origin} cannot be read")]
     Unreadable {
         /// The file.
         origin: Source,
-        /// Why.
+        /// The cause.
         #[source]
         cause: io::Error,
     },
-    /// Every user of the machine could have written the file.
+    /// Every user of the machine can write the file.
     #[error(
         "{origin} can be written by every user of this machine; take that right away (chmod o-w)"
     )]
@@ -78,19 +77,19 @@ pub enum SourceError {
         /// The file.
         origin: Source,
     },
-    /// There is nothing.
+    /// The value is empty.
     #[error("{origin} is empty")]
     Empty {
         /// The source.
         origin: Source,
     },
-    /// There is less than a secret.
+    /// The value is shorter than [`MIN_BYTES`].
     #[error("{origin} holds fewer than {MIN_BYTES} bytes, too few to be kept out of other texts")]
     TooShort {
         /// The source.
         origin: Source,
     },
-    /// There is more than a secret.
+    /// The value is longer than [`MAX_BYTES`].
     #[error("{origin} holds more than {MAX_BYTES} bytes")]
     TooLong {
         /// The source.
@@ -108,7 +107,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// Reads `env:NAME` or `file:PATH`; a path is relative to `base`.
+    /// Parses `env:NAME` or `file:PATH`. A relative path is resolved against `base`.
     pub fn parse(text: &str, base: &Path) -> Result<Self, BadSource> {
         if let Some(name) = text.strip_prefix("env:") {
             let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -126,10 +125,11 @@ impl Source {
         }
     }
 
-    /// Reads the secret: a variable as `env` knows it, or a file without the one line end that it
-    /// may have. A file that other users can read is used, and the operator told.
+    /// Reads the secret: the value that `env` returns for the variable, or the contents of the file
+    /// without one final line end. Logs a warning if other users can access the file. Fails if
+    /// every user can write it.
     ///
-    /// It waits for the disk, so not on a worker of the runtime.
+    /// Blocks on the disk, so it must not run on a worker thread of the runtime.
     pub fn read(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Secret, SourceError> {
         let value = match self {
             Self::Env(name) => {
@@ -156,7 +156,7 @@ impl Source {
             warn!(path = %path.display(), mode = %format_args!("{:04o}", mode & 0o7777), "other users can use a secret's file");
         }
         let mut bytes = Vec::new();
-        // As much as a secret may have, its line end, and one byte that shows that there is more.
+        // The longest secret, two bytes of its line end, and one byte that shows that it is longer.
         let limit = MAX_BYTES as u64 + 3;
         File::open(path)
             .and_then(|file| file.take(limit).read_to_end(&mut bytes))
@@ -171,7 +171,8 @@ impl Source {
     }
 }
 
-/// The mode of a regular file. Opening anything else could wait for ever.
+/// Returns the mode of a regular file. Fails for all other kinds of files, because opening one
+/// could block forever.
 fn mode(path: &Path) -> io::Result<u32> {
     let metadata = fs::metadata(path)?;
     if metadata.is_file() {
@@ -193,7 +194,7 @@ mod tests {
         None
     }
 
-    /// A source in a file with these contents and mode.
+    /// Creates a file with these contents and mode, and returns it as a source.
     fn file(directory: &tempfile::TempDir, contents: impl AsRef<[u8]>, mode: u32) -> Source {
         let path = directory.path().join("token");
         fs::write(&path, contents).expect("written");
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_a_variable_or_a_file_beside_the_configuration() {
+    fn a_source_is_a_variable_or_a_file_relative_to_the_base() {
         let base = Path::new("/etc/airlock");
         let parse = |text| Source::parse(text, base);
         assert_eq!(parse("env:GITHUB_TOKEN"), Ok(Source::Env("GITHUB_TOKEN".into())));
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_taken_as_it_is() {
+    fn a_variable_is_read_unchanged() {
         let source = Source::parse("env:TOKEN", Path::new("")).expect("a source");
         let read = |value: Option<&str>| {
             source.read(&|name| value.filter(|_| name == "TOKEN").map(str::to_owned))
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_loses_one_line_end_and_nothing_else() {
+    fn a_file_is_read_without_one_final_line_end() {
         for (contents, value) in [
             (VALUE.to_owned(), VALUE.to_owned()),
             (format!("{VALUE}\n"), VALUE.to_owned()),
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_anybody_could_have_written_is_refused_and_one_that_anybody_can_read_is_not() {
+    fn a_world_writable_file_is_refused_and_a_world_readable_one_is_read() {
         let directory = tempfile::tempdir().expect("a directory");
         for mode in [0o600, 0o400, 0o640, 0o644, 0o660] {
             assert_eq!(
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_and_no_error_holds_the_value() {
+    fn an_error_names_the_file_and_never_holds_the_value() {
         let directory = tempfile::tempdir().expect("a directory");
         for path in [".", "absent"] {
             let source =

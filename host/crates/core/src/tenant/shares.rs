@@ -1,43 +1,44 @@
-//! How much each tenant holds of a bounded resource, and which tenant may take more. Pure counting.
+//! Accounting of a bounded resource: counts the units of each tenant, and decides which tenant may
+//! take more.
 
 use std::collections::HashMap;
 
 use super::Tenant;
 
-/// A bounded resource, and how much of it each tenant holds.
+/// A bounded resource, with the number of units that each tenant holds.
 ///
-/// A tenant may take more while it holds less than `weight` times what is free: the dynamic
-/// threshold of shared-memory switches (Choudhury and Hahne, 1998). One tenant alone gets at most
-/// `weight / (weight + 1)` of the whole. Tenants that all want more than there is end up with equal
-/// parts, and a rest stays free, so the next tenant need not wait until one of them gives something
-/// back.
+/// A tenant may take one more unit while it holds less than `weight` times the free units. This is
+/// the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998). One tenant alone
+/// gets at most `weight / (weight + 1)` of the capacity, rounded up. Tenants that all want more
+/// than the capacity end up with equal parts. Some units stay free, so a new tenant need not wait
+/// until another tenant returns units.
 #[derive(Debug)]
 pub struct Shares {
     capacity: usize,
     weight: usize,
     taken: usize,
-    /// Tenants that hold something.
+    /// Units by tenant; only tenants that hold at least one.
     held: HashMap<Tenant, usize>,
 }
 
 impl Shares {
-    /// A resource of `capacity` units, nothing of it taken.
+    /// Creates a resource of `capacity` units, all of them free.
     pub fn new(capacity: usize, weight: usize) -> Self {
         Self { capacity, weight, taken: 0, held: HashMap::new() }
     }
 
-    /// Units that all tenants hold together.
+    /// Number of units that all tenants hold together.
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Units that `tenant` holds.
+    /// Number of units that `tenant` holds.
     pub fn of(&self, tenant: &Tenant) -> usize {
         self.held.get(tenant).copied().unwrap_or(0)
     }
 
-    /// Whether `tenant` may take `amount` right now, as if it took one unit after the other. It may
-    /// always take nothing.
+    /// Returns whether `tenant` may take `amount` units now. The rule is the same as for taking
+    /// them one by one. An amount of 0 is always admitted.
     pub fn admits(&self, tenant: &Tenant, amount: usize) -> bool {
         let free = self.capacity - self.taken;
         let Some(before_last) = amount.checked_sub(1) else { return true };
@@ -46,7 +47,8 @@ impl Shares {
                 < self.weight.saturating_mul(free - before_last)
     }
 
-    /// Takes `amount` for `tenant`; false, and nothing is taken, if it may not have that much.
+    /// Takes `amount` units for `tenant`; false, and nothing is taken, if it may not have that
+    /// many.
     pub fn take(&mut self, tenant: &Tenant, amount: usize) -> bool {
         if !self.admits(tenant, amount) {
             return false;
@@ -61,7 +63,7 @@ impl Shares {
         true
     }
 
-    /// Takes back `amount` of what `tenant` holds.
+    /// Frees `amount` of the units that `tenant` holds, at most all of them.
     pub fn give_back(&mut self, tenant: &Tenant, amount: usize) {
         let Some(held) = self.held.get_mut(tenant) else { return };
         let amount = amount.min(*held);
@@ -72,8 +74,9 @@ impl Shares {
         }
     }
 
-    /// Whether `tenant` holds less than its part while another holds more than that. The parts are
-    /// equal: one for each tenant that holds something, and one for this tenant.
+    /// Returns whether `tenant` holds less than its fair part while another tenant holds more than
+    /// that part. The fair part is the capacity divided by the number of tenants that hold units,
+    /// this tenant included, rounded up.
     pub fn is_unfair_to(&self, tenant: &Tenant) -> bool {
         let tenants = self.held.len() + usize::from(!self.held.contains_key(tenant));
         let part = self.capacity.div_ceil(tenants);
@@ -92,13 +95,13 @@ mod tests {
         Tenant::of_key([number; 32], number.to_string())
     }
 
-    /// Takes one unit after the other until it may not; the number that it got.
+    /// Takes units one by one until the first refusal, and returns the number of units taken.
     fn take_all(shares: &mut Shares, number: u8) -> usize {
         std::iter::from_fn(|| shares.take(&tenant(number), 1).then_some(())).count()
     }
 
     #[test]
-    fn a_tenant_alone_leaves_a_rest_and_those_that_come_later_get_parts_of_it() {
+    fn a_tenant_alone_leaves_units_free_for_later_tenants() {
         let mut shares = Shares::new(64, 3);
         assert_eq!([1, 2, 3, 4].map(|number| take_all(&mut shares, number)), [48, 12, 3, 1]);
         for (capacity, most) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (8, 6)] {
@@ -107,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_equal_for_all_and_rounded_up() {
+    fn fair_parts_are_equal_and_rounded_up() {
         let mut shares = Shares::new(4, 3);
         assert!(!shares.is_unfair_to(&tenant(1)), "none holds anything");
         assert!(shares.take(&tenant(1), 3));
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_many_at_once_is_taking_one_after_the_other() {
+    fn taking_many_units_at_once_follows_the_rule_for_single_units() {
         for most in [(64, 3, 48), (64, 7, 56), (7, 3, 6), (1, 7, 1)] {
             let (capacity, weight, most) = most;
             let mut shares = Shares::new(capacity, weight);
@@ -157,13 +160,13 @@ mod tests {
                 }
                 prop_assert_eq!(shares.taken(), shares.held.values().sum::<usize>());
                 prop_assert!(shares.taken() <= capacity && shares.held.values().all(|held| *held > 0));
-                // Whatever the others hold, a newcomer is refused only where nothing is free.
+                // A tenant that holds nothing is refused only if nothing is free.
                 prop_assert_eq!(shares.admits(&Tenant::ANONYMOUS, 1), shares.taken() < capacity);
             }
         }
 
-        /// Everybody takes all that it may get whenever one gives a unit back, the first being the
-        /// most greedy to begin with.
+        /// All tenants take as many units as they may, whenever the largest one returns a unit.
+        /// Tenant 0 takes first, so it starts with the largest part.
         #[test]
         fn tenants_that_want_everything_end_up_with_equal_parts(capacity in 8..60_usize, weight in 1..8_usize, tenants in 2..6_u8) {
             let mut shares = Shares::new(capacity, weight);

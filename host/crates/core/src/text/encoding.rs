@@ -1,17 +1,18 @@
 //! Hexadecimal digits and percent-encoding (RFC 3986, section 2.1).
 
-/// Renders bytes in lower-case hexadecimal, two digits a byte.
+/// Renders bytes in lower-case hexadecimal, with two digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
-/// Reads one hexadecimal digit of either case.
+/// Returns the value of one hexadecimal digit of either case; `None` if it is not one.
 pub fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// Decodes every `%XX` of a text once. `None` if a `%` is not followed by two hexadecimal digits.
+/// Decodes every `%XX` of a text once. Returns `None` if a `%` is not followed by two hexadecimal
+/// digits.
 pub fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

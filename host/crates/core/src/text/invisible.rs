@@ -1,16 +1,16 @@
-//! Characters that a model reads and a person does not see.
+//! Characters that a model reads and a person cannot see.
 
 use std::fmt::Write as _;
 
-/// Writes out what a terminal or an editor hides, as `⟨U+200B⟩`: control characters, marks without
-/// width, changes of direction, tags and look-alikes of the space (Trojan Source, CVE-2021-42574;
-/// instructions in Unicode tags). Line breaks stay.
+/// Replaces every character that a terminal or an editor hides by its code point, as `⟨U+200B⟩`:
+/// control characters, marks without width, changes of direction, tags and look-alikes of the space
+/// (Trojan Source, CVE-2021-42574; instructions in Unicode tags). Line breaks are kept.
 pub fn visible(text: &str) -> String {
     written_out(text, |c| c != '\n' && is_hidden(c))
 }
 
-/// Writes out what [`visible`] does and line breaks too, so that no text passes for a line of the
-/// gateway's own.
+/// Replaces the characters that [`visible`] replaces, and line breaks too. Text from outside can
+/// then not imitate a line that the gateway itself writes.
 pub fn visible_line(text: &str) -> String {
     written_out(text, is_hidden)
 }
@@ -32,9 +32,9 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || (c.is_whitespace() && c != ' ') || is_invisible(c)
 }
 
-/// Whether a character leaves no mark of its own and is neither whitespace nor a control character.
-/// From Unicode's `Cf` and `Default_Ignorable_Code_Point`, and U+2800, the empty Braille pattern.
-/// The two joiners (U+200C, U+200D), which some languages are written with, are among them.
+/// Returns whether a character is invisible and neither whitespace nor a control character. The
+/// ranges are from Unicode's `Cf` and `Default_Ignorable_Code_Point`; U+2800, the empty Braille
+/// pattern, is added. They include the two joiners (U+200C, U+200D), which some languages need.
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invisible_characters_are_written_out_and_all_others_stay() {
+    fn invisible_characters_are_written_out_and_all_others_are_kept() {
         assert_eq!(visible("Größe – 大小 ☂\nnext"), "Größe – 大小 ☂\nnext");
         assert_eq!(visible("a\u{200b}b\u{202e}c\u{1b}[2J"), "a⟨U+200B⟩b⟨U+202E⟩c⟨U+001B⟩[2J");
         assert_eq!(visible("\u{e0068}\u{e0069}\r\t"), "⟨U+E0068⟩⟨U+E0069⟩⟨U+000D⟩⟨U+0009⟩");
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_that_look_like_others_are_written_out() {
+    fn look_alikes_of_the_space_are_written_out() {
         for space in [
             '\u{a0}', '\u{1680}', '\u{2003}', '\u{202f}', '\u{205f}', '\u{3000}', '\u{2800}',
             '\u{3164}',

@@ -1,14 +1,16 @@
-//! Suggests the name that was probably meant.
+//! Suggestions for a mistyped name.
 
-/// Below this, two names have little more than letters in common (Jaro-Winkler similarity, 0 to 1).
+/// Least similarity of a suggestion (Jaro-Winkler, 0 to 1). Names with less similarity have little
+/// more than letters in common.
 const SIMILAR: f64 = 0.75;
-/// Longer names are not compared, in bytes: comparing costs the product of the lengths.
+/// The longest name that is compared, in bytes. The cost of a comparison is the product of the two
+/// lengths.
 const MAX_NAME_BYTES: usize = 64;
-/// Candidates that are compared.
+/// The most candidates that are compared.
 const MAX_CANDIDATES: usize = 256;
 
-/// Finds the candidate that `name` was probably meant to be. Case and punctuation do not count. Of
-/// two that are equally similar, the last one wins.
+/// Finds the candidate that is most similar to `name`; `None` if no candidate is similar enough.
+/// Case and punctuation do not count. Of equally similar candidates, the last one is returned.
 pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > MAX_NAME_BYTES {
         return None;

@@ -1,4 +1,4 @@
-//! One tool, as its source announces it and as the gateway keeps it.
+//! The definition of a tool: as its source announces it, and as the gateway keeps it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,13 +6,15 @@ use serde_json::{Map, Value};
 use super::{ClientName, ToolName};
 use crate::{json::JsonText, text::cut};
 
-/// The longest name that MCP's guidance allows a tool (2025-11-25: 1 to 128 characters).
+/// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
 const MAX_NAME: usize = 128;
-/// A title beyond this is cut.
+/// The longest title, in bytes. Longer ones are cut.
 const MAX_TITLE: usize = 256;
-/// A description beyond this is cut: it goes into every request to a model.
+/// The longest description, in bytes. Longer ones are cut, because a description is part of every
+/// request to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
-/// A schema beyond this is refused, as is one nested deeper than `serde_json` reads.
+/// The largest schema, in bytes. Larger ones are refused, and so are schemas that are nested deeper
+/// than `serde_json` parses.
 const MAX_SCHEMA: usize = 256 * 1024;
 
 /// A tool as a source announces it: MCP's `Tool` object, untrusted. Plugins embed a list of them in
@@ -20,12 +22,12 @@ const MAX_SCHEMA: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolDefinition {
-    /// The source's own name for it.
+    /// Name of the tool at its source.
     pub name: String,
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, written for a model.
+    /// Description of the tool, for a model.
     #[serde(default)]
     pub description: String,
     /// JSON Schema of the arguments; root type "object".
@@ -41,37 +43,37 @@ pub struct ToolDefinition {
     pub meta: Option<JsonText>,
 }
 
-/// MCP's tool annotations. Hints only: no decision depends on them.
+/// Tool annotations of MCP. They are hints: no decision depends on them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
-    /// Changes nothing outside itself.
+    /// True if the tool changes nothing in its environment.
     #[serde(default, rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// A change may destroy something.
+    /// True if a change by the tool may be destructive.
     #[serde(default, rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// Twice has the effect of once.
+    /// True if a second call with the same arguments has no further effect.
     #[serde(default, rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// Reaches things that the gateway does not know.
+    /// True if the tool interacts with external systems that are not known in advance.
     #[serde(default, rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }
 
-/// A tool as the catalog keeps it: checked, bounded, and named for the wire. It takes about the
-/// bytes of its texts.
+/// A tool as the catalog keeps it: checked, of limited size, and with its name on the wire. It
+/// takes about as much memory as its texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Name on every wire.
+    /// Name on the wire, to all clients and models.
     pub name: ToolName,
-    /// The client it belongs to; none for the gateway's own tools.
+    /// The client it belongs to; `None` for the gateway's own tools.
     pub client: Option<ClientName>,
-    /// What the source calls it; what whitelists name.
+    /// Name of the tool at its source. Whitelists use this name.
     pub original: String,
     /// Name for people.
     pub title: Option<String>,
-    /// What it does, written for a model. Untrusted text.
+    /// Description of the tool, for a model. Untrusted text.
     pub description: String,
     /// JSON Schema of the arguments: an object with `type` and `properties`.
     pub input_schema: JsonText,
@@ -81,27 +83,27 @@ pub struct Tool {
     pub annotations: Annotations,
 }
 
-/// Why a definition cannot be taken into the catalog. The rest of its source's list is not
+/// Reason why a definition cannot be added to the catalog. The other tools of its source are not
 /// affected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTool {
-    /// No usable name.
+    /// The name is empty, too long, or has control characters.
     #[error(
         "a tool's name must have 1 to {MAX_NAME} characters and no control characters, found {0:?}"
     )]
     Name(String),
-    /// Schema of the wrong shape.
+    /// The schema is not the schema of an object.
     #[error("the {which} of tool {tool:?} must be a JSON object with \"type\": \"object\"")]
     Schema {
-        /// The tool's own name.
+        /// Name of the tool at its source.
         tool: String,
         /// `inputSchema` or `outputSchema`.
         which: &'static str,
     },
-    /// Schema too large to send to a model again and again.
+    /// The schema is too large to be sent to a model with every request.
     #[error("the {which} of tool {tool:?} is larger than {MAX_SCHEMA} bytes")]
     SchemaTooLarge {
-        /// The tool's own name.
+        /// Name of the tool at its source.
         tool: String,
         /// `inputSchema` or `outputSchema`.
         which: &'static str,
@@ -109,7 +111,8 @@ pub enum BadTool {
 }
 
 impl Tool {
-    /// Checks and bounds a definition from `client`.
+    /// Checks a definition from `client`, and cuts its title and description. Fails if the name or
+    /// a schema is not valid.
     pub fn adopt(client: &ClientName, definition: ToolDefinition) -> Result<Self, BadTool> {
         let original = definition.name;
         if original.is_empty()
@@ -135,7 +138,7 @@ impl Tool {
         })
     }
 
-    /// Makes one of the gateway's own tools.
+    /// Creates one of the gateway's own tools.
     pub fn own(name: &'static str, description: &str, input_schema: Value) -> Self {
         Self {
             name: ToolName::own(name),
@@ -150,7 +153,8 @@ impl Tool {
     }
 }
 
-/// Accepts an object schema and gives it the `type` and `properties` that OpenAI's API insists on.
+/// Checks a schema. Adds `type` and `properties` to an input schema without them, because OpenAI's
+/// API requires both.
 fn checked_schema(tool: &str, which: &'static str, schema: JsonText) -> Result<JsonText, BadTool> {
     let wrong = || BadTool::Schema { tool: tool.to_owned(), which };
     let bounded = |schema: JsonText| {
@@ -161,11 +165,11 @@ fn checked_schema(tool: &str, which: &'static str, schema: JsonText) -> Result<J
             Err(BadTool::SchemaTooLarge { tool: tool.to_owned(), which })
         }
     };
-    // Before it becomes a tree.
+    // The size is checked before the text becomes a tree.
     let schema = bounded(schema)?;
     let Ok(Value::Object(mut members)) = schema.to_value() else { return Err(wrong()) };
     if which == "outputSchema" {
-        // 2026-07-28 lets an output be any JSON value.
+        // MCP 2026-07-28 allows any JSON value as an output.
         return Ok(schema);
     }
     match members.get("type") {

@@ -1,5 +1,5 @@
-//! Why a tool call gave no answer. One enum for every kind of provider, because every caller treats
-//! them alike.
+//! Errors of tool calls. All kinds of providers share one enum, because every caller treats their
+//! errors alike.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::schema::Violations;
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a tool call gave no answer. `Display` is safe to show to models and clients: it holds no
-/// paths and no host internals, which stay in `source()`.
+/// Error of a tool call. `Display` is safe to show to models and clients: it holds no paths and no
+/// host internals, which stay in `source()`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// No such tool, or not for this caller: the two look the same on purpose.
+    /// The tool does not exist or is hidden from the caller. Both return the same error on purpose.
     #[error("tool '{name}' is not available or not permitted")]
     NotFound {
         /// The name that was called.
         name: String,
     },
-    /// The tool exists and may be called, once someone says so.
+    /// The tool exists, but the call needs an approval.
     #[error("tool '{name}' needs approval before it may run")]
     NeedsApproval {
         /// The tool.
@@ -31,12 +31,12 @@ pub enum CallError {
         /// The arguments it was called with, as JSON text.
         arguments: String,
     },
-    /// The arguments are no JSON object, or too large.
+    /// The arguments are not a JSON object, have a duplicate key, or are too large.
     #[error("the arguments of tool '{name}' cannot be used: {detail}")]
     BadArguments {
         /// The name that was called.
         name: String,
-        /// What was found and what would be valid.
+        /// The problem, and a valid value where one can be named.
         detail: String,
     },
     /// The arguments do not fit the tool's input schema. The tool has not run.
@@ -44,44 +44,44 @@ pub enum CallError {
     InvalidArguments {
         /// The tool.
         name: ToolName,
-        /// What to change.
+        /// The violations of the schema.
         violations: Violations,
     },
-    /// The tool itself says that it failed.
+    /// The tool itself returned an error.
     #[error("{}", .0.message)]
     Tool(ToolError),
-    /// A call went over what its chain may spend.
+    /// The call would exceed the budget of its chain.
     #[error("{what}: the limit is {limit}")]
     Budget {
-        /// What ran out.
+        /// Name of the limit that was reached.
         what: &'static str,
-        /// How much there was.
+        /// The limit.
         limit: u64,
     },
-    /// One answer of a model asks for more calls than it may.
+    /// One answer of a model requests more calls than the limit.
     #[error(
         "the answer has {found} tool calls; the limit is {limit}, and this call was not made; ask for it in your next answer"
     )]
     TooManyCalls {
         /// Calls in the answer.
         found: usize,
-        /// Calls that one answer may have.
+        /// The most calls that one answer may have.
         limit: usize,
     },
-    /// The result does not fit into what all results of one request may take.
+    /// The calls of one request and their results are larger than the limit on them together.
     #[error("the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {}", made(*was_made))]
     ResultsTooLarge {
-        /// Bytes with this result.
+        /// Size with this result, in bytes.
         found: usize,
-        /// Bytes there may be.
+        /// The limit, in bytes.
         limit: usize,
-        /// Whether the tool ran.
+        /// True if the tool ran.
         was_made: bool,
     },
-    /// The gateway has no memory left for the result, beside the requests in flight.
+    /// The requests in flight leave no memory for the result.
     #[error("the gateway has no memory left for the results of this request; {}", made(*was_made))]
     RequestMemory {
-        /// Whether the tool ran.
+        /// True if the tool ran.
         was_made: bool,
     },
     /// The guest burnt all its fuel.
@@ -89,62 +89,62 @@ pub enum CallError {
     Fuel {
         /// The tool.
         tool: ToolName,
-        /// Fuel it had.
+        /// The limit, in units of fuel.
         limit: u64,
     },
-    /// The guest computed for too long.
+    /// The guest used more CPU time than its limit.
     #[error("tool {tool} computed for more than {limit:?}")]
     Cpu {
         /// The tool.
         tool: ToolName,
-        /// CPU time it had.
+        /// The limit on CPU time.
         limit: Duration,
     },
-    /// The call took too long, waiting included.
+    /// The call ran past its deadline. Waiting counts.
     #[error("tool {tool} ran past its {limit:?} deadline")]
     Deadline {
         /// The tool.
         tool: ToolName,
-        /// Wall-clock time it had.
+        /// The limit on wall-clock time.
         limit: Duration,
     },
-    /// The guest wanted more memory than it may have, and could not go on without.
+    /// The guest failed because it needed more memory than its limit.
     #[error("tool {tool} needed more than its {limit_bytes} bytes of memory")]
     Memory {
         /// The tool.
         tool: ToolName,
-        /// Memory it had.
+        /// The limit, in bytes.
         limit_bytes: u64,
     },
-    /// The guest recursed too deeply.
+    /// The guest overflowed its stack.
     #[error("tool {tool} overflowed its stack")]
     Stack {
         /// The tool.
         tool: ToolName,
     },
-    /// The guest broke off.
+    /// The guest trapped.
     #[error("tool {tool} trapped")]
     Trap {
         /// The tool.
         tool: ToolName,
-        /// What it did, with a backtrace. For the operator.
+        /// The trap, with a backtrace. For the operator.
         #[source]
         trap: Cause,
     },
-    /// The answer is larger than answers may be.
+    /// The result is larger than the limit.
     #[error("the result of tool {tool} is larger than {limit_bytes} bytes; ask for less")]
     ResultTooLarge {
         /// The tool.
         tool: ToolName,
-        /// The bound.
+        /// The limit, in bytes.
         limit_bytes: u64,
     },
-    /// The answer breaks the contract.
+    /// The result violates the contract.
     #[error("tool {tool} answered with something that is no result")]
     BadResult {
         /// The tool.
         tool: ToolName,
-        /// What was wrong. For the operator.
+        /// The violation. For the operator.
         #[source]
         cause: Cause,
     },
@@ -153,13 +153,13 @@ pub enum CallError {
     InvalidResult {
         /// The tool.
         tool: ToolName,
-        /// Where in it, if not as a whole.
+        /// Path to the value that does not fit; empty for the result as a whole.
         place: String,
-        /// What was wrong. For the operator.
+        /// The violation. For the operator.
         #[source]
         cause: Cause,
     },
-    /// No room: the pool is full and so is its queue.
+    /// The pool is full, and so is its queue.
     #[error("the gateway is busy; try again in a moment")]
     Busy,
     /// The plugin failed repeatedly. Its calls fail fast until the cool-down ends.
@@ -167,40 +167,40 @@ pub enum CallError {
     CircuitOpen {
         /// The tool.
         tool: ToolName,
-        /// When the plugin is tried again.
+        /// Time left until the cool-down ends.
         retry_after: Duration,
     },
-    /// The caller went away.
+    /// The caller disconnected or cancelled the call.
     #[error("the call was cancelled")]
     Cancelled,
-    /// The tool's source does not answer, or is not connected.
+    /// The tool's source does not respond, or is not connected.
     #[error("the source of tool {tool} is unavailable")]
     Unavailable {
         /// The tool.
         tool: ToolName,
-        /// Why. For the operator.
+        /// The cause. For the operator.
         #[source]
         cause: Cause,
     },
 }
 
-/// A tool's own account of its failure, the `tool-error` of the plugin contract.
+/// Error that a tool itself returns: the `tool-error` of the plugin contract.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolError {
-    /// What kind of failure.
+    /// Kind of failure.
     pub kind: ErrorKind,
-    /// Short stable identifier chosen by the tool.
+    /// Short stable identifier, chosen by the tool.
     pub code: Option<String>,
     /// Text for the model.
     pub message: String,
-    /// When trying again makes sense.
+    /// Time to wait before a retry, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// More, as data.
+    /// Further details, as data.
     pub details: Option<Value>,
 }
 
 impl ToolError {
-    /// A failure of one kind with a message.
+    /// Creates an error of one kind with a message, and no further fields.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, code: None, message: message.into(), retry_after_ms: None, details: None }
     }
@@ -212,33 +212,33 @@ impl ToolError {
 pub enum ErrorKind {
     /// The arguments cannot be used.
     InvalidInput,
-    /// What the arguments name does not exist.
+    /// A thing that the arguments name does not exist.
     NotFound,
-    /// Not granted.
+    /// The call is not permitted.
     Denied,
-    /// Someone has to sign in first.
+    /// A user has to sign in first.
     AuthRequired,
     /// Too many requests.
     RateLimited,
-    /// Something needed does not answer.
+    /// A service that the tool needs does not respond.
     Unavailable,
-    /// The time was up.
+    /// The time limit was reached.
     Timeout,
-    /// The caller went away.
+    /// The caller disconnected or cancelled the call.
     Cancelled,
-    /// Over a bound.
+    /// The data is larger than a limit.
     TooLarge,
-    /// The tool is at fault.
+    /// The tool has an internal error.
     Internal,
 }
 
 impl CallError {
-    /// A short stable identifier of the variant, for machines.
+    /// Returns a short stable identifier of the variant, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "not_found",
             Self::NeedsApproval { .. } => "needs_approval",
-            // Whether they are no object or break the schema: the caller has to change them.
+            // One code for both, because in both cases the caller has to change the arguments.
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => "bad_arguments",
             Self::Tool(_) => "tool_error",
             Self::Budget { .. } => "budget",
@@ -261,7 +261,7 @@ impl CallError {
         }
     }
 
-    /// Whether a bound of the sandbox ended the call.
+    /// Returns whether a limit on resources ended the call.
     pub fn is_limit(&self) -> bool {
         matches!(
             self,
@@ -278,7 +278,7 @@ impl CallError {
         )
     }
 
-    /// The kind that a guest is told.
+    /// Returns the error kind for a guest.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
@@ -301,7 +301,7 @@ impl CallError {
         }
     }
 
-    /// When trying again makes sense, if that is known.
+    /// Returns the time to wait before a retry; `None` if it is not known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::CircuitOpen { retry_after, .. } => Some(*retry_after),
@@ -312,7 +312,7 @@ impl CallError {
     }
 }
 
-/// One behind the colon, several on lines of their own.
+/// Renders violations after a colon: one violation on the same line, several on lines of their own.
 fn listed(violations: &Violations) -> String {
     let text = violations.to_string();
     if text.starts_with('\n') { text } else { format!(" {text}") }

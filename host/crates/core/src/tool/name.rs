@@ -1,5 +1,5 @@
-//! Names of clients and tools. They are made only by parsing, so whoever holds one may put it on
-//! the wire.
+//! Names of clients and tools. Only their constructors create them, so every name is valid on the
+//! wire.
 
 use std::{fmt, sync::Arc};
 
@@ -7,22 +7,21 @@ use crate::text;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The most characters OpenAI's function names may have (`^[a-zA-Z0-9_-]{1,64}$`).
+/// The longest function name of OpenAI's API, in characters (`^[a-zA-Z0-9_-]{1,64}$`).
 const MAX_WIRE_NAME: usize = 64;
-/// What the client of an embedding program's own tools is called; no configured one can have the
-/// name.
+/// Client name of an embedding program's own tools. A configured client cannot have this name.
 pub const INTERNAL_CLIENT: &str = "internal";
-/// Leaves room for a tool's own name behind the prefix.
+/// The longest client name, in characters. It leaves room for the tool's own name after the prefix.
 const MAX_CLIENT_NAME: usize = 32;
 
 /// Name of a configured source of tools: `[A-Za-z_][A-Za-z0-9_]*`, at most 32 characters. It has no
-/// `-`, so in `<client>-<tool>` the first `-` is the border and two clients' tools can never share
-/// a name.
+/// `-`, so the first `-` of `<client>-<tool>` is the separator, and tools of two clients can never
+/// have the same name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ClientName(Arc<str>);
 
-/// Why a text is no [`ClientName`].
+/// Reason why a text is not a valid [`ClientName`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{found:?} is no client name: use a letter or `_`, then letters, digits or `_`, at most {MAX_CLIENT_NAME} characters"
@@ -50,17 +49,18 @@ impl ClientName {
     }
 }
 
-/// Name of a tool on every wire: `<client>-<tool>`, or the bare name of one of the gateway's own
-/// tools. It satisfies `^[a-zA-Z0-9_-]{1,64}$` whatever the tool's source calls it.
+/// Name of a tool on the wire: `<client>-<tool>`, or the bare name of one of the gateway's own
+/// tools. It matches `^[a-zA-Z0-9_-]{1,64}$` for every name that a source uses.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ToolName(Arc<str>);
 
 impl ToolName {
-    /// Maps the name that a source uses to the one that the gateway uses.
+    /// Maps the name of a tool at its source to its name on the wire.
     ///
-    /// A name that fits is kept as it is. In any other, unfit characters become `_`, it is cut, and
-    /// eight hexadecimal digits of its SHA-256 follow, so that `查询`, `a/b` and `a.b` stay apart.
+    /// A name that is valid there is kept. In any other name, invalid characters become `_`, the
+    /// name is cut, and `_` with the first eight hexadecimal digits of its SHA-256 is appended, so
+    /// that `查询`, `a/b` and `a.b` get different names.
     pub fn new(client: &ClientName, original: &str) -> Self {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let room = MAX_WIRE_NAME - client.0.len() - 1;
@@ -73,8 +73,8 @@ impl ToolName {
         Self(format!("{client}-{kept}_{}", text::hex(&digest[..4])).into())
     }
 
-    /// Names one of the gateway's own tools. It has no `-`, so no client's tool can have the same
-    /// name.
+    /// Creates the name of one of the gateway's own tools. It has no `-`, so no client's tool can
+    /// have the same name.
     pub fn own(name: &'static str) -> Self {
         debug_assert!(!name.contains('-'));
         Self(name.into())
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_is_fit_for_the_wire(client_name in "[a-z_][a-z0-9_]{0,31}", original in ".{0,200}") {
+        fn every_tool_name_is_valid_on_the_wire(client_name in "[a-z_][a-z0-9_]{0,31}", original in ".{0,200}") {
             let name = ToolName::new(&client(&client_name), &original);
             prop_assert!((1..=64).contains(&name.as_str().len()));
             prop_assert!(name.as_str().chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));

@@ -1,17 +1,17 @@
-//! What a tool answers, in MCP's terms, and the text that a model reads of it.
+//! The result of a tool call, as in MCP, and its text for a model.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// A tool's answer.
+/// Result of a tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolOutput {
     /// Parts in reading order.
     pub content: Vec<Content>,
-    /// The answer as data.
+    /// The result as data.
     #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
     /// Vendor keys.
@@ -19,7 +19,7 @@ pub struct ToolOutput {
     pub meta: Option<Value>,
 }
 
-/// One part of an answer: MCP's content blocks.
+/// One part of a result: a content block of MCP.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
@@ -44,18 +44,18 @@ pub enum Content {
         /// Media type.
         mime_type: String,
     },
-    /// Something that the caller may fetch.
+    /// A link to a resource that the caller may fetch.
     #[serde(rename_all = "camelCase")]
     ResourceLink {
-        /// Where it is.
+        /// URI of the resource.
         uri: String,
-        /// What to call it.
+        /// Name of the resource.
         name: String,
         /// Media type.
         #[serde(skip_serializing_if = "Option::is_none")]
         mime_type: Option<String>,
     },
-    /// A resource that comes with the answer.
+    /// A resource that is part of the result.
     Resource {
         /// The resource.
         resource: Resource,
@@ -66,7 +66,7 @@ pub enum Content {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// What it is called.
+    /// URI of the resource.
     pub uri: String,
     /// Media type.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,19 +74,20 @@ pub struct Resource {
     /// The resource, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The resource in base64, if it is not.
+    /// The resource in base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
 }
 
 impl ToolOutput {
-    /// An answer of one text.
+    /// Creates a result of one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::Text { text: text.into() }], ..Self::default() }
     }
 
-    /// Renders the answer for a model: texts as they are, the rest as a short note; structured data
-    /// where there is nothing else. Binary data is left out, a model cannot read it as text.
+    /// Renders the result for a model: texts unchanged, other content as a short note. Structured
+    /// data is rendered only if there is no content. Binary data is left out, because a model
+    /// cannot read it as text.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         for part in &self.content {
@@ -104,8 +105,8 @@ impl ToolOutput {
         out
     }
 
-    /// Bytes that the answer takes, roughly: what bounds on results count. Each part after the
-    /// first costs its frame, so that a million empty ones are not free.
+    /// Returns the approximate size of the result in bytes, for the limits on results. Each part
+    /// after the first adds 32 bytes for its frame, so that a million empty parts are not free.
     pub fn size(&self) -> usize {
         const FRAME: usize = 32;
         let frames = FRAME * self.content.len().saturating_sub(1);
@@ -137,7 +138,7 @@ impl Content {
         };
     }
 
-    /// Bytes that the part takes, roughly.
+    /// Returns the approximate size of the part in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_reads_texts_as_they_are_and_notes_for_the_rest() {
+    fn texts_are_rendered_unchanged_and_other_content_as_notes() {
         let output = ToolOutput {
             content: vec![
                 Content::Text { text: "a".into() },
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_data_stands_in_where_there_is_no_content() {
+    fn structured_data_is_rendered_if_there_is_no_content() {
         let output = ToolOutput { structured: Some(json!({"n": 1})), ..ToolOutput::default() };
         assert_eq!(output.to_text(), r#"{"n":1}"#);
         assert_eq!(ToolOutput::default().to_text(), "The tool ran and had nothing to say.");

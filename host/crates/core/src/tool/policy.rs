@@ -1,24 +1,24 @@
-//! What the operator lets a client's tools do.
+//! The operator's policy for the tools of one client.
 
 use std::collections::BTreeSet;
 
-/// A list of tool names, or all. Membership ignores case, as the configuration always did. Nothing
-/// is in an empty one.
+/// A list of tool names, or all tools. Names are compared without case, as the configuration always
+/// did. An empty list allows no tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whitelist {
-    /// `["*"]`.
+    /// All tools, written `["*"]`.
     All,
-    /// These names, in lower case.
+    /// The tools with these names, in lower case.
     Only(BTreeSet<String>),
 }
 
-/// Why a list is no [`Whitelist`].
+/// Reason why a list is not a valid [`Whitelist`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadWhitelist {
-    /// `*` beside other names.
+    /// The list has `*` and other names.
     #[error("\"*\" stands for every tool and must be the only entry")]
     StarWithOthers,
-    /// The same name again.
+    /// The list has the same name twice.
     #[error("{0:?} is listed twice (case does not count)")]
     Duplicate(String),
 }
@@ -30,7 +30,7 @@ impl Default for Whitelist {
 }
 
 impl Whitelist {
-    /// Parses a list as written.
+    /// Parses a list from the configuration. Fails if it has a name twice, or `*` and other names.
     pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, BadWhitelist> {
         if let [only] = names
             && only.as_ref() == "*"
@@ -49,7 +49,7 @@ impl Whitelist {
         Ok(Self::Only(set))
     }
 
-    /// Whether `name` is in the list.
+    /// Returns whether the list allows `name`.
     pub fn allows(&self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -57,12 +57,12 @@ impl Whitelist {
         }
     }
 
-    /// Whether nothing is in the list.
+    /// Returns whether the list allows no tool.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Only(names) if names.is_empty())
     }
 
-    /// A name of `self` that `other` does not allow, if there is one.
+    /// Returns a name of `self` that `other` does not allow; `None` if there is none.
     pub fn beyond(&self, other: &Self) -> Option<String> {
         match (self, other) {
             (_, Self::All) => None,
@@ -74,16 +74,16 @@ impl Whitelist {
     }
 }
 
-/// The filter fields of one client.
+/// Policy for the tools of one client. The default allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Tools that may be called at all.
     pub execute: Whitelist,
-    /// Tools that may be called without asking; within `execute`.
+    /// Tools that may be called without an approval; a subset of `execute`.
     pub auto_execute: Whitelist,
-    /// Whether the tools are offered to scripts, behind the meta-tools, and hidden from the model.
+    /// True if the tools are listed for scripts, behind the meta-tools, and hidden from models.
     pub code_mode: bool,
-    /// Whether a virtual key without a row for this client may use all its tools.
+    /// True if a virtual key without a row for this client may use all its tools.
     pub allow_on_all_keys: bool,
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_alone_and_case_does_not_count() {
+    fn a_star_must_be_the_only_entry_and_case_does_not_count() {
         assert_eq!(Whitelist::parse(&["*"]), Ok(Whitelist::All));
         assert_eq!(Whitelist::parse(&["*", "a"]), Err(BadWhitelist::StarWithOthers));
         assert_eq!(Whitelist::parse(&["a", "A"]), Err(BadWhitelist::Duplicate("A".into())));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_names_what_the_other_list_lacks() {
+    fn beyond_returns_a_name_that_the_other_list_does_not_allow() {
         let list = |names: &[&str]| Whitelist::parse(names).expect("a good list");
         assert_eq!(list(&["a"]).beyond(&list(&["a", "b"])), None);
         assert_eq!(list(&["a", "c"]).beyond(&list(&["a", "b"])), Some("c".into()));

@@ -31,7 +31,7 @@ fn rules_print_in_one_canonical_form() {
 }
 
 #[test]
-fn what_is_no_rule_is_told_with_what_was_found_and_expected() {
+fn an_invalid_rule_is_refused_with_the_found_and_expected_text() {
     let why = |url: &str, method: &str, path: &str| {
         let paths: &[&str] = if path.is_empty() { &[] } else { &[path] };
         Rule::new(url, &[method], paths, false).unwrap_err().to_string()
@@ -64,7 +64,7 @@ fn what_is_no_rule_is_told_with_what_was_found_and_expected() {
 }
 
 #[test]
-fn hosts_match_in_every_spelling_and_nothing_else_does() {
+fn a_rule_matches_its_host_in_every_spelling_and_no_other_host() {
     for (of, inside, outside) in [
         (
             "https://api.example.com",
@@ -107,7 +107,7 @@ fn hosts_match_in_every_spelling_and_nothing_else_does() {
 }
 
 #[test]
-fn no_methods_mean_get_and_head() {
+fn a_rule_without_methods_permits_get_and_head() {
     let rule = rule("https://x.com");
     for (method, expected) in
         [("GET", true), ("HEAD", true), ("POST", false), ("OPTIONS", false), ("PROPFIND", false)]
@@ -123,7 +123,7 @@ fn no_methods_mean_get_and_head() {
 }
 
 #[test]
-fn no_paths_mean_those_of_the_url_and_below() {
+fn a_rule_without_paths_permits_the_path_of_its_url_and_below() {
     for (of, inside, outside) in [
         ("https://x.com", "/ /a /a/b/", ""),
         ("https://x.com/v1", "/v1 /v1/ /v1/a/b /v1/../v1/a", "/ /v10 /v1/../v2 /V1 /v2/v1"),
@@ -146,7 +146,7 @@ fn no_paths_mean_those_of_the_url_and_below() {
 }
 
 #[test]
-fn what_a_request_needs_is_told_as_a_rule_begins_and_without_its_path() {
+fn the_missing_rule_is_reported_without_the_path() {
     for (method, url, told) in [
         ("GET", "https://H.example:443/a*b/c,d%20?q=1", "https://h.example GET"),
         ("DELETE", "http://[0::1]:8080/", "http://[::1]:8080 DELETE"),
@@ -166,7 +166,7 @@ fn what_a_request_needs_is_told_as_a_rule_begins_and_without_its_path() {
 }
 
 #[test]
-fn rules_are_stored_as_their_text() {
+fn rules_serialize_as_their_text() {
     let rule = Rule::new("https://x.com", &["GET"], &["/a/**"], true).unwrap();
     let stored = serde_json::to_string(&rule).unwrap();
     assert_eq!(stored, r#""https://x.com GET /a/** private""#);
@@ -176,7 +176,7 @@ fn rules_are_stored_as_their_text() {
 
 proptest! {
     #[test]
-    fn a_rule_survives_being_printed(
+    fn a_printed_rule_parses_to_the_same_rule(
         scheme in "https?",
         host in prop_oneof!["[a-zA-Zéß][a-zA-Z0-9é-]{0,5}(\\.[a-z]{2,4}){1,2}\\.?", "\\*\\.[a-z]{1,3}\\.[a-z]{2}", "[0-9]{1,3}(\\.[0-9]{1,3}){0,3}", "\\[[0-9a-f]{1,4}::[0-9a-f]{1,4}\\]"],
         port in prop::option::of(1u16..),

@@ -6,7 +6,8 @@ const BOTH: [&str; 2] = [
     "http://b.example.com:PORT GET,POST /** private",
 ];
 
-/// A session with the credentials `header` and `query`, both for `a.example.com` below `/for/`.
+/// Opens a session with the credentials `header` and `query`, both for `a.example.com` below
+/// `/for/`.
 fn with_credentials(server: &Server) -> Session {
     let audience = || rules(server, &["http://a.example.com:PORT GET /for/**"]);
     let credential =
@@ -24,8 +25,8 @@ fn using(name: &str, url: &str) -> Request {
 }
 
 #[tokio::test]
-async fn a_credential_is_attached_by_name_and_its_value_comes_back_nowhere() {
-    // A server that says everything it was sent, as a debugging page does.
+async fn a_credential_is_attached_by_name_and_redacted_from_the_response() {
+    // A server that returns all that it was sent, as a debugging page does.
     let server = Server::start(|path| {
         says("200 OK", &format!("x-echo: {path}\r\n"), &format!("{path} {VALUE}"))
     })
@@ -46,7 +47,7 @@ async fn a_credential_is_attached_by_name_and_its_value_comes_back_nowhere() {
 }
 
 #[tokio::test]
-async fn a_credential_goes_nowhere_outside_its_audience() {
+async fn a_request_outside_the_audience_of_its_credential_is_denied() {
     let server = Server::start(|_| ok("")).await;
     let session = with_credentials(&server);
     for (name, host, path) in [
@@ -72,7 +73,7 @@ async fn a_credential_goes_nowhere_outside_its_audience() {
 }
 
 #[tokio::test]
-async fn a_guest_sets_nothing_in_the_place_of_a_credential() {
+async fn a_guest_cannot_set_the_header_or_parameter_of_its_credential() {
     let server = Server::start(|_| ok("")).await;
     let session = with_credentials(&server);
     let url = server.url("a.example.com", "/for/x");
@@ -87,7 +88,7 @@ async fn a_guest_sets_nothing_in_the_place_of_a_credential() {
 }
 
 #[tokio::test]
-async fn another_spelling_of_a_header_is_the_same_header() {
+async fn reserved_headers_are_refused_in_every_spelling() {
     let server = Server::start(|_| ok("")).await;
     let audience = rules(&server, &["http://a.example.com:PORT GET /for/**"]);
     let key = Credential::new(
@@ -118,7 +119,7 @@ async fn another_spelling_of_a_header_is_the_same_header() {
 }
 
 #[tokio::test]
-async fn nobody_authenticates_the_whole_connection() {
+async fn schemes_that_authenticate_the_whole_connection_are_refused() {
     let server = Server::start(|_| ok("")).await;
     let session = with_credentials(&server);
     for value in ["NTLM x", " NTLM x", "\tnegotiate\tx"] {
@@ -135,7 +136,7 @@ async fn nobody_authenticates_the_whole_connection() {
 }
 
 #[tokio::test]
-async fn a_value_comes_back_in_none_of_its_spellings() {
+async fn all_spellings_of_a_value_are_redacted_from_a_response() {
     let spellings =
         "s3cret/value&more s3cret%2fvalue%26more s3cret%2Fvalue%26more s3cret/value%26more";
     let server =
@@ -151,7 +152,7 @@ async fn a_value_comes_back_in_none_of_its_spellings() {
 }
 
 #[tokio::test]
-async fn what_a_guest_writes_of_a_credential_is_redirected_to_no_other_origin() {
+async fn a_value_written_by_the_guest_is_not_redirected_to_another_origin() {
     let port = Arc::new(std::sync::OnceLock::new());
     let known = port.clone();
     let server = Server::start(move |path| match path {
@@ -186,12 +187,12 @@ async fn what_a_guest_writes_of_a_credential_is_redirected_to_no_other_origin() 
 }
 
 #[tokio::test]
-async fn a_credential_stays_with_its_origin_and_its_audience_on_redirects() {
+async fn a_redirect_outside_its_origin_or_audience_drops_the_credential() {
     let port = Arc::new(std::sync::OnceLock::new());
     let known = port.clone();
     let server = Server::start(move |path| {
         let port = known.get().unwrap();
-        // The server repeats the whole query, as servers do that add a slash.
+        // The server repeats the whole query, as servers do that redirect to add a slash.
         match path.split_once('?').map_or((path, ""), |(path, query)| (path, query)) {
             ("/for/a", query) => redirect(302, &format!("/for/b?{query}")),
             ("/for/b", query) => redirect(302, &format!("/other?{query}")),
@@ -222,7 +223,7 @@ async fn a_credential_stays_with_its_origin_and_its_audience_on_redirects() {
 }
 
 #[tokio::test]
-async fn a_credential_shows_in_no_error_and_no_log() {
+async fn errors_and_logs_contain_no_credential() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)

@@ -21,7 +21,7 @@ fn url(server: &Server, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn bodies_end_at_their_limit_announced_or_not() {
+async fn bodies_over_the_limit_are_refused_announced_or_not() {
     let bounds = Bounds { response_bytes: 10, ..Bounds::PLUGIN };
     let (server, session) = limited(bounds, LONG, |path| match path {
         "/announced/10" => ok("0123456789"),
@@ -50,7 +50,7 @@ async fn bodies_end_at_their_limit_announced_or_not() {
             ),
         }
     }
-    // A request may ask for less, and not for more.
+    // A request may lower the limit and not raise it.
     for (asked, path, fine) in
         [(9, "/announced/10", false), (10, "/announced/10", true), (u64::MAX, "/chunked/11", false)]
     {
@@ -67,7 +67,7 @@ fn chunked(pieces: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn heads_end_at_their_limit() {
+async fn headers_over_the_limit_are_refused() {
     let bounds = Bounds { response_header_bytes: 1_000, ..Bounds::PLUGIN };
     let (server, session) = limited(bounds, LONG, |path| match path {
         // `content-length: 0` has 15 bytes of its own.
@@ -114,12 +114,12 @@ async fn responses_without_a_body_end_with_their_head() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_its_time_has_it_until_the_deadline() {
+async fn a_slow_server_fails_at_the_shortest_time_limit() {
     let short = Duration::from_millis(100);
     for path in ["/silent", "/drips"] {
         let behave = |path: &str| if path == "/drips" { Answer::Drips } else { Answer::IsSilent };
-        // The deadline of the call, the bound of the policy, and what the request asks for: the
-        // shortest counts.
+        // The deadline of the call, the bound of the policy, and the timeout of the request: the
+        // shortest applies.
         let (server, session) =
             limited(Bounds { response_bytes: usize::MAX, ..Bounds::PLUGIN }, short, behave).await;
         assert_eq!(
@@ -142,7 +142,7 @@ async fn a_server_that_takes_its_time_has_it_until_the_deadline() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_when_the_time_is_up() {
+async fn nothing_is_sent_after_the_deadline() {
     let (server, late) = limited(Bounds::PLUGIN, Duration::ZERO, |_| ok("")).await;
     assert_eq!(kind_of(late.send(get(&url(&server, "/"))).await), (ErrorKind::Timeout, false));
     let (server, session) = limited(Bounds::PLUGIN, LONG, |_| ok("")).await;
@@ -154,7 +154,7 @@ async fn nothing_is_sent_when_the_time_is_up() {
 }
 
 #[tokio::test]
-async fn the_requests_of_a_call_are_counted_with_redirects_and_refusals() {
+async fn redirects_and_refusals_count_as_requests_of_a_call() {
     let (server, session) =
         limited(Bounds { requests: 5, ..Bounds::PLUGIN }, LONG, |path| match path {
             "/redirect" => redirect(302, "/end"),
@@ -178,7 +178,7 @@ async fn the_requests_of_a_call_are_counted_with_redirects_and_refusals() {
 }
 
 #[tokio::test]
-async fn requests_on_their_way_are_counted_until_they_end_or_are_dropped() {
+async fn requests_in_flight_are_counted_until_they_end_or_are_dropped() {
     let (server, session) =
         limited(Bounds { in_flight: 2, ..Bounds::PLUGIN }, LONG, |path| match path {
             "/silent" => Answer::IsSilent,
@@ -200,7 +200,7 @@ async fn requests_on_their_way_are_counted_until_they_end_or_are_dropped() {
 }
 
 #[tokio::test]
-async fn requests_of_the_whole_process_are_counted_too() {
+async fn requests_in_flight_are_limited_for_the_whole_process() {
     let server = Server::start(|_| Answer::IsSilent).await;
     let names: std::sync::Arc<dyn Resolver> = Names::new(&[("x.example.com", LOCAL)]);
     let egress = Egress::assemble(&names, 1).unwrap();
@@ -219,7 +219,7 @@ async fn requests_of_the_whole_process_are_counted_too() {
 }
 
 #[tokio::test]
-async fn no_caller_takes_all_places() {
+async fn no_caller_takes_all_slots() {
     let server = Server::start(|_| Answer::IsSilent).await;
     let egress = Egress::with_resolver(Names::new(&[("x.example.com", LOCAL)])).unwrap();
     let outlet = || {
@@ -234,7 +234,7 @@ async fn no_caller_takes_all_places() {
             .send(get(&url(&server, "/")))
     };
     let mut waiting = Vec::new();
-    // What one tenant gets of a caller's places, and what is left for the others.
+    // Slots of a caller that each further tenant can take.
     for (number, count) in [(1, 48), (2, 12), (3, 3), (4, 1)] {
         let before = server.requests().len();
         waiting.extend(
@@ -259,7 +259,7 @@ async fn no_caller_takes_all_places() {
 }
 
 #[tokio::test]
-async fn bodies_count_against_the_memory_that_is_lent_until_they_are_dropped() {
+async fn bodies_count_against_the_granted_memory_until_they_are_dropped() {
     let server = Server::start(|path| match path {
         "/announced" => ok(&"x".repeat(1_000)),
         _ => Answer::Says(chunked(&["x"; 1_000])),

@@ -1,4 +1,4 @@
-//! Names that resolve to anything.
+//! A resolver whose names resolve to configured addresses.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,8 @@ use futures_util::future::BoxFuture;
 
 use crate::Resolver;
 
-/// Names and what they stand for: each time the next answer, the last one for good.
+/// Names and the results of their lookups. Each lookup returns the next result, and the last one
+/// repeats.
 #[derive(Default)]
 pub(crate) struct Names {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
@@ -29,7 +30,7 @@ impl Names {
         Arc::new(Self { answers: Mutex::new(answers.collect()), asked: Mutex::default() })
     }
 
-    /// Every name that was asked for.
+    /// Returns every name that was looked up, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

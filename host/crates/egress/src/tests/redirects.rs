@@ -1,6 +1,6 @@
 use super::*;
 
-/// Two names of one server, both granted.
+/// Starts a server with two names, and opens a session with the rules `granted`.
 async fn two_names(
     granted: &[&str],
     bounds: Bounds,
@@ -29,7 +29,7 @@ const BOTH: [&str; 3] = [
 ];
 
 #[tokio::test]
-async fn a_redirect_is_followed_where_a_request_could_have_gone() {
+async fn a_permitted_redirect_is_followed() {
     let (server, session) = two_names(&BOTH, Bounds::PLUGIN, |path, port| match path {
         "/start" => redirect(302, "/next?q"),
         "/next?q" => redirect(307, &format!("http://b.example.com:{port}/ok/end#part")),
@@ -43,7 +43,7 @@ async fn a_redirect_is_followed_where_a_request_could_have_gone() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_what_is_not_permitted_ends_the_request() {
+async fn a_redirect_that_is_not_permitted_fails_the_request() {
     for location in [
         "http://b.example.com:PORT/secret",
         "http://c.example.com:PORT/ok/",
@@ -67,7 +67,7 @@ async fn a_redirect_to_what_is_not_permitted_ends_the_request() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_decided_on_with_the_method_it_makes() {
+async fn the_policy_decides_on_a_redirect_with_its_new_method() {
     let granted = [
         "http://a.example.com:PORT GET,POST /** private",
         "http://b.example.com:PORT GET /** private",
@@ -92,7 +92,7 @@ async fn a_redirect_is_decided_on_with_the_method_it_makes() {
 }
 
 #[tokio::test]
-async fn a_body_is_sent_again_where_the_method_stays() {
+async fn a_redirect_that_keeps_the_method_sends_the_body_again() {
     let (server, session) = two_names(&BOTH, Bounds::PLUGIN, |path, _| match path {
         "/start" => redirect(308, "/next"),
         _ => ok(""),
@@ -108,7 +108,7 @@ async fn a_body_is_sent_again_where_the_method_stays() {
 }
 
 #[tokio::test]
-async fn what_was_meant_for_one_origin_reaches_no_other() {
+async fn headers_of_one_origin_are_not_sent_to_another() {
     let (server, session) = two_names(&BOTH, Bounds::PLUGIN, |path, port| match path {
         "/start" => redirect(302, "/same"),
         "/same" => redirect(302, &format!("http://b.example.com:{port}/ok/away")),
@@ -129,7 +129,7 @@ async fn what_was_meant_for_one_origin_reaches_no_other() {
 }
 
 #[tokio::test]
-async fn redirects_in_a_row_are_counted() {
+async fn consecutive_redirects_are_limited() {
     for (redirects, fine) in [(2, false), (3, true)] {
         let bounds = Bounds { redirects, ..Bounds::PLUGIN };
         let (server, session) = two_names(&BOTH, bounds, |path, _| match path {
@@ -156,7 +156,7 @@ async fn redirects_in_a_row_are_counted() {
 }
 
 #[tokio::test]
-async fn who_wants_to_see_redirects_is_given_them() {
+async fn redirects_are_returned_on_request_or_without_a_usable_location() {
     let (server, session) = two_names(&BOTH, Bounds::PLUGIN, |path, _| match path {
         "/nowhere" => says("302 Found", "", "no location"),
         "/unchanged" => {

@@ -1,4 +1,4 @@
-//! The calls that wait for a slot, in turns of their tenants. Pure: it knows neither slots nor
+//! Calls that wait for a slot, served in turns of their tenants. Pure: it knows neither slots nor
 //! time.
 
 use std::collections::{HashMap, VecDeque};
@@ -11,22 +11,22 @@ use super::schedule::Flow;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
-/// Waiting calls: those of one flow in the order in which they came, and each tenant with its turn.
+/// Waiting calls: those of one flow in order of arrival, and the turn of each tenant.
 #[derive(Debug)]
 pub(super) struct Queue<W> {
     flows: HashMap<Flow, VecDeque<(Ticket, W)>>,
-    /// Tenants of which a call waits.
+    /// Tenants with a waiting call.
     tenants: HashMap<Tenant, Turn>,
     length: usize,
-    /// Counts arrivals and turns.
+    /// Counter of arrivals and turns.
     clock: u64,
 }
 
-/// State of a tenant while a call of it waits.
+/// State of a tenant with a waiting call.
 #[derive(Debug)]
 struct Turn {
     waiting: usize,
-    /// When it was served last, or joined the queue.
+    /// Value of the clock when the tenant was last served, or joined the queue.
     since: u64,
 }
 
@@ -35,28 +35,28 @@ impl<W> Queue<W> {
         Self { flows: HashMap::new(), tenants: HashMap::new(), length: 0, clock: 0 }
     }
 
-    /// Calls that wait.
+    /// Returns the number of waiting calls.
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
-    /// Calls of one flow that wait.
+    /// Returns the number of waiting calls of one flow.
     pub(super) fn len_of(&self, flow: &Flow) -> usize {
         self.flows.get(flow).map_or(0, VecDeque::len)
     }
 
-    /// Calls of one tenant that wait.
+    /// Returns the number of waiting calls of one tenant.
     pub(super) fn len_of_tenant(&self, tenant: &Tenant) -> usize {
         self.tenants.get(tenant).map_or(0, |turn| turn.waiting)
     }
 
-    /// Tenants of which a call waits, in no order.
+    /// Returns the tenants with a waiting call, in no order.
     pub(super) fn tenants(&self) -> impl Iterator<Item = &Tenant> {
         self.tenants.keys()
     }
 
-    /// Adds a call behind those of its flow. A tenant that had none here joins at the end of the
-    /// round.
+    /// Adds a call behind those of its flow. A tenant without a waiting call joins at the end of
+    /// the round.
     pub(super) fn push(&mut self, flow: &Flow, waiter: W) -> Ticket {
         let now = self.tick();
         let turn =
@@ -67,8 +67,8 @@ impl<W> Queue<W> {
         Ticket(now)
     }
 
-    /// The flow that is served next of those that `rank` ranks: the lowest rank first, then the
-    /// tenant that waits longest for its turn, then the call that came first.
+    /// Returns the flow to serve next, of those for which `rank` returns a rank: the lowest rank
+    /// first, then the tenant that has waited longest for its turn, then the call that came first.
     pub(super) fn next<R: Ord>(&self, rank: impl Fn(&Flow) -> Option<R>) -> Option<Flow> {
         let candidates = self.flows.iter().filter_map(|(flow, waiting)| {
             let since = self.tenants.get(&flow.tenant)?.since;
@@ -77,7 +77,7 @@ impl<W> Queue<W> {
         candidates.min_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, flow)| flow.clone())
     }
 
-    /// Takes out the first call of a flow and ends the turn of its tenant.
+    /// Removes the first call of a flow and ends the turn of its tenant.
     pub(super) fn pop(&mut self, flow: &Flow) -> Option<W> {
         let (_, waiter) = self.flows.get_mut(flow)?.pop_front()?;
         let now = self.tick();
@@ -88,7 +88,7 @@ impl<W> Queue<W> {
         Some(waiter)
     }
 
-    /// Takes out one call, wherever it is; `None` if it is not here any more.
+    /// Removes one call, wherever it is in the queue; `None` if it is no longer there.
     pub(super) fn remove(&mut self, flow: &Flow, ticket: Ticket) -> Option<W> {
         let waiting = self.flows.get_mut(flow)?;
         let at = waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()?;
@@ -97,7 +97,7 @@ impl<W> Queue<W> {
         Some(waiter)
     }
 
-    /// Takes out the call of a tenant that came last.
+    /// Removes the newest call of a tenant.
     pub(super) fn remove_newest(&mut self, tenant: &Tenant) -> Option<W> {
         let flows = self.flows.iter().filter(|(flow, _)| flow.tenant == *tenant);
         let newest = flows.max_by_key(|(_, waiting)| waiting.back().map(|(ticket, _)| *ticket));
@@ -107,7 +107,7 @@ impl<W> Queue<W> {
         Some(waiter)
     }
 
-    /// Counts one call less, and forgets a flow or tenant that has no other.
+    /// Subtracts one call, and removes its flow or tenant if that has no other.
     fn forget(&mut self, flow: &Flow) {
         self.length -= 1;
         if self.flows.get(flow).is_some_and(VecDeque::is_empty) {

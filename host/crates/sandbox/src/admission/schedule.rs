@@ -1,12 +1,12 @@
-//! The slots of one depth: which tenant has how many, and which call is next. Pure: it knows
-//! neither tasks nor time.
+//! Slots of one depth: the number that each tenant has, and the choice of the next call. Pure: it
+//! knows neither tasks nor time.
 //!
-//! A call is of a [`Flow`]: one tenant's calls of one guest. It gets a slot if neither its tenant,
-//! of all slots, nor its flow, of the guest's share, has too many already ([`Shares`] says how many
-//! that are). So a tenant leaves slots to other tenants, whatever it calls; a guest leaves slots to
-//! other guests, whichever tenant calls it; and in a guest's share each tenant leaves some to the
-//! next. Of the calls that wait, and may run, one of the tenant with the fewest slots runs first;
-//! among equals, tenants take turns.
+//! A call belongs to a [`Flow`]: one tenant's calls of one guest. Two limits apply to it: one on
+//! its tenant, over all slots, and one on its flow, over the guest's share. It gets a slot if it is
+//! within both ([`Shares`] defines the limits). So a tenant leaves slots to other tenants, whatever
+//! it calls. A guest leaves slots to other guests, whichever tenant calls it. In a guest's share,
+//! each tenant leaves some slots to the next. Of the waiting calls within their limits, one of the
+//! tenant with the fewest slots runs first; tenants with equally many take turns.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use airlock_core::tenant::{Shares, Tenant};
 
 use super::queue::{Queue, Ticket};
 
-/// Divides all slots: one tenant alone gets seven eighths.
+/// Weight that divides all slots: one tenant alone gets at most seven eighths.
 const TENANT_WEIGHT: usize = 7;
-/// Divides one guest's share: one tenant alone gets three quarters.
+/// Weight that divides one guest's share: one tenant alone gets at most three quarters.
 const FLOW_WEIGHT: usize = 3;
 
 /// A plugin, or the executor.
@@ -32,17 +32,17 @@ pub(super) struct Flow {
 
 /// Slots, and the calls that wait for one. A `W` stands for a waiting call.
 ///
-/// Between two operations no call waits that may run.
+/// Invariant between two operations: no waiting call is within its limits.
 #[derive(Debug)]
 pub(super) struct Schedule<W> {
     slots: Shares,
-    /// Guests that have a slot.
+    /// Shares of the guests that have a slot.
     guests: HashMap<GuestId, Shares>,
-    /// Slots that one guest may have: three quarters, so that a guest which takes all that it can
-    /// get, by sleeping in every call for example, leaves some to the others.
+    /// Most slots that one guest may have: three quarters. So a guest that takes all it can get, by
+    /// sleeping in every call for example, leaves some to the others.
     share: usize,
     queue: Queue<W>,
-    /// Calls that may wait.
+    /// Most calls that may wait.
     capacity: usize,
 }
 
@@ -57,8 +57,8 @@ impl<W> Schedule<W> {
         }
     }
 
-    /// Takes a slot for a call that has just come; false if it has to wait. It overtakes no waiting
-    /// call: none of them may run.
+    /// Takes a slot for a new call; returns false if it has to wait. It overtakes no waiting call,
+    /// because none of them is within its limits.
     pub(super) fn try_start(&mut self, flow: &Flow) -> bool {
         let admitted = self.admits(flow);
         if admitted {
@@ -67,10 +67,10 @@ impl<W> Schedule<W> {
         admitted
     }
 
-    /// Lets a call wait. Where the queue is full it takes the place of the newest call of the
-    /// tenant with the most calls, running and waiting, which is returned. `None`, and nothing
-    /// changes, if that tenant has no more than the new call's own with it; or if its flow fills
-    /// three quarters of the queue.
+    /// Adds a call to the queue. In a full queue it evicts the newest call of the tenant with the
+    /// most calls, running and waiting, and returns that call. Returns `None`, and changes nothing,
+    /// if that tenant has fewer than two calls more than the tenant of the new call, or if the flow
+    /// of the new call already fills three quarters of the queue.
     pub(super) fn wait(&mut self, flow: &Flow, waiter: W) -> Option<(Ticket, Option<W>)> {
         if self.queue.len_of(flow) >= self.capacity - self.capacity / 4 {
             return None;
@@ -83,7 +83,7 @@ impl<W> Schedule<W> {
         Some((self.queue.push(flow, waiter), pushed_out))
     }
 
-    /// Gives a slot back; returns the calls that run now, each with its slot taken.
+    /// Releases a slot. Returns the calls that run now, each with its slot taken.
     pub(super) fn leave(&mut self, flow: &Flow) -> Vec<(Flow, W)> {
         self.slots.give_back(&flow.tenant, 1);
         if let Some(share) = self.guests.get_mut(&flow.guest) {
@@ -92,7 +92,7 @@ impl<W> Schedule<W> {
                 self.guests.remove(&flow.guest);
             }
         }
-        // More than one at times: every slot that is free lets each tenant have more.
+        // There may be several: every free slot raises the limits of each tenant.
         let mut admitted = Vec::new();
         while let Some((flow, waiter)) = self.admit_next() {
             admitted.push((flow, waiter));
@@ -100,13 +100,13 @@ impl<W> Schedule<W> {
         admitted
     }
 
-    /// Takes a call out of the queue; `None` if it is not there any more.
+    /// Removes a call from the queue; `None` if it is no longer there.
     pub(super) fn abandon(&mut self, flow: &Flow, ticket: Ticket) -> Option<W> {
         self.queue.remove(flow, ticket)
     }
 
-    /// Whether the tenant of a call has less than its part, of all slots or of the guest's share,
-    /// while another has more.
+    /// Returns whether the tenant of a call has less than its part, of all slots or of the guest's
+    /// share, while another tenant has more.
     pub(super) fn is_unfair_to(&self, flow: &Flow) -> bool {
         self.slots.is_unfair_to(&flow.tenant)
             || self.guests.get(&flow.guest).is_some_and(|share| share.is_unfair_to(&flow.tenant))
@@ -140,14 +140,15 @@ impl<W> Schedule<W> {
 
     fn push_out(&mut self, newcomer: &Tenant) -> Option<W> {
         let largest = self.queue.tenants().max_by_key(|tenant| self.calls_of(tenant))?.clone();
-        // Not by one call: the two would push each other out in turns.
+        // A difference of one call is not enough: the two tenants would evict each other's calls in
+        // turn.
         if self.calls_of(&largest) < self.calls_of(newcomer) + 2 {
             return None;
         }
         self.queue.remove_newest(&largest)
     }
 
-    /// Calls of a tenant that run or wait.
+    /// Returns the number of a tenant's calls that run or wait.
     fn calls_of(&self, tenant: &Tenant) -> usize {
         self.slots.of(tenant) + self.queue.len_of_tenant(tenant)
     }

@@ -8,12 +8,12 @@ fn tenant(number: u8) -> Tenant {
     Tenant::of_key([number; 32], number.to_string())
 }
 
-/// Enters at the first depth.
+/// Waits for a slot at the first depth.
 async fn enter(share: &Share, number: u8, deadline: Option<Instant>) -> Result<Slot, Full> {
     share.wait_for_slot(&tenant(number), 1, deadline).await
 }
 
-/// Takes all that a tenant gets of a share at the first depth without waiting.
+/// Takes all slots that a tenant gets of a share at the first depth without waiting.
 fn take_all(share: &Share, number: u8) -> Vec<Slot> {
     let mut slots = Vec::new();
     while let Some(Ok(slot)) = enter(share, number, None).now_or_never() {
@@ -23,7 +23,7 @@ fn take_all(share: &Share, number: u8) -> Vec<Slot> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn past_the_slots_callers_queue_and_past_the_queue_they_are_turned_away() {
+async fn calls_without_a_free_slot_wait_and_calls_beyond_the_queue_are_refused() {
     let share = Admission::new(2, 1, 1, WAIT).share();
     let enter =
         async |depth, deadline| share.wait_for_slot(&Tenant::ANONYMOUS, depth, deadline).await;
@@ -42,14 +42,15 @@ async fn past_the_slots_callers_queue_and_past_the_queue_they_are_turned_away() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_while_it_waits_or_with_its_slot_in_hand_leaves_no_trace() {
+async fn a_call_dropped_while_it_waits_or_after_it_got_a_slot_frees_its_place() {
     let share = Admission::new(1, 1, 8, WAIT).share();
     let first = enter(&share, 0, None).await.expect("room");
     let mut waiting: Vec<_> = (0..4).map(|number| Box::pin(enter(&share, number, None))).collect();
     for call in &mut waiting {
         assert!(call.now_or_never().is_none(), "it waits");
     }
-    // The second gives up; the first is given the slot and dropped before it looks.
+    // The second call is dropped while it waits. The first gets the slot and is dropped before it
+    // is polled.
     drop(waiting.remove(1));
     drop(first);
     drop(waiting.remove(0));
@@ -105,7 +106,7 @@ async fn a_call_that_is_passed_over_waits_on_until_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_pushed_out_of_the_queue_ends_at_once() {
+async fn a_call_that_is_evicted_from_the_queue_fails_at_once() {
     let share = Admission::new(1, 1, 4, WAIT).share();
     let running = enter(&share, 0, None).await.expect("room");
     let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(enter(&share, 0, None))).collect();
@@ -126,7 +127,7 @@ async fn a_call_that_is_pushed_out_of_the_queue_ends_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_of_many_tasks_that_come_and_go_leave_every_slot_free() {
+async fn after_many_tasks_took_or_dropped_slots_every_slot_is_free() {
     let admission = Arc::new(Admission::new(2, 4, 50, WAIT));
     let tasks = (0..40_u8).map(|number| {
         let admission = admission.clone();
@@ -135,7 +136,7 @@ async fn calls_of_many_tasks_that_come_and_go_leave_every_slot_free() {
             for round in 0..50_u32 {
                 let tenant = tenant(number % 5);
                 let mut entering = Box::pin(share.wait_for_slot(&tenant, 1 + round % 2, None));
-                // Some give up after one look.
+                // Some are dropped after one poll.
                 let entered = if round % 3 == 0 {
                     (&mut entering).now_or_never()
                 } else {

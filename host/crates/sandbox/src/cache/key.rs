@@ -1,5 +1,4 @@
-//! The key under which a cache's files are digested: 32 random bytes in a file that only this user
-//! can read.
+//! Key of the digests of a cache's files: 32 random bytes in a file that only this user can read.
 
 use std::{
     fs::{self, File},
@@ -15,15 +14,15 @@ use super::{CodeName, GENERATION, open_without_following, own_user, write_whole}
 const FILE: &str = "key";
 const MODE: u32 = 0o600;
 
-/// The key of one cache. It is not shown anywhere.
+/// Key of one cache. It has no `Debug` or `Display`, so that it is never shown.
 pub(super) struct Key([u8; blake3::KEY_LEN]);
 
 impl Key {
-    /// Reads the key of a directory, or makes one. A key that others could have read or written is
-    /// replaced, and with it all that was digested with it is worth nothing.
+    /// Reads the key of a directory, or makes one. A key that other users could have read or
+    /// written is replaced. Every file that was digested with the old key is then refused.
     pub(super) fn of(directory: &Path) -> io::Result<Self> {
-        // One process at a time, so that two that start together do not each keep their own. It is
-        // held for two small files.
+        // The lock admits one process at a time, so that two that start together do not each make a
+        // key. It is held only while the key is read or written.
         let lock = File::open(directory)?;
         lock.lock()?;
         let path = directory.join(FILE);
@@ -41,7 +40,8 @@ impl Key {
         Ok(Self(key))
     }
 
-    /// The digest of code under a name. Names are of one length, so that none runs into the code.
+    /// Returns the digest of code under a name. All names have the same length, so the boundary
+    /// between name and code is unambiguous.
     pub(super) fn digest(&self, name: &CodeName, code: impl Read) -> io::Result<blake3::Hash> {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(GENERATION).update(name.0.as_bytes()).update_reader(code)?;

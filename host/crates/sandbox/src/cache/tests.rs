@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A cache with two components in it.
+/// A cache that holds two components.
 struct Kept {
     _home: tempfile::TempDir,
     engine: Engine,
@@ -35,7 +35,7 @@ impl Kept {
         self.cache.load(&self.engine, &self.names[name]).is_some()
     }
 
-    /// Writes over the file's bytes, as someone with the right to could.
+    /// Replaces the file's bytes, as a process with write access to the directory could.
     fn rewrite(&self, change: impl FnOnce(&mut Vec<u8>)) {
         let path = self.path();
         let mut bytes = fs::read(&path).expect("it is there");
@@ -45,7 +45,8 @@ impl Kept {
         fs::set_permissions(&path, fs::Permissions::from_mode(CODE_MODE)).expect("changed");
     }
 
-    /// It is not loaded, it is gone, and the other one is as before.
+    /// Asserts that the first component is not loaded, that its file is removed, and that the
+    /// second component still loads.
     fn is_refused(&self) {
         assert!(!self.loads(0), "it was loaded");
         assert!(fs::symlink_metadata(self.path()).is_err(), "it is still there");
@@ -54,7 +55,7 @@ impl Kept {
 }
 
 #[test]
-fn what_was_stored_is_loaded_again_and_by_another_process_too() {
+fn stored_code_is_loaded_again_and_by_a_cache_opened_later_too() {
     let kept = kept();
     assert!(kept.cache.holds(&kept.names[0]));
     assert!(kept.loads(0) && kept.loads(1));
@@ -63,7 +64,7 @@ fn what_was_stored_is_loaded_again_and_by_another_process_too() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_seen() {
+fn a_file_with_a_flipped_bit_is_refused() {
     let length = usize::try_from(fs::metadata(kept().path()).expect("it is there").len())
         .expect("it is small");
     for at in [0, length / 2, length - blake3::OUT_LEN - 1, length - blake3::OUT_LEN, length - 1] {
@@ -74,7 +75,7 @@ fn a_flipped_bit_anywhere_is_seen() {
 }
 
 #[test]
-fn a_file_that_was_cut_or_has_grown_is_seen() {
+fn a_truncated_or_extended_file_is_refused() {
     let cuts: [fn(&mut Vec<u8>); 5] = [
         |bytes| bytes.truncate(bytes.len() - 1),
         |bytes| bytes.truncate(blake3::OUT_LEN),
@@ -90,13 +91,13 @@ fn a_file_that_was_cut_or_has_grown_is_seen() {
 }
 
 #[test]
-fn code_from_elsewhere_is_not_loaded() {
+fn code_without_a_digest_under_the_caches_own_key_is_refused() {
     let (own, other) = (kept(), kept());
-    // Good code, digested with the key of another cache.
+    // Valid code, digested with the key of another cache.
     let foreign = fs::read(other.path()).expect("it is there");
     own.rewrite(|bytes| *bytes = foreign);
     own.is_refused();
-    // Good code without a digest.
+    // Valid code without a digest.
     let bare = kept();
     let native = bare
         .engine
@@ -110,7 +111,7 @@ fn code_from_elsewhere_is_not_loaded() {
 }
 
 #[test]
-fn two_good_files_that_changed_names_are_seen() {
+fn two_valid_files_with_swapped_names_are_refused() {
     let kept = kept();
     let [one, other] = [0, 1].map(|index| kept.cache.path(&kept.names[index]));
     let aside = kept.cache.directory().join("aside");
@@ -123,7 +124,7 @@ fn two_good_files_that_changed_names_are_seen() {
 }
 
 #[test]
-fn links_to_good_code_are_not_followed() {
+fn symbolic_and_hard_links_to_valid_code_are_refused() {
     let linked = kept();
     let elsewhere = linked.cache.directory().join("elsewhere");
     fs::rename(linked.path(), &elsewhere)
@@ -142,13 +143,13 @@ fn links_to_good_code_are_not_followed() {
 }
 
 #[test]
-fn a_file_that_others_may_touch_or_that_belongs_to_someone_else_is_not_loaded() {
+fn a_file_with_another_mode_or_owner_is_refused() {
     for mode in [0o402, 0o420, 0o600, 0o440, 0o4400] {
         let kept = kept();
         fs::set_permissions(kept.path(), fs::Permissions::from_mode(mode)).expect("changed");
         kept.is_refused();
     }
-    // Only root can give files away.
+    // Only root can change the owner of a file.
     if own_user() == 0 {
         let kept = kept();
         std::os::unix::fs::chown(kept.path(), Some(12_345), None).expect("given away");
@@ -157,7 +158,7 @@ fn a_file_that_others_may_touch_or_that_belongs_to_someone_else_is_not_loaded() 
 }
 
 #[test]
-fn a_directory_that_others_can_write_to_is_no_cache() {
+fn a_directory_that_other_users_can_write_to_is_refused() {
     let home = tempfile::tempdir().expect("a directory");
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).expect("changed");
     assert!(CodeCache::open(home.path()).is_err());
@@ -167,7 +168,7 @@ fn a_directory_that_others_can_write_to_is_no_cache() {
 }
 
 #[test]
-fn a_key_that_is_lost_or_could_be_known_is_replaced_and_nothing_old_is_loaded() {
+fn a_lost_or_exposed_key_is_replaced_and_older_files_are_refused() {
     let spoil: [fn(&Path); 5] = [
         |key| fs::remove_file(key).expect("removed"),
         |key| fs::set_permissions(key, fs::Permissions::from_mode(0o640)).expect("changed"),
@@ -197,7 +198,7 @@ fn a_key_that_is_lost_or_could_be_known_is_replaced_and_nothing_old_is_loaded() 
 }
 
 #[test]
-fn caches_that_are_opened_together_agree_on_the_key() {
+fn caches_opened_at_the_same_time_use_one_key() {
     let home = tempfile::tempdir().expect("a directory");
     let open = || CodeCache::open(home.path()).expect("a cache");
     let engine = super::super::engine::compiler().expect("an engine");

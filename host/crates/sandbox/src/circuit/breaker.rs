@@ -1,31 +1,33 @@
 //! One breaker. Five failures within a minute open it; while it is open, calls fail fast. After the
-//! wait one call goes through to try: if it works the breaker closes, otherwise the wait doubles.
+//! cool-down, one trial call goes through: if it works, the breaker closes; if it fails, the
+//! cool-down doubles.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// So many failures open a breaker, if all of them are within [`WINDOW`].
+/// Failures that open a breaker, if all of them are within [`WINDOW`].
 pub(super) const FAILURES: usize = 5;
 pub(super) const WINDOW: Duration = Duration::from_mins(1);
-/// The first wait, doubled with each try that fails.
+/// First cool-down, doubled with each trial call that fails.
 pub(super) const FIRST_WAIT: Duration = Duration::from_secs(30);
 pub(super) const LONGEST_WAIT: Duration = Duration::from_mins(5);
-/// The wait that callers are told of while another call tries: how long that takes is unknown.
+/// Retry time that callers get while a trial call runs, because the duration of the trial is
+/// unknown.
 pub(super) const WHILE_TRYING: Duration = Duration::from_secs(1);
 
-/// The state of one breaker.
+/// State of one breaker.
 #[derive(Debug, PartialEq)]
 pub(super) enum Breaker {
-    /// The times of the last failures, oldest first.
+    /// Closed. Holds the times of the last failures, oldest first.
     Closed(VecDeque<Instant>),
     Open(Open),
-    /// One call is trying.
+    /// Half-open: a trial call is running.
     Trying(Open),
 }
 
-/// A breaker that is open.
+/// State of an open breaker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Open {
     pub(super) until: Instant,
@@ -33,16 +35,16 @@ pub(super) struct Open {
     pub(super) failures: usize,
 }
 
-/// Evidence that the end of a call gives about the guarded tool or plugin.
+/// Evidence from the end of a call about the guarded tool or plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Works,
     Fails,
-    /// Nothing: it was not reached, or ended for another reason.
+    /// No evidence: the guest was not reached, or ended for another reason.
     None,
 }
 
-/// A change that the operator's log tells of.
+/// A state change, which is reported in the operator's log.
 #[derive(Debug, PartialEq)]
 pub(super) enum Turned {
     Opened(Open),
@@ -54,7 +56,7 @@ impl Breaker {
         Self::Closed(VecDeque::new())
     }
 
-    /// Lets a call pass, and returns whether it is a try; or how long to wait.
+    /// Permits a call, and returns whether it is a trial call. Fails with the time left to wait.
     pub(super) fn permit(&mut self, now: Instant) -> Result<bool, Duration> {
         match *self {
             Self::Closed(_) => Ok(false),
@@ -67,7 +69,7 @@ impl Breaker {
         }
     }
 
-    /// Takes in how a call ended.
+    /// Records how a call ended. Returns the state change, if there is one.
     pub(super) fn settle(
         &mut self,
         now: Instant,
@@ -80,7 +82,8 @@ impl Breaker {
                 times.retain(|time| now.saturating_duration_since(*time) <= WINDOW);
                 (times.len() >= FAILURES).then(|| self.open(now, FIRST_WAIT, FAILURES))
             }
-            // A call from before it opened says nothing new.
+            // While closed, only failures count. While open, the end of a call that began earlier
+            // is no new evidence.
             Self::Closed(_) | Self::Open(_) => None,
             Self::Trying(_) if !is_try => None,
             &mut Self::Trying(open) => match verdict {
@@ -99,7 +102,8 @@ impl Breaker {
         }
     }
 
-    /// Failures that it remembers.
+    /// Returns the number of failures: while closed, those within [`WINDOW`]; otherwise, those that
+    /// opened the breaker and the failed trial calls since.
     pub(super) fn failures(&self, now: Instant) -> usize {
         match self {
             Self::Closed(times) => {
@@ -109,7 +113,7 @@ impl Breaker {
         }
     }
 
-    /// Until when it is open; `None` if it is closed.
+    /// Returns the end of the cool-down; `None` if the breaker is closed.
     pub(super) fn open_until(&self) -> Option<Instant> {
         match self {
             Self::Closed(_) => None,
@@ -117,8 +121,8 @@ impl Breaker {
         }
     }
 
-    /// Whether forgetting it changes nothing that matters: its failures are old, or it has been
-    /// open for a try for so long that its wait may begin anew.
+    /// Returns whether dropping the breaker changes nothing that matters: its failures are old, or
+    /// its cool-down ended so long ago that the next one may begin with the first again.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         match self {
             Self::Closed(_) => self.failures(now) == 0,

@@ -1,4 +1,5 @@
-//! All breakers of one plugin: which of them concern a call, and what its end says of each. Pure.
+//! All breakers of one plugin: selects those that apply to a call, and records in each how the call
+//! ended. Pure: callers pass the time.
 
 use std::{
     collections::HashMap,
@@ -14,23 +15,23 @@ use super::{
     widespread::Widespread,
 };
 
-/// Breakers that are kept for one tenant: there is one only where a call has failed.
+/// Most breakers that are kept for one tenant. A breaker exists only where a call has failed.
 pub(super) const MAX_OF_TENANT: usize = 64;
-/// Breakers that are kept for all tenants together.
+/// Most breakers that are kept for all tenants together.
 pub(super) const MAX_BREAKERS: usize = 1_024;
 
-/// Which calls a breaker stops.
+/// Calls that a breaker stops.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
-    /// All of the plugin.
+    /// All calls of the plugin.
     All,
-    /// Those of one tenant.
+    /// All calls of one tenant.
     Tenant(Tenant),
-    /// Those of one tenant to one tool.
+    /// Calls of one tenant to one tool.
     Tool(Tenant, ToolName),
 }
 
-/// How a call ended, as far as the plugin is concerned.
+/// Outcome of a call, as far as the plugin is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The guest ran to its end, with whatever result.
@@ -43,7 +44,7 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// Which breakers a call is the try of.
+/// Breakers for which a call is the trial call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tries {
     tenant: bool,
@@ -73,12 +74,13 @@ pub(super) struct Breakers {
 #[derive(Debug)]
 struct Kept {
     breaker: Breaker,
-    /// When it last changed.
+    /// Time of its last change.
     touched: Instant,
 }
 
 impl Breakers {
-    /// Lets a call pass, and returns what it is the try of; or how long to wait.
+    /// Permits a call, and returns the breakers for which it is the trial. Fails with the time left
+    /// to wait.
     pub(super) fn permit(
         &mut self,
         now: Instant,
@@ -86,7 +88,7 @@ impl Breakers {
         tool: &ToolName,
     ) -> Result<Tries, Duration> {
         self.widespread.check(now)?;
-        // Nearly always: nothing has failed.
+        // The common case: nothing has failed.
         if self.scoped.is_empty() {
             return Ok(Tries::default());
         }
@@ -95,14 +97,14 @@ impl Breakers {
         match self.enter_one(now, &Scope::Tool(tenant.clone(), tool.clone())) {
             Ok(tries_tool) => Ok(Tries { tenant: tries_tenant, tool: tries_tool }),
             Err(wait) => {
-                // The call does not take place, so another has to try.
+                // This call is refused, so another one has to be the trial.
                 self.settle_one(now, of_tenant, tries_tenant, Verdict::None);
                 Err(wait)
             }
         }
     }
 
-    /// Takes in how a call ended.
+    /// Records how a call ended. Returns the state changes.
     pub(super) fn settle(
         &mut self,
         now: Instant,
@@ -130,8 +132,9 @@ impl Breakers {
         widespread.into_iter().chain(of_tenant).chain(of_tool).collect()
     }
 
-    /// The breaker that refuses the most: the one that is open the longest, or else has the most
-    /// failures. It does not tell whose it is, because other tenants may read this.
+    /// Describes the breaker that refuses the most: the one whose cool-down ends last, or else the
+    /// one with the most failures. It does not name the tenant, because other tenants may read
+    /// this.
     pub(super) fn describe(&self, now: Instant) -> Map<String, Value> {
         let widespread = self
             .widespread
@@ -161,7 +164,7 @@ impl Breakers {
         ])
     }
 
-    /// Ends every wait, for tests.
+    /// Ends every cool-down, for tests.
     #[cfg(test)]
     pub(super) fn end_waits(&mut self) {
         for kept in self.scoped.values_mut() {
@@ -200,9 +203,9 @@ impl Breakers {
         }
     }
 
-    /// Forgets what no longer matters, and where that is not enough the breaker of the same tenant,
-    /// or else of any, that changed longest ago. It is done when a call has failed, which takes
-    /// longer than looking through all of them.
+    /// Removes stale breakers. If that is not enough, evicts the breaker that changed longest ago:
+    /// one of the same tenant at [`MAX_OF_TENANT`], one of any tenant at [`MAX_BREAKERS`]. It runs
+    /// only when a call has failed, which takes longer than a scan of all breakers.
     fn make_room(&mut self, now: Instant, newcomer: &Scope) {
         self.scoped.retain(|_, kept| !kept.breaker.is_stale(now));
         let of_tenant =
@@ -226,7 +229,7 @@ impl Breakers {
 }
 
 impl Scope {
-    /// Scope of the calls that it stops, without names.
+    /// Returns the kind of scope, without the names of tenants and tools.
     fn kind(&self) -> &'static str {
         match self {
             Self::All => "all callers",

@@ -18,7 +18,7 @@ fn key(number: u8) -> Tenant {
 }
 
 #[test]
-fn traps_are_crashes_and_limits_of_its_own_are_overruns() {
+fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
     let (circuit, tool) = circuit();
     let outcome = |error| circuit.outcome::<()>(&Err(error));
     let tool = || tool.clone();
@@ -73,7 +73,7 @@ fn the_failures_of_one_tenant_stop_no_calls_of_another() {
 }
 
 #[test]
-fn a_pass_that_is_dropped_without_a_verdict_leaves_nothing_behind() {
+fn a_pass_dropped_without_an_outcome_counts_as_no_failure() {
     let (circuit, tool) = circuit();
     for _ in 0..2 * FAILURES {
         drop(circuit.permit(&key(1), &tool).expect("closed"));
@@ -82,7 +82,7 @@ fn a_pass_that_is_dropped_without_a_verdict_leaves_nothing_behind() {
 }
 
 #[test]
-fn of_many_calls_at_once_one_tries_and_one_that_is_cancelled_is_replaced() {
+fn of_many_calls_at_once_one_is_the_trial_and_a_cancelled_trial_is_replaced() {
     let (circuit, tool) = circuit();
     let tenant = key(1);
     let crash = || Err::<(), _>(CallError::Trap { tool: tool.clone(), trap: "unreachable".into() });
@@ -101,7 +101,7 @@ fn of_many_calls_at_once_one_tries_and_one_that_is_cancelled_is_replaced() {
             threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
         assert_eq!(passes.len(), 1);
         assert!(circuit.permit(&tenant, &tool).is_err());
-        // Dropped without a verdict, as by a caller that went away.
+        // Dropped without an outcome, as when the caller disconnects.
         drop(passes);
     });
     circuit.permit(&tenant, &tool).expect("the next one tries").end(&Ok(()));

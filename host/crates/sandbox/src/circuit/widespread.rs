@@ -1,4 +1,4 @@
-//! Crashes of a plugin that concern everyone, because calls of several tenants crash.
+//! Crashes that stop a plugin for all tenants, because calls of several tenants crash.
 
 use std::{
     collections::VecDeque,
@@ -9,22 +9,22 @@ use airlock_core::tenant::Tenant;
 
 use super::breaker::{FAILURES, FIRST_WAIT, Open, WINDOW};
 
-/// Crashes of one tenant that count at most, of the five that stop a plugin for all: fewer than
-/// three tenants never do.
+/// Most crashes of one tenant that count, of the five that stop a plugin for all. So fewer than
+/// three tenants never stop it.
 pub(super) const OF_ONE_TENANT: usize = 2;
 
-/// The last crashes of a plugin. Once they have stopped it, it is stopped for a fixed time and then
-/// begins anew: no call has to try first, or one tenant could keep the plugin stopped by making
-/// each try crash.
+/// Recent crashes of a plugin. Once they have stopped it, it stays stopped for a fixed time and
+/// then starts with no crashes counted. There is no trial call: with one, a tenant could keep the
+/// plugin stopped by making each trial crash.
 #[derive(Debug, Default)]
 pub(super) struct Widespread {
-    /// Those that count, oldest first.
+    /// Crashes that count, oldest first.
     crashes: VecDeque<(Instant, Tenant)>,
     open: Option<Open>,
 }
 
 impl Widespread {
-    /// Fails while the plugin is stopped for all, with the time until it is not.
+    /// Fails while the plugin is stopped for all, with the time left.
     pub(super) fn check(&mut self, now: Instant) -> Result<(), Duration> {
         let Some(open) = self.open else { return Ok(()) };
         if now < open.until {
@@ -34,7 +34,7 @@ impl Widespread {
         Ok(())
     }
 
-    /// Counts a crash; returns what it opens.
+    /// Counts a crash. Returns the open state if this crash stops the plugin.
     pub(super) fn crashed(&mut self, now: Instant, tenant: &Tenant) -> Option<Open> {
         if self.open.is_some_and(|open| now < open.until) {
             return None;
@@ -52,7 +52,7 @@ impl Widespread {
         self.open
     }
 
-    /// The open state, if it is open right now.
+    /// Returns the open state if the plugin is stopped right now.
     pub(super) fn open(&self, now: Instant) -> Option<Open> {
         self.open.filter(|open| now < open.until)
     }
@@ -66,7 +66,7 @@ mod tests {
         Tenant::of_key([number; 32], number.to_string())
     }
 
-    /// Whether crashes of these tenants, all at once, stop a plugin for all.
+    /// Returns whether crashes of these tenants, all at once, stop a plugin for all.
     fn stop(tenants: &[u8]) -> bool {
         let (now, mut widespread) = (Instant::now(), Widespread::default());
         tenants.iter().fold(false, |stopped, number| {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn five_crashes_of_three_tenants_stop_a_plugin_and_any_number_of_two_do_not() {
+    fn five_crashes_of_three_tenants_stop_a_plugin_and_those_of_two_never_do() {
         assert!(stop(&[1, 1, 2, 2, 3]) && stop(&[1, 2, 3, 4, 5]) && stop(&[1, 1, 1, 1, 2, 3, 2]));
         assert!(
             !stop(&[1; 100])
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn crashes_count_for_a_minute_and_what_they_stop_is_stopped_for_half_of_one() {
+    fn crashes_count_for_a_minute_and_stop_a_plugin_for_thirty_seconds() {
         let now = Instant::now();
         let mut widespread = Widespread::default();
         for number in 1..5 {

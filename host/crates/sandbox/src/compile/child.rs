@@ -1,8 +1,8 @@
-//! The compiler as a child process: the same program, started for one component and gone with it.
+//! Runs the compiler as a child process: the same program, started for one component.
 //!
-//! It reads the component from its standard input and writes native code to its standard output. It
-//! gets an empty environment, a process group of its own, and limits that it sets for itself before
-//! it reads anything.
+//! The child reads the component from its standard input and writes native code to its standard
+//! output. It gets an empty environment and a process group of its own. It sets its own limits
+//! before it reads anything.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -21,28 +21,28 @@ use wasmtime::Engine;
 use super::{CompileError, Compiling, Form, precompile};
 use crate::{MAX_COMPONENT_BYTES, cache::settings_digest, engine};
 
-/// The command that the program is started with.
+/// Command with which the program is started as a compiler.
 pub const COMMAND: &str = "compile-component";
-/// The most native code that is taken from a child. Compiled code is some four times the size of
-/// the component.
+/// Most bytes of native code that are accepted from a child. Compiled code is about four times the
+/// size of the component.
 const MAX_CODE_BYTES: usize = 512 << 20;
-/// Kept of what a child says when it fails.
+/// Most bytes of a child's standard error that are kept when it fails.
 const MAX_WORDS_BYTES: usize = 2 << 10;
 
-/// What a child is told on its command line.
+/// Arguments of a child on its command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// Form in which the component is compiled.
     pub form: Form,
-    /// Digest of the engine's settings; the child's must be the same.
+    /// Digest of the engine's settings. The child's own digest must be the same.
     pub settings: String,
-    /// CPU time of all its threads together.
+    /// CPU time of all its threads together, in seconds.
     pub cpu_seconds: u64,
-    /// Address space.
+    /// Address space, in bytes.
     pub memory_bytes: u64,
 }
 
-/// Compiles in a child. Dropping the future kills it, with all that it may have started.
+/// Compiles in a child. Dropping the future kills the child and the other processes of its group.
 pub(super) async fn run(
     program: &Path,
     settings: &Compiling,
@@ -80,7 +80,7 @@ impl Job {
 /// A running child. Dropping it kills it.
 struct Child {
     process: Box<dyn ChildWrapper>,
-    /// Its id may be another's by now.
+    /// True if the process was reaped. Its id may then belong to another process.
     is_reaped: bool,
 }
 
@@ -94,8 +94,8 @@ impl Child {
         wrapped.spawn().map(|process| Self { process, is_reaped: false })
     }
 
-    /// Hands the component over and takes what comes back, all at the same time: neither side waits
-    /// for a full pipe.
+    /// Writes the component and reads the output at the same time, so that neither side waits for a
+    /// full pipe.
     async fn converse(&mut self, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
         let (stdin, stdout, stderr) = (
             self.process.stdin().take(),
@@ -106,7 +106,7 @@ impl Child {
             return Err(CompileError::Run(io::Error::other("it has no pipes")));
         };
         let write = async move {
-            // A child that breaks off does not read to the end, and its status says why.
+            // A child that fails may not read to the end. Its exit status is the error to report.
             let _ = stdin.write_all(wasm).await;
         };
         let (code, words, ()) =
@@ -124,15 +124,15 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.is_reaped {
-            // It fails if there is nobody left, which is what is wanted. The runtime reaps what it
-            // still has to.
+            // Fails if no process is left, which is the wanted state. The runtime reaps a process
+            // that is killed here.
             let _ = self.process.start_kill();
         }
     }
 }
 
-/// Reads to the end, or one byte more than `limit` and then no further, which ends a child that
-/// goes on writing.
+/// Reads to the end, or up to one byte more than `limit`. It then closes the stream, which ends a
+/// child that continues to write.
 async fn read(stream: impl AsyncRead + Unpin, limit: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(limit as u64 + 1).read_to_end(&mut bytes).await?;
@@ -140,7 +140,7 @@ async fn read(stream: impl AsyncRead + Unpin, limit: usize) -> io::Result<Vec<u8
 }
 
 fn failure(status: ExitStatus, words: &[u8]) -> CompileError {
-    // What is said may be taken from the component.
+    // The text may quote the component, so control characters are replaced.
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let words: String = String::from_utf8_lossy(words).trim().chars().map(printable).collect();
     let words = airlock_core::text::cut(words, MAX_WORDS_BYTES);
@@ -153,13 +153,13 @@ fn failure(status: ExitStatus, words: &[u8]) -> CompileError {
     }
 }
 
-/// The child's side: compiles what it reads, and answers whether it could; if not, it has said why.
-/// It has to be called before anything else has happened in the process.
+/// Compiles what the child reads from standard input. Returns whether it succeeded; if not, the
+/// reason is on standard error. It has to be called before anything else happens in the process.
 pub fn compile_component(job: &Job) -> bool {
     match compile(job) {
         Ok(()) => true,
         Err(reason) => {
-            // If nobody reads it there is nobody to tell.
+            // A write fails only if the parent no longer reads.
             let _ = writeln!(io::stderr(), "{reason}");
             false
         }
@@ -186,7 +186,8 @@ fn compile(job: &Job) -> Result<(), CompileError> {
     io::stdout().write_all(&native).map_err(CompileError::Run)
 }
 
-/// What it may use: its time and memory, no file, and no core dump, which would hold the component.
+/// Limits the process: its CPU time and address space, no writes to files, and no core dump, which
+/// would hold the component.
 fn limit(job: &Job) -> io::Result<()> {
     let set = |resource, most| -> io::Result<()> {
         Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)

@@ -1,9 +1,9 @@
-//! Prepares a script executor: runs its `prepare` once, before it is compiled, and makes the memory
-//! that it leaves the one that every run starts with.
+//! Prepares a script executor: runs its `prepare` once before it is compiled, and makes the
+//! resulting memory the initial memory of every run.
 //!
 //! Building the globals of Starlark takes 3 ms, a hundred times as long as a small script. The
-//! guest runs here with fuel, a memory limit and no import that does anything but tell why it
-//! panicked.
+//! guest runs here with fuel, a memory limit and no working import but its log, from which the
+//! message of a panic is read.
 
 use std::{
     pin::pin,
@@ -18,13 +18,13 @@ use wasmtime::{
 };
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
-/// The function that is run. It stays an export: the executor's world has it.
+/// Function that is run. It stays an export, because the executor's world requires it.
 const PREPARE: &str = "prepare";
-/// Building the globals of Starlark takes 30 million.
+/// Fuel for `prepare`. Building the globals of Starlark takes 30 million units.
 const FUEL: u64 = 2_000_000_000;
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// Returns the component as it is after `prepare`. It is a function of the component alone.
+/// Returns the component as it is after `prepare`. The result depends on the component alone.
 pub(super) fn prepare(component: &[u8]) -> Result<Vec<u8>> {
     let mut wizer = Wizer::new();
     wizer.init_func(PREPARE).keep_init_func(true);
@@ -34,8 +34,8 @@ pub(super) fn prepare(component: &[u8]) -> Result<Vec<u8>> {
     now(wizer.snapshot_component(&context, &mut guest))?
 }
 
-/// Returns the outcome of a future that has nothing to wait for: wizer is async for embedders whose
-/// guests are.
+/// Returns the output of a future that never waits; fails if it is pending. Wizer is async for
+/// embedders whose guests are.
 fn now<T>(future: impl Future<Output = T>) -> Result<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Ok(outcome),
@@ -43,17 +43,17 @@ fn now<T>(future: impl Future<Output = T>) -> Result<T> {
     }
 }
 
-/// An executor that wizer has instrumented, instantiated with every import denied.
+/// An executor that wizer has instrumented, instantiated with every import but its log denied.
 struct Guest {
     store: Store<StoreLimits>,
     instance: Instance,
-    /// Its last log message: the message of its panic.
+    /// Its last log message, which is the message of its panic.
     said: Arc<Mutex<String>>,
 }
 
 impl Guest {
     fn new(component: &[u8]) -> Result<Self> {
-        // It runs once and for milliseconds, so the code is compiled as fast as can be.
+        // The code runs once and for milliseconds, so it is compiled as fast as possible.
         let engine =
             Engine::new(Config::new().consume_fuel(true).cranelift_opt_level(OptLevel::None))?;
         let component = Component::new(&engine, component)?;
@@ -94,8 +94,8 @@ impl Guest {
         })
     }
 
-    /// Calls a function that wizer put there to read a global or a memory. Wizer asks for no
-    /// others, and has no way to be told that one failed.
+    /// Calls a function that wizer added to read a global or a memory. Wizer asks for no others,
+    /// and its trait has no way to report a failure.
     fn read<R: Lift + 'static>(&mut self, interface: &str, function: &str) -> R
     where
         (R,): ComponentNamedList,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_globals_are_those_that_prepare_left() {
+    fn a_prepared_component_starts_with_the_memory_and_globals_of_prepare() {
         let unprepared =
             executor("(global.set $g (i32.const 40)) (i32.store (i32.const 8) (i32.const 2))");
         let prepared = prepare(&unprepared).expect("it is prepared");

@@ -1,18 +1,19 @@
-//! What a component is made of, counted before it is compiled: cheap to count, and what a
-//! compiler's time and memory grow with.
+//! Counts the items of a component before it is compiled. Counting is cheap, and a compiler's time
+//! and memory grow with these counts.
 
 use wasmparser::{Parser, Payload};
 
 use crate::LoadError;
 
-/// The largest body of a function, in bytes. Cranelift takes more than linear time and memory for
-/// it, and nothing else can use the other cores meanwhile. The largest that is known among
-/// interpreters is `CPython`'s, with 427 KB.
+/// Largest body of a function, in bytes. Cranelift takes more than linear time and memory for it,
+/// and the other cores cannot share that work. The largest known among interpreters is `CPython`'s,
+/// with 427 KB.
 const MAX_BODY_BYTES: u64 = 1 << 20;
-/// Components inside each other.
+/// Most levels of nested components.
 const MAX_LEVELS: u64 = 8;
-/// Beside the counts of a large real component, as `componentize-py` makes it from `CPython`:
-/// 13,500 functions, 37 modules, 110 instances, 1,500 aliases, 150 types, one level.
+/// Most items of each kind. For comparison, a large real component, which `componentize-py` makes
+/// from `CPython`, has 13,500 functions, 37 modules, 110 instances, 1,500 aliases, 150 types, one
+/// level.
 const LIMITS: [(&str, u64); 7] = [
     ("functions", 100_000),
     ("core modules", 128),
@@ -23,7 +24,7 @@ const LIMITS: [(&str, u64); 7] = [
     ("imports and exports", 50_000),
 ];
 
-/// What is counted, in the order of [`LIMITS`].
+/// Kind of item, in the order of [`LIMITS`].
 #[derive(Clone, Copy)]
 enum Kind {
     Functions,
@@ -51,10 +52,9 @@ fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
     if found > limit { Err(LoadError::TooMuch { what, found, limit }) } else { Ok(()) }
 }
 
-/// Counts the entries of each section, and refuses a component at the first thing that there is too
-/// much of. What a section says of itself is taken as it is: it is all that the compiler would go
-/// by, too. What is inside an entry, such as the fields of a type, is bounded by the validator and
-/// by the limits of the child.
+/// Counts the entries of each section, and fails at the first count beyond its limit. The count
+/// that a section declares is used as it is, because the compiler goes by it too. The content of an
+/// entry, such as the fields of a type, is bounded by the validator and by the limits of the child.
 pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
     let mut counts = Counts::default();
     let mut level = 0_u64;
@@ -115,7 +115,7 @@ mod tests {
         let wasm = wat::parse_str(text).expect("it parses");
         let begun = Instant::now();
         let refused = check(&wasm).expect_err("too much").to_string();
-        // Generous: counting a million functions takes some 10 ms.
+        // A generous bound: counting a million functions takes about 10 ms.
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
         refused
     }
@@ -128,9 +128,9 @@ mod tests {
         text.repeat(count)
     }
 
-    /// A component with one function of about so many bytes.
+    /// Returns a component with one function of about `bytes` bytes.
     fn body(bytes: usize) -> String {
-        // Three bytes each.
+        // Each pair of instructions has three bytes.
         format!("(component (core module (func {})))", times(bytes / 3, "i32.const 1 drop "))
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn components_inside_each_other_are_refused_beyond_a_few_levels() {
+    fn components_nested_deeper_than_eight_levels_are_refused() {
         let nested =
             |levels| format!("(component {}{})", times(levels, "(component "), times(levels, ")"));
         assert!(fits(&nested(8)));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_instances_types_and_aliases_are_counted() {
+    fn too_many_modules_instances_types_or_aliases_are_refused() {
         let component = |text: &str| format!("(component {text})");
         insta::assert_snapshot!(refused(&component(&times(129, "(core module)"))), @"the component has 129 core modules, the limit is 128");
         let instances =
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_no_component() {
+    fn bytes_that_do_not_parse_are_no_component() {
         assert!(matches!(check(b"\0asm"), Err(LoadError::NotAComponent(_))));
         assert!(matches!(
             check(b"\0asm\x0d\0\x01\0\x01\xff\xff\xff\xff\x0f"),

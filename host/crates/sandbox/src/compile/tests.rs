@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::engine;
 
-/// A program in the compiler's place.
+/// A shell script that runs in the compiler's place.
 struct Script {
     home: tempfile::TempDir,
 }
@@ -12,9 +12,9 @@ impl Script {
     fn new(body: &str) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("compiler");
-        // By a process of its own: a program cannot be started while anyone has it open for
-        // writing, and what this process opens is inherited for a moment by each child that other
-        // tests start.
+        // Written by a process of its own. A program cannot be started while any process has it
+        // open for writing, and each child that other tests start inherits for a moment what this
+        // process has open.
         let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$2\" && chmod 700 \"$2\"";
         let written = std::process::Command::new("/bin/sh")
             .args(["-c", write, "sh", body])
@@ -47,7 +47,7 @@ fn component(text: &str) -> Arc<[u8]> {
     wat::parse_str(text).expect("a component").into()
 }
 
-/// An error with its causes.
+/// Returns the error of compiling an empty component, with its causes.
 async fn failed(compiler: &Compiler) -> String {
     let error =
         compiler.component(component("(component)")).await.expect_err("it does not compile");
@@ -61,7 +61,7 @@ async fn failed(compiler: &Compiler) -> String {
 }
 
 #[tokio::test]
-async fn a_component_compiles_in_this_process_and_is_kept() {
+async fn a_component_compiles_in_this_process_and_is_cached() {
     let home = tempfile::tempdir().expect("a directory");
     let cache = CodeCache::open(home.path()).expect("a cache");
     let compiler =
@@ -74,7 +74,7 @@ async fn a_component_compiles_in_this_process_and_is_kept() {
 }
 
 #[tokio::test]
-async fn what_is_no_component_is_told_apart_from_what_does_not_compile() {
+async fn each_reason_not_to_compile_a_component_is_an_error_of_its_own() {
     let compiler = compiler(Compiling::in_process());
     let kind =
         async |wasm: Arc<[u8]>| compiler.component(wasm).await.expect_err("it does not compile");
@@ -107,7 +107,7 @@ async fn a_child_that_takes_too_long_is_killed_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_child_that_nobody_waits_for_is_killed() {
+async fn a_child_is_killed_when_its_caller_is_dropped() {
     let script = Script::new("sleep 600 & echo $! > \"$(dirname \"$0\")/started\"; wait");
     let compiler = script.compiler(LONG);
     let mut waiting = Box::pin(compiler.component(component("(component)")));
@@ -125,7 +125,7 @@ async fn is_gone(script: &Script) {
     let process = || fs::read_to_string(&started).ok().and_then(|id| id.trim().parse::<u32>().ok());
     until(|| process().is_some()).await;
     let process = process().expect("it was started");
-    // One that has ended and was not reaped yet has no memory any more.
+    // A process that has ended and was not reaped yet has no memory any more.
     let is_running = || {
         fs::read_to_string(format!("/proc/{process}/status"))
             .is_ok_and(|status| status.contains("VmRSS"))
@@ -143,7 +143,7 @@ async fn until(condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_child_that_breaks_off_is_an_error_with_what_it_said() {
+async fn a_child_that_fails_is_an_error_with_its_standard_error() {
     let died = async |body: &str| failed(&Script::new(body).compiler(LONG)).await;
     insta::assert_snapshot!(died("ulimit -c 0; kill -SEGV $$").await, @"the component does not compile: the compiler broke off (signal: 11 (SIGSEGV))");
     insta::assert_snapshot!(died("cat >/dev/null; echo 'out of memory' >&2; ulimit -c 0; kill -ABRT $$").await, @"the component does not compile: the compiler broke off (signal: 6 (SIGABRT)): out of memory");
@@ -154,7 +154,7 @@ async fn a_child_that_breaks_off_is_an_error_with_what_it_said() {
 }
 
 #[tokio::test]
-async fn what_a_child_answers_is_loaded_only_if_it_is_code_for_this_engine() {
+async fn output_of_a_child_that_is_no_code_for_this_engine_is_refused() {
     let answer = async |body: &str| failed(&Script::new(body).compiler(LONG)).await;
     let text = answer("cat >/dev/null; echo nothing").await;
     assert!(
@@ -185,7 +185,7 @@ async fn a_child_gets_the_component_its_limits_and_an_empty_environment() {
     let written = |name: &str| fs::read(script.home.path().join(name)).expect("it was written");
     assert_eq!(written("component"), *wasm);
     let environment = String::from_utf8(written("environment")).expect("UTF-8");
-    // The shell makes these for itself.
+    // The shell sets these itself.
     let inherited = environment.lines().filter(|line| {
         !["PWD=", "OLDPWD=", "_=", "SHLVL="].iter().any(|own| line.starts_with(own))
     });

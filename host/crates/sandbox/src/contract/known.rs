@@ -1,10 +1,10 @@
-//! Which imports a component may have. Everything that is known is linked, and answers `denied`
-//! where it was not granted; a name outside this list is refused, so that nothing is lent by
-//! accident when a library grows.
+//! The imports that a component may have. Every known import is linked, whether it was granted or
+//! not; a guest that was not granted it is denied at run time. A component that imports any other
+//! name is refused, so that no new interface of a library is provided by accident.
 
 use wasmtime::component::Component;
 
-/// Interfaces that are lent, by package and range of versions.
+/// Interfaces that the host provides, by package and range of versions.
 const KNOWN: [(&str, &str, &[&str]); 9] = [
     ("airlock:types", "0.1", &["types"]),
     (
@@ -48,7 +48,7 @@ const KNOWN: [(&str, &str, &[&str]); 9] = [
     ),
 ];
 
-/// The imports that are not lent, by name.
+/// Returns the names of the imports that the host does not provide.
 pub(super) fn unknown_imports(component: &Component) -> Vec<String> {
     let imports = component.component_type();
     let imports = imports.imports(component.engine());

@@ -1,4 +1,5 @@
-//! Version 0.1 of the contract: `wit/` as types, and nothing that another version would share.
+//! Version 0.1 of the contract: `wit/` as types. Code that another version would share is
+//! elsewhere.
 
 mod bindings;
 mod convert;
@@ -26,7 +27,7 @@ use crate::{
 /// A plugin of this version.
 struct Guest(ToolPluginRevealingPre<State>);
 
-/// Checks the exports; the imports were linked before.
+/// Checks the exports. The imports are linked already.
 pub(super) fn open(pre: InstancePre<State>) -> wasmtime::Result<Box<dyn ToolGuest>> {
     Ok(Box::new(Guest(ToolPluginRevealingPre::new(pre)?)))
 }
@@ -41,7 +42,7 @@ impl ToolGuest for Guest {
             let described = plugin.airlock_plugin_tools().call_describe(store).await?;
             match described {
                 Ok(tools) => {
-                    // Before they are parsed, as with those that a build embedded.
+                    // Checked before parsing, as with embedded descriptors.
                     let bytes = convert::schema_bytes(&tools);
                     if bytes > section::MAX_BYTES {
                         return Ok(Err(format!(
@@ -67,7 +68,7 @@ impl ToolGuest for Guest {
         Box::pin(async move {
             let plugin = self.0.instantiate_async(&mut *store).await?;
             let context: Resource<CallHandle> = store.data_mut().table.push(CallHandle)?;
-            // The alias `json` makes the generated function want a `String`.
+            // Because of the alias `json`, the generated function takes a `String`.
             let arguments = arguments.to_owned();
             let answer = plugin
                 .airlock_plugin_tools()
@@ -75,7 +76,8 @@ impl ToolGuest for Guest {
                 .await?;
             match answer {
                 Ok(output) => {
-                    // Before it is parsed: a parsed document takes many times its text.
+                    // Checked before parsing: a parsed document takes many times the memory of its
+                    // text.
                     store.data_mut().check_result_bytes(convert::json_bytes(&output))?;
                     Ok(Ok(convert::output_from_guest(output)?))
                 }

@@ -1,4 +1,4 @@
-//! The running call, seen from inside.
+//! Host functions about the running call.
 
 use std::time::Instant;
 
@@ -9,30 +9,30 @@ use airlock_core::{
 
 use super::{BASE_FUEL, Store, charge};
 
-/// A progress message beyond this is cut.
+/// Bytes of a progress message; the rest is cut.
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
-/// The call's identifier; empty while a guest only describes itself.
+/// Returns the call's identifier; empty while a guest only describes itself.
 pub(crate) fn id(store: &mut Store<'_>) -> wasmtime::Result<String> {
     charge(store, BASE_FUEL, 0)?;
     Ok(store.data().chain.as_ref().map(|chain| chain.id().to_string()).unwrap_or_default())
 }
 
-/// Milliseconds until the host ends the call.
+/// Returns the milliseconds until the host ends the call.
 pub(crate) fn remaining_ms(store: &mut Store<'_>) -> wasmtime::Result<u64> {
     charge(store, BASE_FUEL, 0)?;
     let left = store.data().deadline.saturating_duration_since(Instant::now());
     Ok(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Whoever cancels a call drops its future, which ends the guest: one that can still ask has not
-/// been cancelled.
+/// Returns false. Cancelling a call drops its future, which ends the guest; a guest that still runs
+/// has not been cancelled.
 pub(crate) fn is_cancelled(store: &mut Store<'_>) -> wasmtime::Result<bool> {
     charge(store, BASE_FUEL, 0)?;
     Ok(false)
 }
 
-/// Tells the caller how far the call is.
+/// Reports the progress of the call to its caller.
 pub(crate) fn progress(
     store: &mut Store<'_>,
     done: f64,
@@ -41,7 +41,7 @@ pub(crate) fn progress(
 ) -> wasmtime::Result<()> {
     charge(store, BASE_FUEL, message.as_ref().map_or(0, String::len))?;
     let state = store.data();
-    // MCP has numbers as JSON, which has no others.
+    // MCP transports these numbers as JSON, which has no infinities and no NaN.
     let is_fit = done.is_finite() && total.is_none_or(f64::is_finite);
     if let Some(chain) = state.chain.as_ref().filter(|_| is_fit) {
         let message = message.map(|message| state.grants.scrubber.cut(&message, MAX_MESSAGE_BYTES));
@@ -50,7 +50,7 @@ pub(crate) fn progress(
     Ok(())
 }
 
-/// Sends one part of the answer ahead of the rest.
+/// Sends one part of the result ahead of the rest.
 pub(crate) fn emit(store: &mut Store<'_>, mut part: Content) -> wasmtime::Result<()> {
     let size = part.size();
     charge(store, BASE_FUEL, size)?;

@@ -1,10 +1,10 @@
-//! The plugin's configuration, as its operator wrote it.
+//! The plugin's configuration, as the operator wrote it.
 
 use serde_json::Value;
 
 use super::{BASE_FUEL, Store, burn, charge};
 
-/// One member as JSON text.
+/// Returns one member as JSON text; `None` if there is no such member.
 pub(crate) fn get(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<String>> {
     charge(store, BASE_FUEL, key.len())?;
     let found = store.data().grants.config.get(key).map(Value::to_string);
@@ -12,7 +12,7 @@ pub(crate) fn get(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<S
     Ok(found)
 }
 
-/// All of it, as the JSON text of an object.
+/// Returns the whole configuration as the JSON text of an object.
 pub(crate) fn all(store: &mut Store<'_>) -> wasmtime::Result<String> {
     charge(store, BASE_FUEL, 0)?;
     let all =

@@ -1,4 +1,4 @@
-//! Requests of guests, through the one way out of the host.
+//! HTTP requests of guests, sent through the egress.
 
 use airlock_egress::{Error, Request, Response, Session};
 use tokio_util::task::AbortOnDropHandle;
@@ -6,9 +6,9 @@ use tracing::error;
 
 use super::{BASE_FUEL, Store, burn, charge};
 
-/// What it costs on top to send a request, in fuel.
+/// Fuel that sending a request costs in addition to [`BASE_FUEL`].
 pub(super) const SEND_FUEL: u64 = 9_000;
-/// What one header costs on top of its bytes.
+/// Bytes charged for one header in addition to its name and value.
 const HEADER_BYTES: usize = 48;
 
 /// Sends a request and waits for the whole response.
@@ -25,8 +25,8 @@ pub(crate) async fn send(
     Ok(result)
 }
 
-/// Sends on a task of its own: this future is polled on the guest's small stack. Dropping it aborts
-/// the task.
+/// Sends the request on a separate task, because this future is polled on the guest's small stack.
+/// Dropping the future aborts the task.
 async fn detach(session: &Session, request: Request) -> Result<Response, Error> {
     AbortOnDropHandle::new(tokio::spawn(session.send(request))).await.unwrap_or_else(|lost| {
         error!(cause = %lost, "an outbound request was lost");
@@ -34,7 +34,7 @@ async fn detach(session: &Session, request: Request) -> Result<Response, Error> 
     })
 }
 
-/// What a request takes up.
+/// Returns the bytes that a request is charged for.
 pub(super) fn request_bytes(request: &Request) -> usize {
     request.method.len()
         + request.url.len()
@@ -42,7 +42,7 @@ pub(super) fn request_bytes(request: &Request) -> usize {
         + request.body.as_ref().map_or(0, bytes::Bytes::len)
 }
 
-/// What a response takes up.
+/// Returns the bytes that a response is charged for.
 pub(super) fn response_bytes(response: &Response) -> usize {
     response.final_url.len() + header_bytes(&response.headers) + response.body.len()
 }

@@ -1,4 +1,4 @@
-//! What outlives a call: the plugin's own stores.
+//! Key-value stores of a plugin, which outlive its calls.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use wasmtime::component::Resource;
 
 use super::{BASE_FUEL, Store, burn, charge};
 
-/// What a call costs on top, in fuel: it waits for a disk.
+/// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
 
-/// An open store, as a guest holds it.
+/// An open store; guests hold it as a resource.
 #[expect(
     unreachable_pub,
     reason = "the generated bindings export it again, and are not seen outside either"
 )]
 pub struct OpenStore(kv::Store);
 
-/// Why a store did not do what it was asked for.
+/// Reasons for which a store operation fails.
 #[derive(Debug)]
 pub(crate) enum KvError {
-    /// The plugin does not ask for a store of this name.
+    /// The plugin does not request a store of this name.
     NoSuchStore,
-    /// Its operator did not grant it.
+    /// The operator did not grant the store.
     Denied,
-    /// The store says so.
+    /// The store returned an error.
     Store(kv::KvError),
 }
 
@@ -41,7 +41,7 @@ impl From<kv::KvError> for KvError {
 type Handle = Resource<OpenStore>;
 type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 
-/// Opens a store.
+/// Opens a store. Fails if it was not requested, or not granted.
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
@@ -54,7 +54,7 @@ pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     Ok(Ok(state.table.push(OpenStore(open))?))
 }
 
-/// Gives a handle back.
+/// Closes a handle.
 pub(crate) fn close(store: &mut Store<'_>, handle: Handle) -> wasmtime::Result<()> {
     store.data_mut().table.delete(handle)?;
     Ok(())
@@ -74,7 +74,7 @@ pub(crate) async fn get(
     Ok(found.map_err(KvError::from))
 }
 
-/// Writes an entry; answers its version.
+/// Writes an entry and returns its new version.
 pub(crate) async fn set(
     mut store: Store<'_>,
     handle: Handle,
@@ -87,7 +87,7 @@ pub(crate) async fn set(
     Ok(open.set(&key, value, expect, ttl).await.map_err(KvError::from))
 }
 
-/// Deletes an entry; answers whether there was one.
+/// Deletes an entry. Returns whether it existed.
 pub(crate) async fn delete(mut store: Store<'_>, handle: Handle, key: String) -> Answer<bool> {
     let open = begin(&mut store, &handle, key.len())?;
     Ok(open.delete(&key).await.map_err(KvError::from))

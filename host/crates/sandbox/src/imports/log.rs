@@ -1,5 +1,6 @@
-//! Diagnostics: fire and forget, bounded in number and length, and for many calls together in
-//! speed. For a script it is what `print` writes to.
+//! Log lines of guests. Writing never fails because of a limit: the number and length of lines are
+//! bounded for each call, and the rate for all calls of a tenant together. For a script, lines are
+//! the output of `print`.
 
 mod rate;
 
@@ -11,7 +12,7 @@ use self::rate::Verdict;
 use super::{BASE_FUEL, Store, burn};
 use crate::instance::{Speaker, State};
 
-/// How much a line matters.
+/// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Trace,
@@ -22,7 +23,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Whether the operator's log takes lines of this level at all.
+    /// Returns whether the operator's log records this level.
     fn is_logged(self) -> bool {
         match self {
             Self::Trace => enabled!(tracing::Level::TRACE),
@@ -43,19 +44,19 @@ pub(crate) fn write(
 ) -> wasmtime::Result<()> {
     let bytes =
         message.len() + fields.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-    // Not counted among the host calls: lines have a limit of their own, past which they are
-    // dropped.
+    // Not counted as a host call: lines have a limit of their own, beyond which they are dropped.
     burn(store, BASE_FUEL + (bytes + 48 * fields.len()) as u64)?;
     store.data_mut().log(level, message, fields);
     Ok(())
 }
 
 impl State {
-    /// Takes a line as long as there is room for one; the last says that more was left out.
+    /// Handles one line if the call may still write one. The last line allowed states that further
+    /// lines are left out.
     fn log(&mut self, level: Level, message: &str, fields: &[(String, String)]) {
         let Some(left) = self.log_lines_left.checked_sub(1) else { return };
         self.log_lines_left = left;
-        // Before it is cut: half a secret is one too.
+        // Redacted before the cut, because half a secret would no longer be found.
         let line = match left {
             0 => "further lines are left out".to_owned(),
             _ => self.grants.scrubber.cut(message, self.limits.log_line_bytes),
@@ -96,7 +97,7 @@ impl State {
     }
 }
 
-/// As many fields as there is room for, as `key=value`.
+/// Joins fields as `key=value` while they fit into `limit` bytes; ` …` stands for the rest.
 fn joined(fields: &[(String, String)], limit: usize) -> String {
     let mut text = String::new();
     for (key, value) in fields {
@@ -109,7 +110,7 @@ fn joined(fields: &[(String, String)], limit: usize) -> String {
     text.trim_start().to_owned()
 }
 
-/// A guest's text without what would act on a terminal.
+/// Replaces control characters, which could act on a terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,23 +1,23 @@
-//! Secrets: whether they are there, and for the few plugins that may see them, what they are.
+//! Secrets: whether one exists and, for plugins that were granted it, its value.
 
 use super::{BASE_FUEL, Store, charge};
 
-/// Why a secret's value is not shown.
+/// Reasons for which a secret's value is not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretError {
-    /// The plugin does not ask for a secret of this name.
+    /// The plugin does not request a secret of this name.
     NotFound,
-    /// Its operator did not grant the value.
+    /// The operator did not grant the value.
     Denied,
 }
 
-/// Whether a granted secret of this name has a value.
+/// Returns whether a granted secret of this name has a value.
 pub(crate) fn exists(store: &mut Store<'_>, name: &str) -> wasmtime::Result<bool> {
     charge(store, BASE_FUEL, name.len())?;
     Ok(store.data().grants.secrets.contains(name))
 }
 
-/// The value.
+/// Returns the secret's value. Fails if it was not requested, or not granted.
 pub(crate) fn reveal(
     store: &mut Store<'_>,
     name: &str,

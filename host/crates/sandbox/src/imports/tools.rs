@@ -1,4 +1,5 @@
-//! A guest's way to other tools, through the door, with the rights of whoever started the chain.
+//! Calls of other tools by a guest: decided like every other call, with the rights of the caller
+//! that started the chain.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -13,21 +14,21 @@ use tracing::{error, warn};
 use super::{BASE_FUEL, Store, burn, charge};
 use crate::instance::State;
 
-/// What it costs on top to call a tool, in fuel.
+/// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 const TOOL_FUEL: u64 = 9_000;
-/// The most tools that one page lists.
+/// Tools that one page lists at most.
 const MAX_PAGE: u32 = 1_000;
 
-/// Some of the tools that a guest may call.
+/// One page of the tools that a guest may call.
 #[derive(Default)]
 pub(crate) struct Page {
     /// Sorted by name.
     pub(crate) items: Vec<Arc<Tool>>,
-    /// Where the next page begins; absent on the last.
+    /// Cursor of the next page; `None` on the last page.
     pub(crate) next: Option<String>,
 }
 
-/// One call to make.
+/// One tool call that a guest requests.
 pub(crate) struct Request {
     pub(crate) name: String,
     pub(crate) arguments: String,
@@ -36,7 +37,7 @@ pub(crate) struct Request {
 
 type Answer = Result<ToolOutput, CallError>;
 
-/// Lists tools after `cursor`, at most `limit` of them.
+/// Lists tools after `cursor`, at most `limit` of them and at most [`MAX_PAGE`].
 pub(crate) fn list(
     store: &mut Store<'_>,
     cursor: Option<&str>,
@@ -50,7 +51,7 @@ pub(crate) fn list(
     Ok(page)
 }
 
-/// Finds one tool.
+/// Returns one tool. Fails with `NotFound` if the guest may not see it.
 pub(crate) fn describe(
     store: &mut Store<'_>,
     name: String,
@@ -65,7 +66,7 @@ pub(crate) fn describe(
     Ok(Ok(tool))
 }
 
-/// Calls one tool and waits for its answer.
+/// Calls one tool and waits for its result.
 pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
     charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
     let result = match store.data_mut().admit(&request)? {
@@ -75,12 +76,13 @@ pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Re
     settle(&mut store, result)
 }
 
-/// Calls several tools at the same time; the answers are in the order of the requests.
+/// Calls several tools at the same time. The results are in the order of the requests.
 pub(crate) async fn call_batch(
     mut store: Store<'_>,
     requests: Vec<Request>,
 ) -> wasmtime::Result<Vec<Answer>> {
-    // All are decided before any runs: a batch of which one needs an approval has done nothing yet.
+    // All requests are decided before any runs. So if one of them needs an approval, none has had
+    // an effect.
     let mut decided = Vec::new();
     for request in &requests {
         charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
@@ -101,7 +103,7 @@ pub(crate) async fn call_batch(
     Ok(results)
 }
 
-/// Charges for an answer, and ends the guest where it may not be given one.
+/// Charges fuel for a result. Stops the guest if the guest may not receive it.
 fn settle(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
     let size = answer.as_ref().map_or(0, ToolOutput::size);
     let answer = store.data_mut().take_answer(answer, size)?;
@@ -120,8 +122,8 @@ impl State {
         Page { items, next }
     }
 
-    /// Decides a guest's call. A refusal that must end the guest is the outer error; any other is
-    /// data.
+    /// Decides a guest's call. The outer error is a refusal that ends the guest; any other refusal
+    /// is the inner error.
     fn admit(&mut self, request: &Request) -> wasmtime::Result<Result<Admitted, CallError>> {
         let Some(chain) = &self.chain else {
             return Ok(Err(CallError::NotFound { name: request.name.clone() }));
@@ -138,7 +140,7 @@ impl State {
         }
     }
 
-    /// Takes a finished call's answer of so many bytes. An approval that is missing further down
+    /// Takes the result of a finished call, `size` bytes. A missing approval further down the chain
     /// ends this guest too.
     fn take_answer(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
         match answer {
@@ -154,7 +156,8 @@ impl State {
             }
             Err(missing @ CallError::NeedsApproval { .. }) => Err(self.stop(missing)),
             Err(error) => {
-                // The guest is told less than the operator, who would not hear of it anywhere else.
+                // The guest receives fewer details than the operator, for whom this is the only
+                // report of the cause.
                 if let Some(cause) = std::error::Error::source(&error) {
                     warn!(code = error.code(), cause = %cause, "nested tool call failed");
                 }
@@ -164,8 +167,8 @@ impl State {
     }
 }
 
-/// Runs a call on a task of its own: this future is polled on the guest's small stack. Dropping it
-/// aborts the task.
+/// Runs a call on a separate task, because this future is polled on the guest's small stack.
+/// Dropping the future aborts the task.
 async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
     let tool = admitted.tool().name.clone();
     let ended = AbortOnDropHandle::new(tokio::spawn(admitted.run())).await;

@@ -1,10 +1,10 @@
-//! `wasi:http`, as most languages' standard stacks speak it: the same rules, bounds and clients as
-//! for `airlock:host/http`.
+//! `wasi:http`, the interface that the standard libraries of most languages use: the same rules,
+//! bounds and clients as for `airlock:host/http`.
 //!
-//! wasmtime's implementation keeps headers and bodies of the guest's resources; what it hands over
-//! is one request, which is collected, sent as a whole and answered with a whole response.
-//! Redirects are the guest's: its stack follows them itself, and each is a request of its own.
-//! Credentials cannot be named here.
+//! wasmtime's implementation holds the headers and bodies of the guest's resources. It passes on
+//! one request, which is collected, sent as a whole and answered with a whole response. Redirects
+//! are returned to the guest: its HTTP stack follows them itself, and each is a separate request. A
+//! guest cannot name credentials here.
 
 use std::{
     future::Future,
@@ -29,12 +29,12 @@ use wasmtime_wasi_http::{
 use super::http::{SEND_FUEL, request_bytes, response_bytes};
 use crate::instance::State;
 
-/// Bytes of one set of headers that a guest builds, as they are held in memory.
+/// Bytes of one set of headers that a guest builds, as held in memory.
 const MAX_FIELD_BYTES: usize = 32 << 10;
-/// Bytes that a guest may write to a body at once, and that wait there until they are collected.
+/// Bytes that a guest may write to a body at once; they wait there until they are collected.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// What one store holds for `wasi:http`.
+/// State of one store for `wasi:http`.
 pub(crate) struct WasiHttp {
     context: WasiHttpCtx,
     hooks: Hooks,
@@ -42,8 +42,8 @@ pub(crate) struct WasiHttp {
 
 struct Hooks {
     session: Option<Session>,
-    /// Fuel for requests and responses. They come and go on tasks of their own, which do not see
-    /// the store.
+    /// Fuel for requests and responses. They are charged on separate tasks, which cannot access the
+    /// store.
     fuel_debt: Arc<AtomicU64>,
 }
 
@@ -56,22 +56,23 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 impl WasiHttp {
-    /// Without a session every request is denied.
+    /// Creates the state. Without a session every request is denied.
     pub(crate) fn new(session: Option<Session>) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(MAX_FIELD_BYTES);
         Self { context, hooks: Hooks { session, fuel_debt: Arc::default() } }
     }
 
-    /// What the guest may send.
+    /// Returns the session that sends the guest's requests; `None` if all are denied.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.hooks.session.as_ref()
     }
 
-    /// Takes the fuel that requests have cost since this was last asked for.
+    /// Returns the fuel that requests have cost since the last call of this function, and resets
+    /// it.
     pub(crate) fn take_fuel_debt(&self) -> u64 {
         let debt = &self.hooks.fuel_debt;
-        // Asked at every exit of every guest, and nearly always nothing.
+        // Called at every exit of every guest, and nearly always zero.
         if debt.load(Ordering::Relaxed) == 0 { 0 } else { debt.swap(0, Ordering::Relaxed) }
     }
 }
@@ -87,8 +88,8 @@ impl WasiHttpView for State {
 }
 
 impl WasiHttpHooks for Hooks {
-    /// What the host sets itself. The length may be said: it is compared with the body here, and
-    /// left out when it is sent.
+    /// Headers that only the host sets. The guest may set the length: it is compared with the body
+    /// here, and not passed on.
     fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
         Arc::new(|name: &HeaderName| {
             name != header::CONTENT_LENGTH && airlock_egress::is_reserved_header(name.as_str())
@@ -123,8 +124,8 @@ async fn send(
     options: Option<RequestOptions>,
     fuel_debt: &AtomicU64,
 ) -> Sent {
-    // From the first byte of the request's body to the last of the response's: both are held in
-    // memory.
+    // Held from the first byte of the request's body to the last of the response's, because both
+    // are held in memory.
     let mut place = session.reserve().map_err(for_guest)?;
     let (head, body) = request.into_parts();
     let body = collect(body, session.bounds().request_bytes).await?;
@@ -147,7 +148,7 @@ async fn send(
     Ok((into_http(response, place)?, nothing_goes_on))
 }
 
-/// Takes in a guest's body, which it may still be writing; the end of its call ends this too.
+/// Collects a guest's body, which the guest may still be writing. The end of the call cancels this.
 async fn collect(body: WasiBody, limit: usize) -> Result<Bytes, HttpError> {
     let collected = Limited::new(body, limit).collect().await.map_err(|error| {
         match error.downcast::<HttpError>() {
@@ -159,21 +160,22 @@ async fn collect(body: WasiBody, limit: usize) -> Result<Bytes, HttpError> {
         }
     })?;
     if collected.trailers().is_some_and(|trailers| !trailers.is_empty()) {
-        // Leaving them out would change what the guest means to say.
+        // Leaving the trailers out would change the guest's message.
         return Err(HttpError::HttpRequestTrailerSectionSize(Some(0)));
     }
     Ok(collected.to_bytes())
 }
 
-/// A response arrives as a whole, so the time to its first byte is the time to all of it.
+/// Returns the time limit for a response; `None` without a first-byte timeout. A response arrives
+/// as a whole, so the time to its first byte is the time to all of it.
 fn timeout(options: RequestOptions) -> Option<Duration> {
     options
         .first_byte_timeout
         .map(|first_byte| first_byte.saturating_add(options.connect_timeout.unwrap_or_default()))
 }
 
-/// A body that the guest has not read to its end. It counts as memory for as long as any of it is
-/// there.
+/// A body that the guest has not read to its end. All of it counts as guest memory until the last
+/// of it is dropped.
 struct Unread {
     body: Vec<u8>,
     _memory: Held,
@@ -185,7 +187,8 @@ impl AsRef<[u8]> for Unread {
     }
 }
 
-/// The place among the requests of the call is given back when the guest is done with the body.
+/// Converts a response. Its place among the requests of the call is released when the guest drops
+/// the body.
 fn into_http(
     response: airlock_egress::Response,
     place: Place,
@@ -202,7 +205,7 @@ fn into_http(
     built.body(body.map_err(Into::into).boxed_unsync()).map_err(|_| HttpError::HttpProtocolError)
 }
 
-/// `wasi:http` has more kinds of errors and no text for most of them.
+/// Converts an error. `wasi:http` has more kinds of errors, and no text for most of them.
 fn for_guest(error: airlock_egress::Error) -> HttpError {
     match error.kind {
         ErrorKind::Denied => HttpError::HttpRequestDenied,

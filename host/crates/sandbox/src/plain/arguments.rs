@@ -1,8 +1,8 @@
-//! JSON → the arguments of a call.
+//! Conversion of JSON to the arguments of a call.
 //!
-//! The schema says what is valid and the gateway may have checked it, but nothing here relies on
-//! that: whatever does not fit is refused with its place, what was found there and what would be
-//! valid, in words that a model can act on.
+//! The schema defines the valid arguments and the gateway may have checked them, but nothing here
+//! relies on that. Invalid arguments are refused with the path, the value found there and the
+//! values that would be valid, in terms that a model can act on.
 
 use std::fmt;
 
@@ -19,18 +19,18 @@ use super::{
     words::{excerpt, expected, listed, quoted, shown},
 };
 
-/// Host memory that the arguments of one call may take. JSON of three bytes, an empty object, may
+/// Host memory that the arguments of one call may take. Three bytes of JSON, an empty object, may
 /// stand for a record of a thousand absent options.
 const MAX_BYTES: usize = 64 << 20;
-/// What an allocation takes beside what is in it.
+/// Bytes that an allocation takes in addition to its content.
 const ALLOCATION: usize = 32;
-/// Models leave the padding out as often as not.
+/// Padding is optional, because models often leave it out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Why arguments cannot be passed on, with the place.
+/// Reason for which arguments cannot be passed on, with the path.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct BadArguments(String);
@@ -43,7 +43,7 @@ pub(super) fn read(parameters: &[Field], json: &str) -> Result<Vec<Val>, BadArgu
     Ok(reader.fields(value, parameters, &Place::Root)?.into_iter().map(|(_, val)| val).collect())
 }
 
-/// Where in the arguments something stands.
+/// Path of a value in the arguments.
 enum Place<'a> {
     Root,
     Member(&'a Place<'a>, &'a str),
@@ -76,7 +76,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Counts host memory before it is taken.
+    /// Counts host memory before it is allocated. Fails if the arguments take too much.
     fn take(&mut self, bytes: usize) -> Result<(), BadArguments> {
         let left = self.bytes_left.checked_sub(bytes);
         self.bytes_left = left.ok_or_else(|| {
@@ -151,8 +151,8 @@ impl Reader {
         })
     }
 
-    /// The members of an object in the order of the fields. An option is absent or what is inside
-    /// it, so `null` is only what an option inside the option is.
+    /// Reads the members of an object in the order of the fields. An optional field is either
+    /// absent or has the inner value; `null` is valid only if the inner type is itself an option.
     fn fields(
         &mut self,
         value: Value,
@@ -265,7 +265,7 @@ impl Reader {
     }
 }
 
-/// A case and its payload: `"circle"` or `{"circle": 1.5}`.
+/// Splits a case from its payload: `"circle"` or `{"circle": 1.5}`.
 fn split(
     value: Value,
     place: &Place<'_>,
@@ -281,8 +281,9 @@ fn split(
     }
 }
 
-/// A whole number, or its digits as text where the type has 64 bits. Numbers beyond the safe ones
-/// are refused as numbers: whoever passed them on may have rounded them already.
+/// Reads an integer: a whole number, or for a 64-bit type also its digits as text. For 64-bit
+/// types, numbers beyond the safe integers are refused, because a program on the way may have
+/// rounded them already.
 fn integer(int: Int, value: &Value) -> Option<Val> {
     let (least, most) = int.range();
     let is_wide = most > MAX_SAFE;
@@ -308,7 +309,7 @@ fn integer(int: Int, value: &Value) -> Option<Val> {
     int.val(number)
 }
 
-/// `3`, and `3.0`, which is an integer to JSON Schema.
+/// Returns a number without a fraction. `3.0` counts, because it is an integer to JSON Schema.
 fn whole(number: &Number) -> Option<i128> {
     if let Some(number) = number.as_i64() {
         return Some(number.into());

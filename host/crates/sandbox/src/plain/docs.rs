@@ -1,8 +1,8 @@
-//! The custom section `package-docs`: the comments of a WIT package, put into the component by a
-//! tool of its author.
+//! The custom section `package-docs`: the comments of a WIT package, which the author's tools put
+//! into the component.
 //!
-//! The format is the one of `wit-parser`: a byte for the version, 0 or 1, then JSON. Nobody checks
-//! it against the component, so what it says of functions that are not there is never looked at.
+//! The format is that of `wit-parser`: a byte for the version, 0 or 1, then JSON. The section is
+//! not checked against the component; entries for functions that do not exist are never read.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use serde::Deserialize;
 
 use crate::{LoadError, section};
 
-/// The section's name.
+/// Name of the section.
 pub(super) const SECTION: &str = "package-docs";
-/// Documentation beyond this is not read.
+/// Bytes of documentation; a larger section is not read.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Why there is no documentation although there is a section for it.
+/// Reasons for which a documentation section cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadDocs {
-    /// Too large.
+    /// The section is too large.
     #[error("it has {found} bytes, the limit is {MAX_BYTES}")]
     TooLarge {
-        /// Its size.
+        /// Its size in bytes.
         found: usize,
     },
-    /// A format of the future.
+    /// The section has an unknown version.
     #[error("it has the version {0:?}, this release reads 0 and 1")]
     Version(Option<u8>),
-    /// Not what it says.
+    /// The section is not JSON, or not documentation.
     #[error("it is not the JSON of a WIT package's documentation: {0}")]
     Json(#[from] serde_json::Error),
-    /// The component around it.
+    /// The component around the section cannot be read.
     #[error(transparent)]
     Component(#[from] LoadError),
 }
@@ -46,12 +46,12 @@ pub(super) struct Docs {
 
 #[derive(Debug, Deserialize)]
 struct World {
-    /// Imports, and with version 0 exports too.
+    /// Imports; with version 0 also exports.
     #[serde(default)]
     funcs: BTreeMap<String, Function>,
     #[serde(default)]
     func_exports: BTreeMap<String, Function>,
-    /// Imports, and with version 0 exports too.
+    /// Imports; with version 0 also exports.
     #[serde(default)]
     interfaces: BTreeMap<String, Interface>,
     #[serde(default)]
@@ -64,7 +64,7 @@ struct Interface {
     funcs: BTreeMap<String, Function>,
 }
 
-/// Version 0 has only the text.
+/// Documentation of one function. Version 0 has only the text.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Function {
@@ -76,7 +76,8 @@ enum Function {
 }
 
 impl Docs {
-    /// Reads what the component itself says, not what is inside it; nothing where it says nothing.
+    /// Reads the section of the component itself, not those of modules inside it. Returns empty
+    /// documentation if there is none.
     pub(super) fn of(wasm: &[u8]) -> Result<Self, BadDocs> {
         let Some(section) = section::named(wasm, SECTION)? else { return Ok(Self::default()) };
         if section.len() > MAX_BYTES {
@@ -88,9 +89,10 @@ impl Docs {
         }
     }
 
-    /// What is said of a function: of one exported by itself, or of one in an interface, which has
-    /// either the name of an interface of the package (`weather:station/api@1.0.0`) or one of its
-    /// own in the world (`api`).
+    /// Returns the documentation of a function; `None` if there is none. `interface` is `None` for
+    /// a function that the component exports directly. Otherwise it is the name of an interface of
+    /// the package (`weather:station/api@1.0.0`), or of an interface that the world defines inline
+    /// (`api`).
     pub(super) fn function(&self, interface: Option<&str>, name: &str) -> Option<&str> {
         let text = match interface {
             None => self
@@ -119,8 +121,8 @@ impl Docs {
 mod tests {
     use super::*;
 
-    /// A component with a section of these bytes, beside one in a module that must not be looked
-    /// at.
+    /// A component with a section of these bytes each, and one in an inner module that must not be
+    /// read.
     fn component(sections: &[&[u8]]) -> Vec<u8> {
         let mut wasm =
             wat::parse_str("(component (core module (@custom \"package-docs\" \"\\01{\")))")
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_section_is_no_documentation_and_a_bad_one_says_why() {
+    fn a_missing_section_is_no_documentation_and_a_bad_one_is_an_error() {
         assert!(Docs::of(&component(&[])).expect("nothing to read").function(None, "f").is_none());
         let deep = format!("{{\"worlds\":{}", "{\"a\":".repeat(100_000));
         let wrong_type = r#"{"interfaces": {"api": {"funcs": {"f": 7}}}}"#;
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_is_read_up_to_its_limit() {
+    fn documentation_beyond_its_limit_is_refused() {
         let padded = |bytes: usize| {
             let json = format!("{{}}{}", " ".repeat(bytes - 3));
             Docs::of(&component(&[&[&[1], json.as_bytes()].concat()]))

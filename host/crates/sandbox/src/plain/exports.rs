@@ -1,4 +1,4 @@
-//! What a component exports, and which of it is a function that JSON can call.
+//! The exports of a component, and which of them are functions that JSON can call.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -12,23 +12,23 @@ use super::{
     shape::{Field, Shape, Unfolder, Unusable},
 };
 
-/// Exported functions, and other things that no type is. Beyond it the component is refused.
+/// Exports of a component other than types and resources. A component with more is refused.
 pub(super) const MAX_EXPORTS: usize = 1_000;
 
 /// The name of one export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Export {
-    /// The interface it is in, `weather:station/api@1.0.0`; none where the component exports it by
-    /// itself.
+    /// The interface that contains it, such as `weather:station/api@1.0.0`; `None` if the component
+    /// exports it directly.
     pub(super) interface: Option<String>,
-    /// Its own name.
+    /// Name of the export itself.
     pub(super) name: String,
 }
 
 impl Export {
-    /// What the tool is called: `get-weather` is `get_weather`, and in an interface, whose package
-    /// and version do not count, `api_get_weather`. It depends on nothing else that the component
-    /// exports, so that a function's tool keeps its name when others come and go.
+    /// Returns the tool name: `get-weather` becomes `get_weather`. In an interface it becomes
+    /// `api_get_weather`, without the package and version of the interface. The name does not
+    /// depend on other exports, so that a tool keeps its name when others are added or removed.
     pub(super) fn tool_name(&self) -> String {
         let short = |path: &str| {
             let name = path.rsplit(['/', ':']).next().unwrap_or(path);
@@ -41,7 +41,7 @@ impl Export {
         name.replace('-', "_")
     }
 
-    /// The interface of WASI's own that it belongs to.
+    /// Returns the WASI interface that contains the export; `None` if it is not part of WASI.
     fn wasi(&self) -> Option<&str> {
         self.interface.as_deref().filter(|interface| interface.starts_with("wasi:"))
     }
@@ -56,7 +56,7 @@ impl fmt::Display for Export {
     }
 }
 
-/// A function that JSON can call.
+/// An exported function that JSON can call.
 pub(super) struct Function {
     pub(super) export: Export,
     pub(super) index: ComponentExportIndex,
@@ -64,7 +64,7 @@ pub(super) struct Function {
     pub(super) result: Option<Shape>,
 }
 
-/// Something of a component that makes no tool: an export, or a section that cannot be read.
+/// A part of a component that is not a tool: an export, or a section that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LeftOut {
     pub(super) what: String,
@@ -77,18 +77,18 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Everything that a component exports, types aside.
+/// The exports of a component, types aside.
 pub(super) struct Exports {
     pub(super) functions: Vec<Function>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// Looks at all exports. One that cannot be called costs only itself, unless it is large enough to
-/// be meant as an attack.
+/// Examines all exports. An export that cannot be called is left out. A component is refused only
+/// if its size suggests an attack.
 pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
     let ty = component.component_type();
     let exports = || ty.exports(component.engine());
-    // What they mean is fixed elsewhere, and it is not to be called by a model.
+    // The meaning of these interfaces is fixed elsewhere, and models must not call them.
     if let Some((name, _)) = exports().find(|(name, _)| name.starts_with("airlock:")) {
         return Err(BadComponent::OtherContract(name.to_owned()));
     }
@@ -120,7 +120,7 @@ struct Walk<'a> {
     component: &'a Component,
     unfolder: Unfolder,
     exports_left: usize,
-    /// WASI's own interfaces among the exports.
+    /// WASI interfaces among the exports.
     wasi: BTreeSet<String>,
     is_all_wasi: bool,
     found: Exports,
@@ -188,7 +188,8 @@ impl Walk<'_> {
     }
 }
 
-/// What keeps a function from being a tool, whatever its types are.
+/// Returns the reason for which a function cannot be a tool whatever its types are; `None` if there
+/// is none.
 fn unfit(export: &Export, function: &ComponentFunc) -> Option<&'static str> {
     if export.wasi().is_some() {
         return Some(

@@ -1,4 +1,4 @@
-//! What a function returned → a tool's answer.
+//! Conversion of a function's result to a tool's result.
 
 use airlock_core::{
     text::cut,
@@ -13,28 +13,29 @@ use super::{
     shape::{Field, Shape},
 };
 
-/// A failure's text beyond this is cut: it is meant for a model.
+/// Bytes of a failure's message; the rest is cut. The message is meant for a model.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
-/// Data of a failure beyond this is left out.
+/// Bytes of a failure's data; longer data is left out.
 const MAX_DETAILS_BYTES: usize = 64 << 10;
-/// A failure's code beyond this is cut.
+/// Bytes of a failure's code; the rest is cut.
 const MAX_CODE_BYTES: usize = 128;
-/// What a tool that gave no reason failed with.
+/// Message of a failure that has no reason.
 const NO_REASON: &str = "the tool failed and gave no reason";
 
-/// Why there is no answer.
+/// Reasons for which a returned value cannot be converted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
-    /// It would take more bytes of JSON than answers may have.
+    /// The value would take more bytes of JSON than a result may have.
     #[error("the result is larger than results may be")]
     TooLarge,
-    /// It is of another type than the function says, which the engine should have noticed.
+    /// The value is of another type than the function declares, which the engine should have
+    /// detected.
     #[error("the result is not of the type that the function returns")]
     Type,
 }
 
-/// Turns a returned value into an answer of at most about `limit` bytes: `{"result": …}`, and for
-/// text the text itself too. An `err` at the top is the tool's failure.
+/// Converts a returned value to a result of at most about `limit` bytes: `{"result": …}` and, for
+/// text, also the text itself. An `err` at the top level is the failure of the tool.
 pub(super) fn answer(
     shape: Option<&Shape>,
     returned: Option<Val>,
@@ -52,7 +53,7 @@ pub(super) fn answer(
     };
     let Some(result) = writer.payload(shape, val)? else { return Ok(Ok(ToolOutput::default())) };
     let content = match &result {
-        // The text as it is reads better than JSON with its escapes.
+        // Plain text is easier to read than JSON with its escapes.
         Value::String(text) if matches!(shape, Some(Shape::String)) => {
             vec![Content::Text { text: text.clone() }]
         }
@@ -62,9 +63,9 @@ pub(super) fn answer(
     Ok(Ok(ToolOutput { content, structured, meta: None }))
 }
 
-/// Counts the least that values take as JSON. A document takes many times its text in memory, so
-/// what is too large is noticed while it is made; whoever bounds answers exactly measures the
-/// outcome.
+/// Counts the least number of bytes that values take as JSON. A JSON document takes many times its
+/// text in memory, so a result that is too large is refused while it is converted. The plugin that
+/// runs the call checks the exact size.
 struct Writer {
     bytes_left: usize,
 }
@@ -76,7 +77,7 @@ impl Writer {
     }
 
     fn value(&mut self, val: Val, shape: &Shape) -> Result<Value, Unfit> {
-        // A digit and a comma.
+        // The least that a value takes: a digit and a comma.
         self.take(2)?;
         Ok(match (shape, val) {
             (Shape::Bool, Val::Bool(it)) => Value::Bool(it),
@@ -118,7 +119,7 @@ impl Writer {
         })
     }
 
-    /// A value where there is a type; none where there is neither.
+    /// Converts a value if there is a type for it; `None` if there is neither value nor type.
     fn payload(&mut self, shape: Option<&Shape>, val: Option<Val>) -> Result<Option<Value>, Unfit> {
         match (shape, val) {
             (Some(shape), Some(val)) => self.value(val, shape).map(Some),
@@ -139,7 +140,7 @@ impl Writer {
         Ok(Value::String(BASE64.encode(bytes)))
     }
 
-    /// Options that are absent stay away.
+    /// Converts a record. Absent options are left out.
     fn record(&mut self, vals: Vec<(String, Val)>, fields: &[Field]) -> Result<Value, Unfit> {
         let mut members = Map::new();
         for ((_, val), field) in vals.into_iter().zip(fields) {
@@ -155,7 +156,7 @@ impl Writer {
         Ok(Value::Object(members))
     }
 
-    /// `"name"`, or `{"name": payload}`.
+    /// Converts a case to `"name"`, or to `{"name": payload}`.
     fn case(
         &mut self,
         name: String,
@@ -169,8 +170,8 @@ impl Writer {
         }
     }
 
-    /// The failure that an `err` says: its case as the code, its text as the message, anything else
-    /// as data too.
+    /// Converts the payload of an `err` to a failure: its case is the code, its text the message.
+    /// Anything else is also the data.
     fn failure(&mut self, shape: Option<&Shape>, payload: Option<Val>) -> Result<ToolError, Unfit> {
         let code = match &payload {
             Some(Val::Enum(name) | Val::Variant(name, _)) => {
@@ -182,7 +183,7 @@ impl Writer {
         let (message, details) = match details {
             None => (String::new(), None),
             Some(Value::String(text)) => (text, None),
-            // A variant's payload alone: its case is the code.
+            // Only the payload of a variant, because its case is the code.
             Some(Value::Object(members)) if code.is_some() => match members.into_iter().next() {
                 Some((_, Value::String(text))) => (text, None),
                 Some((name, payload)) => (format!("{name}: {payload}"), Some(payload)),
@@ -200,7 +201,7 @@ impl Writer {
     }
 }
 
-/// A number, or its digits where not every reader of JSON would keep it exact.
+/// Converts an integer to a number, or to its digits as text if some JSON readers would round it.
 fn integer(val: &Val) -> Option<Value> {
     let number = match val {
         Val::S8(it) => i128::from(*it),
@@ -219,7 +220,8 @@ fn integer(val: &Val) -> Option<Value> {
     }
 }
 
-/// The shortest number that is this one of 32 bits again: 0.1 and not 0.10000000149011612.
+/// Converts a 32-bit float to the shortest number that reads back as the same float: 0.1 and not
+/// 0.10000000149011612.
 fn single(number: f32) -> Value {
     double(number.to_string().parse().unwrap_or_else(|_| f64::from(number)))
 }

@@ -1,4 +1,4 @@
-//! Types as JSON Schema 2020-12.
+//! Conversion of types to JSON Schema 2020-12.
 //!
 //! | WIT | JSON |
 //! |---|---|
@@ -16,35 +16,36 @@
 //! | `flags` | array of strings without repetition |
 //! | `option` elsewhere | the type or null |
 //!
-//! A schema may be nested deeper, or be larger, than schemas may be; whoever compiles it says so
-//! and leaves the tool out. Numbers that are not finite are no arguments: JSON has none, and no
-//! model should be invited to send them. The names of cases and flags stay as they are in WIT: they
-//! are values, and the author's own descriptions speak of them.
+//! A schema may be nested deeper, or be larger, than the limits on schemas allow. The code that
+//! compiles it then reports that and leaves the tool out. Numbers that are not finite are not valid
+//! arguments: JSON has none, and no schema should invite a model to send them. The names of cases
+//! and flags stay as they are in WIT: they are values, and the author's own descriptions refer to
+//! them.
 
 use serde_json::{Map, Value, json};
 
 use super::shape::{Cases, Field, Int, Shape};
 
-/// The largest integer that every reader of JSON keeps exact, and the negative of the smallest.
+/// The largest integer that every JSON reader keeps exact; the smallest is its negative.
 pub(super) const MAX_SAFE: i128 = (1 << 53) - 1;
-/// Numbers that JSON has no number for.
+/// Texts for the floats that JSON cannot represent as numbers.
 pub(super) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// Which way values go.
+/// Direction in which values are converted.
 #[derive(Clone, Copy)]
 enum Way {
     In,
     Out,
 }
 
-/// The schema of a function's arguments: an object with one property for each parameter.
+/// Returns the schema of a function's arguments: an object with one property for each parameter.
 pub(super) fn input(parameters: &[Field]) -> Value {
     fields(parameters, Way::In)
 }
 
-/// The schema of what a function returns: an object whose only property is `result`, because MCP
-/// wants an object at the root. None for a function that returns nothing. What a function fails
-/// with is a tool's error and in no schema.
+/// Returns the schema of a function's result: an object with `result` as its only property, because
+/// MCP requires an object at the root. `None` if the function returns nothing. The failure of a
+/// function is a tool's error and appears in no schema.
 pub(super) fn output(result: Option<&Shape>) -> Option<Value> {
     let result = match result? {
         Shape::Result { ok, .. } => ok.as_deref()?,

@@ -1,8 +1,8 @@
-//! The types of a function, unfolded once when its component is loaded.
+//! The types of a component's functions, unfolded once when the component is loaded.
 //!
-//! A type in WIT cannot contain itself, but a hostile component may nest types deeply, or use one
+//! A WIT type cannot contain itself. But a hostile component may nest types deeply, or use one type
 //! twice at each of many levels, so that a few bytes unfold to millions of parts. Depth, parts and
-//! cases are bounded while unfolding; whoever walks a [`Shape`] afterwards may therefore recurse.
+//! cases are bounded while types are unfolded, so code that walks a [`Shape`] may recurse.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use wasmtime::component::{
     types::{ComponentFunc, Record},
 };
 
-/// Types inside types. Beyond it a function is no tool.
+/// Levels of nested types. A function with more is left out.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Types, fields and cases of all functions of a component together. Beyond it the component is
-/// refused.
+/// Types, and cases of enums, variants and flags, of all functions of a component together. A
+/// component with more is refused.
 pub(super) const MAX_PARTS: usize = 20_000;
-/// Bytes of all their names, as often as they are used. Beyond it the component is refused as well.
+/// Bytes of all their names, counted at each use. A component with more is refused.
 const MAX_NAME_BYTES: usize = 1 << 20;
-/// Cases of one enum or variant. The engine counts through them for each value that it takes out of
-/// a guest.
+/// Cases of one enum, variant or set of flags. The engine searches them one by one for each value
+/// that it takes out of a guest.
 pub(super) const MAX_CASES: usize = 1_000;
 
-/// A type as JSON can express it.
+/// A type that JSON can express.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
     Bool,
@@ -31,7 +31,7 @@ pub(super) enum Shape {
     F64,
     Char,
     String,
-    /// `list<u8>`, which is base64.
+    /// `list<u8>`, which is base64 in JSON.
     Bytes,
     List(Box<Shape>),
     Record(Vec<Field>),
@@ -49,13 +49,14 @@ pub(super) enum Shape {
 /// A field of a record, or a parameter of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field {
-    /// Its name in WIT, `max-results`.
+    /// Its name in WIT, such as `max-results`.
     pub(super) name: String,
-    /// Its name in JSON, `max_results`. Names in WIT have no `_`, so no two become one.
+    /// Its name in JSON, such as `max_results`. Names in WIT have no `_`, so two names never become
+    /// the same.
     pub(super) key: String,
-    /// Its type; of an option what is inside.
+    /// Its type; for an option, the inner type.
     pub(super) shape: Shape,
-    /// Whether it is an option, and may be absent.
+    /// True if the field is an option, which may be absent.
     pub(super) is_optional: bool,
 }
 
@@ -65,7 +66,7 @@ impl Field {
     }
 }
 
-/// Alternatives in the order of their type, found by name.
+/// Cases in the order of their type, with a lookup by name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cases<T> {
     list: Vec<(String, T)>,
@@ -73,17 +74,17 @@ pub(super) struct Cases<T> {
 }
 
 impl<T> Cases<T> {
-    /// The case of a name.
+    /// Returns the payload of the case with this name; `None` if there is no such case.
     pub(super) fn get(&self, name: &str) -> Option<&T> {
         self.places.get(name).map(|place| &self.list[*place].1)
     }
 
-    /// All of them.
+    /// Returns all cases in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(String, T)> {
         self.list.iter()
     }
 
-    /// Their names.
+    /// Returns the names of all cases in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|(name, _)| name.as_str())
     }
@@ -98,7 +99,7 @@ impl<T> FromIterator<(String, T)> for Cases<T> {
     }
 }
 
-/// The integer types.
+/// The integer types of WIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Int {
     S8,
@@ -112,7 +113,7 @@ pub(super) enum Int {
 }
 
 impl Int {
-    /// The smallest and the largest number.
+    /// Returns the smallest and the largest number of the type.
     pub(super) fn range(self) -> (i128, i128) {
         match self {
             Self::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -126,7 +127,7 @@ impl Int {
         }
     }
 
-    /// A number of this type; none where it is out of range.
+    /// Converts a number to a value of this type; `None` if it is out of range.
     pub(super) fn val(self, number: i128) -> Option<Val> {
         Some(match self {
             Self::S8 => Val::S8(number.try_into().ok()?),
@@ -142,15 +143,15 @@ impl Int {
 }
 
 impl Shape {
-    /// Bytes of the host's memory that a value of this type may take for each that the engine
-    /// charges for taking it out of the guest.
+    /// Returns the bytes of host memory that a value of this type may take for each byte that the
+    /// engine charges for taking it out of the guest.
     ///
-    /// The engine charges every element for what a [`Val`] takes, 40 bytes, and names by their
-    /// length. What it does not charge are vectors that grow to twice their elements (and for a
-    /// moment are there twice), the room for four that even one element gets, and the allocation
-    /// behind each name, 32 bytes for a letter. So a list of numbers takes up to twice the charge,
-    /// records of one field inside each other seven times, and 32 flags of one letter 26 times: a
-    /// test holds the whole.
+    /// The engine charges each element for the size of a [`Val`], 40 bytes, and names by their
+    /// length. It does not charge for three things: vectors that grow to twice their elements (and
+    /// exist twice for a moment), the room for four elements that even one element gets, and the
+    /// allocation behind each name, 32 bytes for a letter. So a list of numbers takes up to twice
+    /// the charge, nested records of one field seven times, and 32 flags of one letter 26 times. A
+    /// test checks the sum.
     pub(super) fn weight(&self) -> usize {
         const SCALAR: usize = 2;
         const LIST: usize = 4;
@@ -177,22 +178,22 @@ impl Shape {
         }
     }
 
-    /// Whether a value has nothing beside its own place.
+    /// Returns whether a value takes no memory besides its own place.
     fn is_scalar(&self) -> bool {
         matches!(self, Self::Bool | Self::Int(_) | Self::F32 | Self::F64 | Self::Char)
     }
 }
 
-/// Why a type cannot be unfolded.
+/// Reasons for which a type cannot be unfolded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unusable {
-    /// This function is no tool; what its parameters or results cannot be.
+    /// The function cannot be a tool; the text is the reason.
     Function(String),
-    /// [`MAX_PARTS`], or more bytes of names than can be meant.
+    /// The types exceed [`MAX_PARTS`], or the limit on bytes of names.
     TooManyParts,
 }
 
-/// Unfolds the types of one component.
+/// Unfolds the types of one component within its limits.
 pub(super) struct Unfolder {
     parts_left: usize,
     name_bytes_left: usize,
@@ -203,12 +204,12 @@ impl Unfolder {
         Self { parts_left: MAX_PARTS, name_bytes_left: MAX_NAME_BYTES }
     }
 
-    /// The parameters of a function.
+    /// Unfolds the parameters of a function.
     pub(super) fn parameters(&mut self, function: &ComponentFunc) -> Result<Vec<Field>, Unusable> {
         function.params().map(|(name, ty)| self.field(name, &ty, 0)).collect()
     }
 
-    /// What a function returns.
+    /// Unfolds the result of a function; `None` if it returns nothing.
     pub(super) fn result(&mut self, function: &ComponentFunc) -> Result<Option<Shape>, Unusable> {
         let mut results = function.results();
         let first = results.next().map(|ty| self.shape(&ty, 0)).transpose()?;
@@ -293,7 +294,7 @@ impl Unfolder {
                 Shape::Flags(flags.names().map(|name| self.name(name)).collect::<Result<_, _>>()?)
             }
             Type::Option(option) => match self.shape(&option.ty(), depth)? {
-                // Without the outer one: `null` could mean either.
+                // The outer option would be ambiguous: `null` could mean either.
                 Shape::Option(_) => {
                     return Err(unusable(
                         "it has an option of an option, which JSON cannot tell apart",
@@ -331,7 +332,7 @@ impl Unfolder {
         self.count(cases)
     }
 
-    /// A name, counted: one that is used often is kept as often.
+    /// Copies a name and counts it, because each use keeps a copy.
     fn name(&mut self, name: &str) -> Result<String, Unusable> {
         self.name_bytes_left =
             self.name_bytes_left.checked_sub(name.len()).ok_or(Unusable::TooManyParts)?;

@@ -1,4 +1,4 @@
-//! Components as text, loaded and called for real.
+//! Components in the text format, loaded and called in a real engine.
 
 mod bounds;
 mod exports;
@@ -24,8 +24,8 @@ use crate::{
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine::engine(4).expect("an engine"));
 
-/// A core module that has what the canonical ABI asks for, and `functions`. Its allocator never
-/// frees.
+/// Returns a core module with what the canonical ABI needs, and with `functions`. Its allocator
+/// never frees.
 fn core(functions: &str) -> String {
     format!(
         r#"(core module $module
@@ -46,18 +46,18 @@ fn core(functions: &str) -> String {
     )
 }
 
-/// How functions of the core module are lifted.
+/// Returns the expression that lifts a function of the core module.
 fn lift(function: &str) -> String {
     format!(
         r#"(canon lift (core func $core "{function}") (memory (core memory $core "memory")) (realloc (core func $core "realloc")))"#
     )
 }
 
-/// Parameters beside the value: more than are passed as they are, so that the arguments come as one
-/// block of memory.
+/// Parameters besides the value. There are more than the ABI passes as values, so that the
+/// arguments arrive as one block of memory.
 const PADDING: &str = "(tuple u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8 u8)";
 
-/// A component with the function `echo`, which returns the block that its arguments come in.
+/// Returns a component with the function `echo`, which returns the block of its arguments.
 fn echo(definitions: &str, ty: &str) -> String {
     let core = core(r#"(func (export "echo") (param i32) (result i32) (local.get 0))"#);
     let lift = lift("echo");
@@ -67,14 +67,14 @@ fn echo(definitions: &str, ty: &str) -> String {
     )
 }
 
-/// A type that has to have a name, as the WAT that gives it one. It is then `$name`.
+/// Returns the WAT that gives a type a name; the type is then `$name`.
 fn named(name: &str, definition: &str) -> String {
     format!(
         r#"(type $internal-{name} {definition}) (export ${name} "{name}" (type $internal-{name}))"#
     )
 }
 
-/// A custom section.
+/// Returns the bytes of a custom section.
 pub(super) fn custom_section(name: &str, data: &[u8]) -> Vec<u8> {
     fn number(mut number: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -102,7 +102,7 @@ fn load(wat: &str) -> Result<Plain, BadComponent> {
     load_wasm(&wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}\n{wat}")))
 }
 
-/// Runs in a store as a call would.
+/// Runs `body` in a store that is set up as for a call.
 async fn run<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
@@ -120,7 +120,7 @@ async fn run<T>(
     instance::run(&ENGINE, &memory::budget(1 << 30), &ToolName::own("plain"), start, body).await
 }
 
-/// Calls a function within limits. What it fails with is a tool's error.
+/// Calls a function within limits. The function's failure is returned as [`CallError::Tool`].
 async fn call_within(
     limits: Limits,
     plain: &Plain,
@@ -135,7 +135,7 @@ async fn call(plain: &Plain, tool: &str, arguments: &Value) -> Result<ToolOutput
     call_within(Limits::PLUGIN, plain, tool, &arguments.to_string()).await
 }
 
-/// What comes back for a value: itself, where both ways agree.
+/// Sends a value through `echo` and returns the result, which is equal if both conversions agree.
 async fn echoed(plain: &Plain, value: &Value) -> Result<Value, String> {
     let arguments = json!({"value": value, "padding": vec![0; 16]});
     let output = call(plain, "echo", &arguments).await.map_err(|error| match error {

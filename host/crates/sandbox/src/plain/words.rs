@@ -1,15 +1,15 @@
-//! Values and types in the words of an error: short, whatever was sent and whatever the component's
-//! author calls things.
+//! Texts for values and types in error messages. They are short, regardless of the values that were
+//! sent and of the names that the component's author chose.
 
 use airlock_core::text::cut;
 use serde_json::Value;
 
 use super::{schema::MAX_SAFE, shape::Shape};
 
-/// Bytes that an error repeats of what it found.
+/// Bytes of a found value that an error repeats.
 const MAX_SHOWN: usize = 80;
 
-/// What would be valid.
+/// Describes the valid values of a type.
 pub(super) fn expected(shape: &Shape) -> String {
     match shape {
         Shape::Bool => "true or false".to_owned(),
@@ -41,7 +41,7 @@ pub(super) fn expected(shape: &Shape) -> String {
     }
 }
 
-/// What was found: values that are short enough as they are.
+/// Describes a found value. Short values are shown as they are.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),
@@ -54,18 +54,18 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// A caller's text, as much of it as an error repeats.
+/// Cuts a caller's text to the length that an error repeats.
 pub(super) fn excerpt(text: &str) -> String {
-    // One character more than fits, so that a cut shows.
+    // One character more than fits, so that the cut is marked.
     cut(text.chars().take(MAX_SHOWN + 1).collect(), MAX_SHOWN)
 }
 
-/// Names in quotation marks.
+/// Lists names in quotation marks.
 pub(super) fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
     listed(names.map(|name| format!("{name:?}")))
 }
 
-/// As many as fit, then an ellipsis.
+/// Lists as many names as fit, then an ellipsis.
 pub(super) fn listed(names: impl Iterator<Item = impl AsRef<str>>) -> String {
     let mut text = String::new();
     for name in names {

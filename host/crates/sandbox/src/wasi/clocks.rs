@@ -1,9 +1,8 @@
-//! Clocks: the real ones where they are granted, and otherwise a time that begins anew in every
-//! call.
+//! Clocks: the real ones if they are granted, otherwise a time that starts anew in every call.
 //!
-//! The time of a guest without the grant stands still between readings and is moved by them, so
-//! that whoever waits by looking at the clock comes to an end; and by sleeping, which takes as long
-//! as it says. What files say of their own times is data of the files, and is not changed.
+//! Without the grant, time stands still except for two cases. Every reading of a clock advances it,
+//! so that a guest that polls the clock reaches its deadline. Sleeping advances it too, and takes
+//! as long in real time. Timestamps of files are data of the files and are not changed.
 
 use std::{
     sync::{
@@ -31,10 +30,10 @@ use crate::instance::State;
 
 /// 2000-01-01T00:00:00Z, in seconds since 1970.
 const BEGINNING: u64 = 946_684_800;
-/// What reading a clock moves it by, in nanoseconds.
+/// Nanoseconds by which reading a clock advances it.
 const STEP: u32 = 1_000_000;
 
-/// The time of one call, in nanoseconds since it began. Both clocks show it.
+/// Time of one call, in nanoseconds since its start. Both clocks show it.
 #[derive(Clone, Default)]
 pub(super) struct Own(Arc<AtomicU64>);
 
@@ -43,24 +42,25 @@ impl Own {
         self.0.fetch_add(STEP.into(), Ordering::Relaxed)
     }
 
-    /// Sleeps until `instant`. Later than a call may last is never.
+    /// Sleeps until `instant`. An instant too far in the future for the host's clock is never
+    /// reached.
     fn sleep_until(&self, instant: u64) -> Sleep {
         let left = Duration::from_nanos(instant.saturating_sub(self.0.load(Ordering::Relaxed)));
         Sleep { own: self.clone(), instant, until: tokio::time::Instant::now().checked_add(left) }
     }
 }
 
-/// A sleep that takes real time, and moves its call's own.
+/// A sleep that takes real time and advances its call's own time.
 struct Sleep {
     own: Own,
     instant: u64,
-    /// None where it is out of reach.
+    /// `None` if the host's clock cannot represent it.
     until: Option<tokio::time::Instant>,
 }
 
 #[async_trait]
 impl Pollable for Sleep {
-    /// Ends with the call at the latest, whose deadline drops it.
+    /// Waits for the instant. The call's deadline drops the future if it is sooner.
     async fn ready(&mut self) {
         match self.until {
             Some(until) => tokio::time::sleep_until(until).await,
@@ -70,7 +70,7 @@ impl Pollable for Sleep {
     }
 }
 
-/// A call's clocks: its own time, or none where the real one is granted.
+/// Clocks of a call: its own time, or the real one if `own` is `None`.
 pub(super) struct Clocks<'a> {
     real: WasiClocksCtxView<'a>,
     own: Option<&'a Own>,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_call_begins_at_the_same_moment_and_is_moved_by_reading_it() {
+    fn every_call_starts_at_the_same_time_and_each_reading_advances_it() {
         for _ in 0..2 {
             with_clocks(Some(&Own::default()), |clocks| {
                 assert_eq!(wall(clocks), (BEGINNING, 0));
@@ -169,27 +169,27 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_shows_the_real_time() {
+    fn with_the_grant_the_clock_shows_the_real_time() {
         let before = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
         let (now, _) = with_clocks(None, wall);
         assert!((before..before + 60).contains(&now), "{now}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sleep_takes_its_time_and_moves_the_clock() {
+    async fn a_sleep_takes_real_time_and_advances_the_clock() {
         let own = Own::default();
         let began = tokio::time::Instant::now();
         own.sleep_until(5_000_000_000).ready().await;
         assert_eq!(began.elapsed(), Duration::from_secs(5));
         assert_eq!(own.read(), 5_000_000_000);
-        // What is past is over at once, and moves nothing back.
+        // A time in the past is over at once, and does not set the clock back.
         own.sleep_until(0).ready().await;
         assert_eq!(began.elapsed(), Duration::from_secs(5));
         assert_eq!(own.read(), 5_000_000_000 + u64::from(STEP));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sleep_for_ever_ends_with_whoever_waits() {
+    async fn an_endless_sleep_ends_when_it_is_dropped() {
         let sleep = async { Own::default().sleep_until(u64::MAX).ready().await };
         assert!(tokio::time::timeout(Duration::from_hours(1), sleep).await.is_err());
     }

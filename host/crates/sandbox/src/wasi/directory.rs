@@ -1,5 +1,5 @@
-//! What guests do with names in a directory. Every function runs on a thread that may block; those
-//! that change a mount have its turn.
+//! Operations of guests on the names in a directory. Every function runs on a thread that may
+//! block; functions that change a mount have its turn.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -19,10 +19,10 @@ use super::{
     mount::{Held, Turn},
 };
 
-/// What was opened, and, of a file in a mount, that it is.
+/// An opened descriptor and, for a file in a mount, its entry in the ledger.
 type Opened = (Descriptor, Option<Held>);
 
-/// Opens what is there, and changes nothing.
+/// Opens a file or directory of a read-only grant, and changes nothing.
 pub(super) fn open(
     directory: &Dir,
     follow: PathFlags,
@@ -37,7 +37,7 @@ pub(super) fn open(
     inside.open(follow, path, open, flags)
 }
 
-/// Opens a file or directory of a mount; creates or empties it if that is asked for.
+/// Opens a file or directory of a mount. Creates it or truncates it if `open` requests that.
 pub(super) fn open_in_mount(
     turn: &Turn,
     directory: &Dir,
@@ -51,7 +51,7 @@ pub(super) fn open_in_mount(
     if let Some((stat, _)) = &found {
         is_plain(stat)?;
     }
-    // Emptied afterwards, when it is known how much that gives back.
+    // Truncated afterwards, so that the freed bytes are counted.
     let truncate = open.contains(OpenFlags::TRUNCATE);
     let flags = if truncate && !flags.contains(DescriptorFlags::WRITE) {
         flags | DescriptorFlags::READ | DescriptorFlags::WRITE
@@ -74,7 +74,7 @@ pub(super) fn open_in_mount(
     Ok((opened, held))
 }
 
-/// Refuses pipes, sockets and devices: opening one may wait for ever, or do something.
+/// Refuses pipes, sockets and devices: opening one may wait for ever or have side effects.
 fn is_plain(stat: &DescriptorStat) -> FsResult<()> {
     match stat.type_ {
         DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink => {
@@ -112,7 +112,7 @@ fn remove(
     Ok(())
 }
 
-/// Renames within a mount. What was there before under the new name is gone.
+/// Renames within a mount. An entry that had the new name is removed.
 pub(super) fn rename(
     turn: &Turn,
     directory: &Dir,
@@ -124,7 +124,7 @@ pub(super) fn rename(
     let moved = inside.look(PathFlags::empty(), path)?;
     let replaced = Inside::new(to)?.look(PathFlags::empty(), new_path)?;
     inside.rename(path, to, new_path)?;
-    // Two names of one file are left as they are, says POSIX.
+    // POSIX: renaming one name of a file to another name of the same file does nothing.
     if let Some((stat, identity)) = replaced
         && moved.is_none_or(|(_, moved)| moved != identity)
     {
@@ -133,7 +133,7 @@ pub(super) fn rename(
     Ok(())
 }
 
-/// What a name takes of its mount's quota.
+/// Returns the share of its mount's quota that a name takes.
 fn amount(stat: &DescriptorStat) -> Amount {
     let bytes = if stat.type_ == DescriptorType::RegularFile { stat.size } else { 0 };
     Amount { bytes, files: 1 }
@@ -143,7 +143,7 @@ pub(super) fn set_size(turn: &Turn, file: &File, size: u64) -> FsResult<()> {
     turn.resize(&file.file, |_| size, || Ok(file.file.set_len(size)?))
 }
 
-/// Writes as much as the file system takes at once; answers how much that was.
+/// Writes as much as the file system takes at once and returns the number of bytes.
 pub(super) fn write(turn: &Turn, file: &File, bytes: &[u8], offset: u64) -> FsResult<u64> {
     let end = offset.saturating_add(bytes.len() as u64);
     turn.resize(&file.file, |_| end, || Ok(file.file.write_at(bytes, offset)? as u64))

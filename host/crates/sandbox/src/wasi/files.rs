@@ -1,10 +1,10 @@
-//! `wasi:filesystem`: wasmtime-wasi's, with what it leaves open. Directories that guests may write
-//! to keep to their quotas, special files are not opened, and what one call has open or listed is
-//! bounded.
+//! `wasi:filesystem`: the implementation of wasmtime-wasi, restricted further. Directories that
+//! guests may write to keep to their quotas, special files are not opened, and the open files and
+//! listings of one call are bounded.
 //!
-//! Guests make no links. A symlink keeps to its directory only as long as a guest follows it: any
-//! other program would be led wherever the guest wished, with rights that no guest has. A hard link
-//! makes one file of two, of which a quota sees both and whoever removes one sees neither.
+//! Guests cannot make links. The host keeps a guest that follows a symlink inside its directory,
+//! but any other program would follow it anywhere, with rights that no guest has. A hard link gives
+//! one file two names: a quota counts it twice, and removing one name frees no disk space.
 
 use std::{
     collections::HashMap,
@@ -44,52 +44,52 @@ use super::{
 };
 use crate::{Quota, instance::State};
 
-/// Files, directories and streams of files that one call may have open: each takes a descriptor of
-/// the process, or buffers.
+/// Files, directories and file streams that one call may have open. Each takes a descriptor of the
+/// process, or buffers.
 pub(super) const MAX_OPEN: usize = 128;
-/// Host memory for the listings that one call has open.
+/// Host memory for the open listings of one call, in bytes.
 pub(super) const MAX_LISTED_BYTES: usize = 16 << 20;
-/// What the host needs for an entry of a listing besides its name.
+/// Host memory for one entry of a listing in addition to its name, in bytes.
 pub(super) const ENTRY_BYTES: usize = 64;
-/// What a call to a file system costs beside the exit to the host, in fuel: it takes a trip to
-/// another thread, about ten times as long as the exit.
+/// Fuel that a file system call costs in addition to the exit to the host. The call runs on another
+/// thread, which takes about ten times as long as the exit.
 pub(super) const FUEL: u64 = 9_000;
 
-/// Counts what is open by being alive: among the call's own, and among what all guests hold of the
+/// Counts one open file or stream while it is alive: for its call, and for all guests of the
 /// process.
 pub(super) type Token = Arc<(Arc<()>, Place)>;
 
-/// What one call has of files.
+/// Files of one call.
 pub(super) struct Files {
-    /// Tenant that its descriptors and listings are accounted to.
+    /// Tenant that descriptors and listings are accounted to.
     tenant: Tenant,
-    /// Memory that listings take up.
+    /// Memory from which listings take theirs.
     memory: Pool,
-    /// The mounts of the directories that wasmtime-wasi opened for the guest, in their order; none
-    /// for one that may only be read.
+    /// Mounts of the directories that wasmtime-wasi opened for the guest, in the same order; `None`
+    /// for a read-only directory.
     mounts: Vec<Option<Arc<Mount>>>,
     scratch: Scratch,
-    /// By the number of the resource.
+    /// Open descriptors, by the number of the resource.
     open: HashMap<u32, Opened>,
     tokens: Arc<()>,
     listed_bytes: usize,
-    /// What streams cost, which are used where no store is at hand.
+    /// Fuel that file streams cost. They are used where the store cannot be accessed.
     late_debt: Arc<AtomicU64>,
 }
 
 enum Scratch {
     Denied,
     Granted(Arc<Base>, Quota),
-    /// Made when the guest first asked which directories it has.
+    /// Made when the guest first lists its directories.
     Made(Dir, Arc<Mount>),
 }
 
-/// What is known of a descriptor.
+/// The host's record of an open descriptor.
 #[derive(Clone)]
 struct Opened {
     mount: Option<Arc<Mount>>,
     held: Option<Arc<Held>>,
-    /// None for a directory that was granted: it is not the guest that opened it.
+    /// `None` for a granted directory, which the host opened and not the guest.
     _token: Option<Token>,
 }
 
@@ -107,7 +107,7 @@ struct Listing {
 pub(crate) struct NoScratch(#[source] std::io::Error);
 
 impl Files {
-    /// No files at all.
+    /// Creates the state with no files at all.
     pub(super) fn new(tenant: Tenant, memory: Pool) -> Self {
         Self {
             tenant,
@@ -121,7 +121,7 @@ impl Files {
         }
     }
 
-    /// The next directory that wasmtime-wasi opens belongs to `mount`, or may only be read.
+    /// Adds the mount of the next directory that wasmtime-wasi opens; `None` if it is read-only.
     pub(super) fn add(&mut self, mount: Option<Arc<Mount>>) {
         self.mounts.push(mount);
     }
@@ -130,7 +130,7 @@ impl Files {
         self.scratch = Scratch::Granted(base, quota);
     }
 
-    /// Counts one more open file or stream.
+    /// Counts one more open file or stream. Fails if the call or the tenant has too many.
     fn token(&self) -> FsResult<Token> {
         if Arc::strong_count(&self.tokens) > MAX_OPEN {
             return Err(ErrorCode::InsufficientMemory.into());
@@ -140,7 +140,7 @@ impl Files {
     }
 
     pub(super) fn take_fuel_debt(&self) -> u64 {
-        // Asked at every exit of every guest, and nearly always nothing.
+        // Called at every exit of every guest, and nearly always zero.
         if self.late_debt.load(Ordering::Relaxed) == 0 {
             0
         } else {
@@ -148,7 +148,7 @@ impl Files {
         }
     }
 
-    /// The scratch directory, if there is to be one.
+    /// Returns the scratch directory, and makes it at the first call; `None` if it was not granted.
     fn scratch(&mut self) -> wasmtime::Result<Option<(Dir, Arc<Mount>)>> {
         if let Scratch::Granted(base, quota) = &self.scratch {
             let scratch = base.make().map_err(NoScratch)?;
@@ -164,7 +164,7 @@ impl Files {
     }
 }
 
-/// The files of one call, where its guest uses them.
+/// Files of one call while its guest uses them.
 pub(super) struct View<'a> {
     wasi: WasiFilesystemCtxView<'a>,
     files: &'a mut Files,
@@ -201,13 +201,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Charges for a call to the file system and for bytes.
+    /// Charges fuel for a call to the file system and for `bytes`.
     fn charge(&mut self, bytes: usize) {
         *self.fuel_debt = self.fuel_debt.saturating_add(FUEL + bytes as u64);
     }
 
     fn opened(&self, descriptor: &Resource<Descriptor>) -> FsResult<&Opened> {
-        // Whatever the guest has was given to it here.
+        // Every descriptor that a guest holds was recorded here when it was opened.
         self.files.open.get(&descriptor.rep()).ok_or_else(|| ErrorCode::BadDescriptor.into())
     }
 
@@ -220,13 +220,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A directory that may be changed.
+    /// Returns a directory and its mount. Fails if the directory is read-only.
     fn writable_directory(&self, descriptor: &Resource<Descriptor>) -> FsResult<(Dir, Arc<Mount>)> {
         let (directory, mount) = self.directory(descriptor)?;
         Ok((directory, mount.ok_or(ErrorCode::NotPermitted)?))
     }
 
-    /// A file that may be changed.
+    /// Returns a file and its mount. Fails if the file is in a read-only directory.
     fn writable_file(
         &self,
         descriptor: &Resource<Descriptor>,
@@ -293,8 +293,7 @@ impl types::Host for View<'_> {
     }
 }
 
-/// Calls that wasmtime-wasi answers as it likes. What they may do depends on what the descriptor
-/// was opened for.
+/// Passes calls to wasmtime-wasi. The flags with which the descriptor was opened decide about them.
 macro_rules! leave_to_wasi {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
         $(async fn $name(&mut self, descriptor: Resource<Descriptor>, $($argument: $kind),*) -> FsResult<$answer> {
@@ -424,7 +423,7 @@ impl HostDescriptor for View<'_> {
         let listed = spawn_blocking(move || listing::read(&directory, room)).await;
         self.charge(match &listed {
             Ok((_, bytes)) => *bytes,
-            // It was read up to there.
+            // The directory was read up to that amount.
             Err(error) if inside::is(error, ErrorCode::InsufficientMemory) => room,
             Err(_) => 0,
         });
@@ -441,7 +440,7 @@ impl HostDescriptor for View<'_> {
             _token: token,
         })?;
         self.files.listed_bytes += bytes;
-        // Only this interface takes such resources, and it knows what they are.
+        // Only this interface takes such resources, so the type of the entry in the table is known.
         Ok(Resource::new_own(listing.rep()))
     }
 
@@ -486,7 +485,8 @@ impl HostDescriptor for View<'_> {
         let (directory, mount) = self.writable_directory(&descriptor)?;
         let (to, other) = self.writable_directory(&new_descriptor)?;
         if !Arc::ptr_eq(&mount, &other) {
-            // As between two file systems; whoever moves files knows to copy instead.
+            // The error that a rename between two file systems returns; programs that move files
+            // then copy.
             return Err(ErrorCode::CrossDevice.into());
         }
         mount.change(move |turn| directory::rename(turn, &directory, &path, &to, &new_path)).await
@@ -500,7 +500,7 @@ impl HostDescriptor for View<'_> {
         _: Resource<Descriptor>,
         _: String,
     ) -> FsResult<()> {
-        // What POSIX has a file system say that has no such links.
+        // POSIX specifies this error for a file system that does not support hard links.
         Err(ErrorCode::NotPermitted.into())
     }
 

@@ -1,6 +1,6 @@
-//! wasmtime-wasi's files, used on a thread that may block. It resolves a guest's paths and keeps
-//! them inside the directory they start from; this module only takes its calls to where several of
-//! them can be made in one turn of a mount.
+//! Calls of wasmtime-wasi's files on a thread that may block. wasmtime-wasi resolves a guest's
+//! paths and keeps them inside the directory they start from. This module only makes it possible to
+//! run several of its calls in one turn of a mount.
 
 use std::{future::Future, io};
 
@@ -19,7 +19,7 @@ use wasmtime_wasi::{
 
 use super::mount::Identity;
 
-/// A directory of a guest's.
+/// A guest's directory, for blocking calls.
 pub(super) struct Inside {
     table: ResourceTable,
     context: WasiFilesystemCtx,
@@ -37,13 +37,13 @@ impl Inside {
         Ok(inside)
     }
 
-    /// Puts another directory beside the first, for calls that take two.
+    /// Adds a second directory to the table, for calls that take two.
     fn lay(&mut self, directory: &Dir) -> FsResult<u32> {
         let same = Dir::new(directory.dir.try_clone()?, directory.perms, directory.open_mode, true);
         Ok(self.table.push(Descriptor::Dir(same))?.rep())
     }
 
-    /// One of wasmtime-wasi's calls.
+    /// Runs one call of wasmtime-wasi on the directory.
     fn call<T>(
         &mut self,
         call: impl AsyncFnOnce(&mut WasiFilesystemCtxView<'_>, Resource<Descriptor>) -> FsResult<T>,
@@ -66,7 +66,8 @@ impl Inside {
         Ok(self.table.delete(opened)?)
     }
 
-    /// What is at a path, and which file it is; none if nothing is there.
+    /// Returns the metadata and the identity of the file at a path; `None` if the path does not
+    /// exist.
     pub(super) fn look(
         &mut self,
         follow: PathFlags,
@@ -114,7 +115,7 @@ impl Inside {
     }
 }
 
-/// Which file an open one is.
+/// Returns the identity of an open file.
 pub(super) fn identity(file: &std::fs::File) -> FsResult<Identity> {
     let (mut table, mut context) = (ResourceTable::new(), WasiFilesystemCtx::default());
     let file = table.push(Descriptor::File(blocking(file)?))?;
@@ -123,7 +124,7 @@ pub(super) fn identity(file: &std::fs::File) -> FsResult<Identity> {
     Ok(Identity(hash.lower, hash.upper))
 }
 
-/// A stream that writes where it is used: at a position, or to the end of the file.
+/// Opens a blocking output stream: at `position`, or at the end of the file if `None`.
 pub(super) fn output(file: &File, position: Option<u64>) -> FsResult<DynOutputStream> {
     let (mut table, mut context) = (ResourceTable::new(), WasiFilesystemCtx::default());
     let same = File::new(file.file.try_clone()?, file.perms, file.open_mode, true);
@@ -140,13 +141,13 @@ fn blocking(file: &std::fs::File) -> io::Result<File> {
     Ok(File::new(file.try_clone()?, FsPerms::ReadOnly, OpenMode::READ, true))
 }
 
-/// The outcome of a future that never waits: the last argument of [`Dir::new`] and [`File::new`]
-/// makes wasmtime-wasi block instead.
+/// Returns the outcome of a future that never waits. The last argument of [`Dir::new`] and
+/// [`File::new`] makes wasmtime-wasi block the thread instead. Panics if the future is not ready.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("files that may block the thread do")
 }
 
-/// Whether an error is of this kind.
+/// Returns whether `error` has this code.
 pub(super) fn is(error: &FsError, code: ErrorCode) -> bool {
     error.downcast_ref() == Some(&code)
 }

@@ -1,5 +1,5 @@
-//! Listings of directories: read to the end, or until there is no more room for what was read. A
-//! directory may hold more than any host has memory for, and it is not the guest's that it does.
+//! Listings of directories, read to the end or until they exceed the room for them. A directory may
+//! hold more entries than fit into the host's memory, and the guest need not be the cause.
 
 use std::ffi::CStr;
 
@@ -14,19 +14,19 @@ use wasmtime_wasi::{
 
 use super::files::ENTRY_BYTES;
 
-/// Reads what is in a directory, sorted by name, and how many bytes that takes, at most `room`.
-/// Fails where it takes more, without reading the rest. Names that are not UTF-8 are left out,
-/// though they count: a guest has no way to say them.
+/// Reads the entries of a directory, sorted by name, and returns them with the bytes that they
+/// take. Fails if they take more than `room` bytes, without reading the rest. Names that are not
+/// UTF-8 are left out, because a guest cannot express them, but they count.
 ///
-/// It runs on a thread that may block.
+/// Runs on a thread that may block.
 pub(super) fn read(directory: &Dir, room: usize) -> FsResult<(Vec<DirectoryEntry>, usize)> {
-    // A descriptor of its own: those that are copies of another share its position.
+    // A separate descriptor, because duplicated descriptors share one read position.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let own = openat(&*directory.dir, ".", flags, Mode::empty()).map_err(std::io::Error::from)?;
     let entries = Entries::new(own).map_err(std::io::Error::from)?;
     let told = |entry: rustix::fs::DirEntry| {
         let file_type = match entry.file_type() {
-            // Some file systems do not tell it with the name.
+            // Some file systems do not return the type with the name.
             FileType::Unknown => looked_up(directory, entry.file_name()),
             file_type => file_type,
         };
@@ -83,7 +83,7 @@ mod tests {
     use super::{super::inside::is, *};
 
     #[test]
-    fn a_directory_without_an_end_is_read_until_its_bound() {
+    fn an_endless_directory_is_read_up_to_its_bound_and_fails() {
         let mut read = 0_usize;
         let endless = std::iter::from_fn(|| {
             read += 1;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_said_are_left_out_and_count() {
+    fn names_that_are_not_utf8_are_left_out_but_counted() {
         let entries = || {
             [&b"."[..], b"..", b"b", b"\xff", b"a"]
                 .map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_on_the_way_is_the_end() {
+    fn an_error_while_reading_fails_the_listing() {
         let entries = [Ok((CString::default(), FileType::Directory)), Err(rustix::io::Errno::IO)];
         let error = collect(entries.into_iter(), 1 << 20).expect_err("it breaks off");
         assert!(is(&error, ErrorCode::Io));

@@ -1,4 +1,4 @@
-//! How much a directory holds, found by walking it. Knows nothing of guests.
+//! Measures how much a directory holds, by walking it. Independent of guests.
 
 use std::{
     fs::{self, Metadata},
@@ -10,12 +10,12 @@ use tracing::warn;
 
 use crate::Quota;
 
-/// Bytes and files, held or asked for.
+/// Bytes and files, held or requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Amount {
-    /// Lengths of files; what a sparse file leaves out counts too, since anyone may fill it in.
+    /// Lengths of files. The holes of sparse files count too, because a guest may fill them.
     pub(super) bytes: u64,
-    /// Files, directories and whatever else has a name.
+    /// Files, directories and everything else that has a name.
     pub(super) files: u64,
 }
 
@@ -45,14 +45,14 @@ impl Amount {
     }
 }
 
-/// What a file takes of a quota.
+/// Returns the share of a quota that one entry takes.
 pub(super) fn of(metadata: &Metadata) -> Amount {
     Amount { bytes: if metadata.is_file() { metadata.len() } else { 0 }, files: 1 }
 }
 
-/// What `directory` holds with all below it, or none where that is more than `quota`, at which
-/// point the walk ends, or cannot be told. Symlinks are counted and not followed; a name of a file
-/// that has several counts each time.
+/// Returns what `directory` and everything below it hold. Returns `None` if that is more than
+/// `quota`, in which case the walk stops early, or if it cannot be read. Symlinks are counted and
+/// not followed; a file with several names counts once for each name.
 pub(super) fn measure(directory: &Path, quota: Quota) -> Option<Amount> {
     let mut held = Amount::default();
     let mut left = vec![directory.to_owned()];
@@ -80,9 +80,10 @@ pub(super) fn measure(directory: &Path, quota: Quota) -> Option<Amount> {
     Some(held)
 }
 
-/// Gone in the meantime, or closed to the gateway (`lost+found`), where no guest can put anything
-/// either: guests cannot change permissions. Any other directory counts, whatever is wrong with it;
-/// a guest may have nested it too deeply to be named.
+/// Returns whether an unreadable directory may be left out: it was removed in the meantime, or the
+/// gateway has no permission (`lost+found`), in which case no guest can write into it, because
+/// guests cannot change permissions. Any other error counts as a full directory: a guest may have
+/// nested directories too deeply for a path.
 fn may_be_left_out(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -99,7 +100,7 @@ mod tests {
     const ROOM: Quota = Quota { bytes: 1 << 40, files: 1_000 };
 
     #[test]
-    fn everything_below_counts_and_nothing_that_links_lead_to() {
+    fn everything_below_is_counted_and_symlinks_are_not_followed() {
         let (inside, outside) =
             (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         fs::write(outside.path().join("large"), vec![0; 1_000]).expect("a file");
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_more_than_its_quota_is_not_walked_to_the_end() {
+    fn a_directory_beyond_its_quota_measures_as_none() {
         let directory = tempfile::tempdir().expect("a directory");
         for name in ["a", "b", "c"] {
             fs::write(directory.path().join(name), "1234").expect("a file");
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_holds_nothing() {
+    fn a_missing_directory_measures_as_empty() {
         let directory = tempfile::tempdir().expect("a directory");
         assert_eq!(measure(&directory.path().join("gone"), ROOM), Some(Amount::default()));
     }

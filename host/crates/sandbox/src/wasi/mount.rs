@@ -1,10 +1,10 @@
-//! A directory that guests may write to, and how full it is: counted as guests change it, and
-//! measured where the count may be wrong.
+//! A directory that guests may write to, and how full it is. Changes by guests are counted; the
+//! directory is measured when the count may be wrong.
 //!
-//! Whatever changes a mount takes its turn and runs on a thread that may block. So what was looked
-//! at before a change still holds when it is made, as far as guests go; what others do to the
-//! directory in the meantime shows at the next measuring. Two grants of one directory, to one
-//! plugin or to two, are two mounts, and see of each other as much.
+//! Changes of a mount run one at a time, on a thread that may block. So a check made before a
+//! change still holds during the change, as far as guests are concerned. Changes by other programs
+//! are seen at the next measurement. Two grants of one directory, to one plugin or to two, are two
+//! mounts; each sees the other's changes only at its next measurement too.
 
 use std::{
     collections::HashMap,
@@ -25,12 +25,12 @@ use super::{
 };
 use crate::Quota;
 
-/// How long a measurement is believed, as to what others put into the directory.
+/// Time for which a measurement is trusted, although other programs may change the directory.
 const BELIEVED: Duration = Duration::from_mins(1);
-/// How soon after a measurement the next may be made for a guest that is about to be refused.
+/// Least time from a measurement to the next one that is made to avoid a refusal.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many times as long as a measurement took the next one has to wait: a tenth of the time at
-/// most is spent measuring.
+/// The pause after a measurement, as a multiple of the time that it took. So at most a tenth of the
+/// time is spent measuring.
 const PAUSE_FACTOR: u32 = 9;
 
 /// There is no room for what a guest wants to add.
@@ -50,44 +50,46 @@ impl From<OverQuota> for StreamError {
     }
 }
 
-/// A file as the file system tells it from others, by device and inode.
+/// Identity of a file: the two halves of wasmtime-wasi's metadata hash, which is made from the
+/// file's device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Identity(pub(super) u64, pub(super) u64);
 
-/// One writable directory. Shared by all calls of a plugin.
+/// One writable directory, shared by all calls of a plugin.
 pub(super) struct Mount {
     path: PathBuf,
     quota: Quota,
-    /// Held for as long as a change or a measurement takes. It goes along to the thread that does
-    /// it: one that cannot be stopped any more keeps its turn when nobody waits for it, and those
-    /// that wait need no threads.
+    /// Held while a change or a measurement runs. The guard moves to the thread that does the work:
+    /// work that can no longer be stopped keeps the turn after its caller is gone, and callers that
+    /// wait occupy no threads.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Held for moments.
+    /// Held for moments only, never during a walk.
     ledger: Mutex<Ledger>,
     _scratch: Option<Scratch>,
 }
 
-/// What is known of a mount.
+/// Amount and measurements known of a mount.
 #[derive(Default)]
 struct Ledger {
-    /// What it holds; none where that is unknown, or more than the quota.
+    /// Amount that the mount holds; `None` if that is unknown or exceeds the quota.
     held: Option<Amount>,
     measured: Option<Measured>,
-    /// Files that guests have open: one that has lost its name takes room until it is closed.
+    /// Files that guests have open. A file that has lost its last name takes space until it is
+    /// closed.
     open: HashMap<Identity, Open>,
 }
 
 #[derive(Clone, Copy)]
 struct Measured {
     at: Instant,
-    /// When it may be done again to avoid a refusal.
+    /// Earliest time of the next measurement to avoid a refusal.
     again: Instant,
 }
 
 struct Open {
     file: Arc<File>,
     holders: usize,
-    /// It has no name any more, and is counted all the same.
+    /// True if the file has no name any more; its bytes still count.
     nameless: bool,
 }
 
@@ -102,7 +104,7 @@ impl Mount {
         })
     }
 
-    /// A mount that is known to be empty, and removed with its last holder.
+    /// Creates a mount of a scratch directory, which is empty at first and removed with the mount.
     pub(super) fn of_scratch(scratch: Scratch, quota: Quota) -> Arc<Self> {
         let ledger = Ledger {
             held: Some(Amount::default()),
@@ -118,8 +120,9 @@ impl Mount {
         })
     }
 
-    /// Runs `change` on a thread that may block, when it is this mount's turn. Dropping the future
-    /// while it waits leaves it undone; later it is done to its end.
+    /// Runs `change` on a thread that may block, when it is this mount's turn. If the future is
+    /// dropped before `change` has started, `change` does not run. Once started, `change` runs to
+    /// its end.
     pub(super) async fn change<T: Send + 'static>(
         self: Arc<Self>,
         change: impl FnOnce(&Turn) -> T + Send + 'static,
@@ -128,7 +131,7 @@ impl Mount {
         spawn_blocking(move || change(&turn)).await
     }
 
-    /// Notes that a guest has a file open, until the value is dropped.
+    /// Records that a guest has a file open, until the returned value is dropped.
     pub(super) fn hold(self: &Arc<Self>, identity: Identity, file: &Arc<File>) -> Held {
         let mut ledger = self.ledger();
         let open = ledger.open.entry(identity);
@@ -141,13 +144,13 @@ impl Mount {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is counted, for tests.
+    /// Returns the counted amount, for tests.
     #[cfg(test)]
     pub(super) fn counted(&self) -> Option<Amount> {
         self.ledger().held
     }
 
-    /// Lets time pass since the last measurement, or takes it back, for tests.
+    /// Sets the age of the last measurement, and the pause after it, for tests.
     #[cfg(test)]
     pub(super) fn measured_before(&self, at: Duration, again: Duration) {
         let now = Instant::now();
@@ -158,7 +161,7 @@ impl Mount {
     }
 }
 
-/// Keeps an open file counted.
+/// Keeps an open file in the ledger until dropped.
 pub(super) struct Held {
     mount: Arc<Mount>,
     identity: Identity,
@@ -178,19 +181,19 @@ impl Drop for Held {
     }
 }
 
-/// The right to change a mount, which one has at a time.
+/// The right to change a mount. One holder has it at a time.
 pub(super) struct Turn {
     mount: Arc<Mount>,
     _right: tokio::sync::OwnedMutexGuard<()>,
 }
 
 impl Turn {
-    /// Notes that a guest has a file open.
+    /// Records that a guest has a file open.
     pub(super) fn hold(&self, identity: Identity, file: &Arc<File>) -> Held {
         self.mount.hold(identity, file)
     }
 
-    /// Adds one entry to the mount by doing what `add` does, if there is room for it.
+    /// Adds one entry to the mount by calling `add`. Fails with [`OverQuota`] if there is no room.
     pub(super) fn add_entry<T, E: From<OverQuota>>(
         &self,
         add: impl FnOnce() -> Result<T, E>,
@@ -199,9 +202,9 @@ impl Turn {
         add().inspect_err(|_| self.mount.ledger().give_back(Amount::ONE_FILE))
     }
 
-    /// Changes the length of `file` by doing what `change` does, if there is room for what that
-    /// adds: it leaves the file, as far as it gets longer, with no more than what `end` answers for
-    /// its present length.
+    /// Changes the length of `file` by calling `change`. `end` maps the present length of the file
+    /// to the greatest length that `change` may extend it to. Fails with [`OverQuota`] if there is
+    /// no room for the growth.
     pub(super) fn resize<T, E: From<OverQuota>>(
         &self,
         file: &File,
@@ -212,7 +215,7 @@ impl Turn {
         let most = end(before).saturating_sub(before);
         self.take(Amount::bytes(most))?;
         let changed = change();
-        // It may have written less than it wanted to, or made the file shorter.
+        // `change` may have written less than requested, or shortened the file.
         let after = length(file);
         let mut ledger = self.mount.ledger();
         ledger.give_back(Amount::bytes(most.saturating_add(before.saturating_sub(after))));
@@ -220,8 +223,8 @@ impl Turn {
         changed
     }
 
-    /// Counts that a name is gone. A file that had no other, and is open, takes its room until it
-    /// is closed.
+    /// Counts the removal of a name. If it was the last name of a file that is open, the bytes stay
+    /// counted until the file is closed.
     pub(super) fn removed(&self, identity: Identity, was: Amount, names: u64) {
         let mut ledger = self.mount.ledger();
         match ledger.open.get_mut(&identity) {
@@ -244,7 +247,7 @@ impl Turn {
             let held = measure(path, *quota);
             self.mount.ledger().measured(held, Measured::now(began.elapsed()));
         };
-        // Looked at beforehand: the walk must not be made under the ledger's lock.
+        // Read beforehand, because the walk must not run under the ledger's lock.
         let known = self.mount.ledger().measured;
         if known.is_none_or(|measured| measured.at.elapsed() > BELIEVED) {
             measure();
@@ -274,12 +277,12 @@ impl Ledger {
         self.held = self.held.map(|held| held.minus(less));
     }
 
-    /// Adds without asking, what is there already.
+    /// Counts what is there already, without checking the quota.
     fn count(&mut self, more: Amount) {
         self.held = self.held.map(|held| held.plus(more));
     }
 
-    /// Takes over what was found in the directory. What has no name there is added.
+    /// Replaces the count by a measurement. Open files without a name are added to it.
     fn measured(&mut self, held: Option<Amount>, measured: Measured) {
         let nameless =
             self.open.values().filter(|open| open.nameless).map(|open| length(&open.file));
@@ -297,8 +300,8 @@ impl Measured {
     }
 }
 
-/// The length of an open file. One that does not say is taken for empty, so that all of it counts
-/// as added.
+/// Returns the length of an open file. If the length cannot be read, the file is taken for empty,
+/// so that all of it counts as added.
 fn length(file: &File) -> u64 {
     file.metadata().map_or(0, |metadata| metadata.len())
 }
@@ -308,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measurement_is_made_once_a_second_and_for_a_tenth_of_the_time_at_most() {
+    fn measurements_are_at_least_a_second_apart_and_take_at_most_a_tenth_of_the_time() {
         let pause = |took| {
             let measured = Measured::now(took);
             measured.again - measured.at

@@ -1,8 +1,8 @@
-//! Randomness: the real one where it is granted, and otherwise the same numbers in every call.
+//! Randomness: the real one if it is granted, otherwise the same numbers in every call.
 //!
-//! A guest that draws its keys or identifiers from the latter has told everyone what they are:
-//! whoever needs secrets has to be granted the real thing. The seeds of a guest's hash maps come
-//! from here too, so that maps iterate alike in every call.
+//! Keys or identifiers that a guest draws without the grant are predictable: a guest that needs
+//! secrets needs the grant. The seeds of a guest's hash maps come from here too, so that maps
+//! iterate in the same order in every call.
 
 use wasmtime::{bail, component::HasData};
 use wasmtime_wasi::{
@@ -12,14 +12,13 @@ use wasmtime_wasi::{
 
 use crate::instance::State;
 
-/// The longest random string that a guest may ask for at once. It bounds what one call can make the
-/// host compute.
+/// The longest random string that a guest may request at once. Bounds the work of one host call.
 pub(super) const MAX_BYTES: u64 = 4 << 10;
-/// What the numbers of every call start from; a different one for each of the interfaces, so that
-/// they do not repeat each other.
+/// Seed of the numbers of every call. Each interface derives a different one from it, so that they
+/// do not repeat each other.
 const SEED: u64 = 0x6169_726c_6f63_6b00;
 
-/// What a guest without the grant draws from.
+/// Number generators of a guest without the grant.
 pub(super) struct Fixed {
     secure: Numbers,
     insecure: Numbers,
@@ -31,9 +30,9 @@ impl Fixed {
     }
 }
 
-/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Evenly
-/// distributed, unlike a repeated string: a guest that draws until it likes what it got must not
-/// draw for ever.
+/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Its
+/// numbers are evenly distributed, unlike a repeated string: a guest that draws until a number fits
+/// must not draw for ever.
 struct Numbers(u64);
 
 impl Numbers {
@@ -59,7 +58,7 @@ impl Numbers {
     }
 }
 
-/// A call's randomness: its own numbers, or none where the real ones are granted.
+/// Randomness of a call: its own numbers, or the real ones if `fixed` is `None`.
 pub(super) struct Source<'a> {
     real: &'a mut WasiRandomCtx,
     fixed: Option<&'a mut Fixed>,
@@ -132,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// The first draws of one call.
+    /// Returns the first draws of one call.
     fn draws(granted: bool) -> (Vec<u8>, u64, Vec<u8>, u64, (u64, u64)) {
         let (mut real, mut fixed) = (WasiRandomCtx::default(), Fixed::new());
         let mut source = Source { real: &mut real, fixed: (!granted).then_some(&mut fixed) };
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_may_be_as_long_as_the_limit_and_no_longer() {
+    fn a_random_string_beyond_the_limit_is_refused() {
         let mut numbers = Numbers(SEED);
         assert_eq!(numbers.bytes(MAX_BYTES).expect("at the edge").len() as u64, MAX_BYTES);
         assert!(numbers.bytes(MAX_BYTES + 1).is_err());

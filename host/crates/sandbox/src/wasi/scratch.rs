@@ -1,5 +1,5 @@
-//! Scratch directories: one for a call that asks for it, under a directory that only this process
-//! can enter, and removed with the call however it ends.
+//! Scratch directories: one for each call that uses it, below a directory that only the gateway's
+//! user can enter. A scratch directory is removed with its call, no matter how the call ends.
 
 use std::{
     fs::{self, DirBuilder, Permissions},
@@ -16,8 +16,8 @@ use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tracing::warn;
 
-/// Where one plugin's scratch directories are made. It is removed with the plugin; after a crash an
-/// empty directory may be left in the system's place for temporary files.
+/// Directory that holds the scratch directories of one plugin. It is removed with the plugin. After
+/// a crash it may be left in the system's directory for temporary files.
 pub(super) struct Base {
     directory: TempDir,
     made: AtomicU64,
@@ -47,7 +47,7 @@ impl Base {
     }
 }
 
-/// A directory that is removed with this value, with all that is in it.
+/// A directory that is removed with this value, including its contents.
 pub(super) struct Scratch {
     path: PathBuf,
     base: Arc<Base>,
@@ -60,7 +60,8 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// On a thread that may block, where there is one: a guest may have left many files.
+    /// Removes the directory, on a thread that may block if there is a runtime: a guest may have
+    /// left many files.
     fn drop(&mut self) {
         let (path, base) = (std::mem::take(&mut self.path), self.base.clone());
         let remove = move || {
@@ -76,9 +77,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes a directory with all below it, however deep it is: every directory is laid beside it
-/// before it is emptied, so that no path gets long and nothing recurses. `fs::remove_dir_all` holds
-/// a descriptor for each level, and a guest chooses how many.
+/// Removes a directory with everything below it, at any depth. Every directory is moved to the top
+/// level before it is emptied, so paths stay short and nothing recurses. `fs::remove_dir_all` holds
+/// one descriptor for each level, and the guest decides on the number of levels.
 fn remove(top: &Path) -> io::Result<()> {
     let heap = top.with_extension("removed");
     fs::create_dir(&heap)?;
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_left_is_removed_however_deep_and_whatever_it_is_called() {
+    fn a_scratch_directory_is_removed_at_any_depth_and_with_any_names() {
         let base = base();
         let scratch = base.make().expect("a directory");
         // Names that the removal uses itself.
@@ -142,8 +143,8 @@ mod tests {
             fs::write(scratch.path().join(name).join("0/1/file"), "text").expect("a file");
         }
         std::os::unix::fs::symlink("/", scratch.path().join("1/root")).expect("a link");
-        // Deeper than a path can name: made from below, by putting what there is into a new
-        // directory.
+        // Deeper than a path can name. The tree is built from the bottom: each step moves it into a
+        // new directory.
         let (deep, new) = (scratch.path().join("deep"), scratch.path().join("new"));
         fs::create_dir(&deep).expect("a directory");
         for _ in 0..1_500 {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn in_a_runtime_it_is_removed_on_another_thread() {
+    async fn in_a_runtime_a_scratch_directory_is_removed_in_the_background() {
         let base = base();
         let scratch = base.make().expect("a directory");
         fs::write(scratch.path().join("file"), "text").expect("a file");
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_goes_last() {
+    fn the_base_is_removed_after_its_last_scratch_directory() {
         let base = base();
         let (scratch, directory) = (base.make().expect("a directory"), base.path().to_owned());
         drop(base);

@@ -1,4 +1,4 @@
-//! A plugin's standard output and error: to the operator's log, the first of it, and never to the
+//! Standard output and error of a plugin. The first bytes go to the operator's log, never to the
 //! gateway's own streams.
 
 use std::sync::{
@@ -16,12 +16,13 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-/// What one call may write before the rest is dropped.
+/// Bytes that one stream of one call may write; the rest is dropped.
 const MAX_BYTES: usize = 64 << 10;
-/// What a guest may write at once. It also sizes what `write-zeroes` makes the host allocate.
+/// Bytes that a guest may write at once. Also bounds the allocation that `write-zeroes` causes on
+/// the host.
 const PERMIT: usize = 64 << 10;
 
-/// One stream of one call.
+/// One output stream of one call.
 #[derive(Clone)]
 pub(super) struct Output {
     plugin: ClientName,
@@ -38,12 +39,12 @@ impl Output {
         }
     }
 
-    /// Keeps what there is room for. A guest is never told that the rest is gone: its `println!`
+    /// Logs as much as there is room for. The guest gets no error for the rest: its `println!`
     /// would panic.
     fn take(&self, bytes: &[u8]) {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(bytes.len()), Ordering::Relaxed);
-        // Cut when no secret is left in it: half of one is not found any more.
+        // Redacted before the cut, because half a secret would no longer be found.
         let text = self.scrubber.cut(&String::from_utf8_lossy(bytes), left);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let line: String =
@@ -61,7 +62,7 @@ impl IsTerminal for Output {
 
 impl StdoutStream for Output {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only WASI 0.3 asks for this one, and it is not linked.
+        // Only WASI 0.3 calls this, and WASI 0.3 is not linked.
         Box::new(tokio::io::sink())
     }
 

@@ -1,5 +1,5 @@
-//! Streams of files. wasmtime-wasi's do the reading and writing; these keep the file counted, and
-//! ask its mount before they write.
+//! File streams. wasmtime-wasi's streams do the reading and writing; the wrappers here keep the
+//! file counted, and ask its mount before they write.
 
 use std::sync::{
     Arc,
@@ -23,10 +23,11 @@ use super::{
     mount::{Held, Mount},
 };
 
-/// What may be written at once. It also sizes what `write-zeroes` makes the host allocate.
+/// Bytes that may be written at once. Also bounds the allocation that `write-zeroes` causes on the
+/// host.
 const PERMIT: usize = 64 << 10;
 
-/// Reads a file.
+/// Input stream of a file.
 pub(super) struct Reader {
     inner: DynInputStream,
     debt: Arc<AtomicU64>,
@@ -44,7 +45,7 @@ impl Reader {
         Box::new(Self { inner, debt, _held: held, _token: token })
     }
 
-    /// A trip to another thread, and each byte that it brought.
+    /// Charges fuel for a call to the file system and for each byte read.
     fn charge(&self, read: StreamResult<Bytes>) -> StreamResult<Bytes> {
         self.debt.fetch_add(FUEL + read.as_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
         read
@@ -75,11 +76,11 @@ impl InputStream for Reader {
     }
 }
 
-/// Writes to a file of a mount.
+/// Output stream of a file of a mount.
 pub(super) struct Writer {
     mount: Arc<Mount>,
     file: File,
-    /// Where the next bytes go; none for the end of the file.
+    /// Position of the next write; `None` for the end of the file.
     position: Option<u64>,
     state: State,
     debt: Arc<AtomicU64>,
@@ -94,7 +95,7 @@ enum State {
     Closed,
 }
 
-/// The stream, to be used again, and what came of using it.
+/// The stream, for further use, and the result of the write.
 type Written = (DynOutputStream, StreamResult<()>);
 
 impl Writer {
@@ -110,7 +111,7 @@ impl Writer {
         Ok(Box::new(Self { mount, file: file.clone(), position, state, debt, held, _token: token }))
     }
 
-    /// Fails with what the last operation did, once; afterwards the stream is closed.
+    /// Returns the error of the last operation once; afterwards the stream is closed.
     fn check(&mut self) -> StreamResult<()> {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Failed(error) => Err(error),
@@ -150,7 +151,7 @@ impl OutputStream for Writer {
             *position = position.saturating_add(length);
         }
         let end = move |present: u64| position.unwrap_or(present).saturating_add(length);
-        // The file stays counted for as long as it is written to, even if nobody waits any more.
+        // The file stays counted while it is written to, even if the guest is gone.
         let (file, held) = (self.file.clone(), self.held.clone());
         self.state = State::Writing(spawn(self.mount.clone().change(move |turn| {
             let _held = held;
@@ -172,7 +173,7 @@ impl OutputStream for Writer {
 
     async fn cancel(&mut self) {
         if let State::Writing(writing) = std::mem::replace(&mut self.state, State::Closed) {
-            // What has begun is waited for, so that no guest piles up what nobody waits for.
+            // A write that has begun is awaited, so that a guest cannot pile up abandoned writes.
             writing.cancel().await;
         }
     }

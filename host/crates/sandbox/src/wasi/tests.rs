@@ -1,5 +1,5 @@
-//! What a guest can do with files, without the guest: the same functions, called from here, against
-//! a real file system.
+//! File operations without a guest: the same host functions, called from here, on a real file
+//! system.
 
 mod bounds;
 mod escapes;
@@ -36,17 +36,17 @@ use crate::{Access, Directory, Grants, Quota};
 
 const ROOM: Quota = Quota { bytes: 1 << 20, files: 100 };
 
-/// Directories on the host, and what a plugin is granted of them.
+/// Directories on the host, and the plugin's grants of them.
 struct Host {
     all: TempDir,
     grants: Grants,
     mounts: Mounts,
-    /// Memory that listings may take up.
+    /// Memory from which listings take theirs.
     memory: Pool,
 }
 
 impl Host {
-    /// Grants `docs`, to be written to within `quota`; beside it lies `secret`, with a file.
+    /// Grants `docs` for writing within `quota`. Beside it is `secret`, with a file.
     fn new(quota: Quota) -> Self {
         Self::with(&[("docs", Access::ReadWrite, quota)], None)
     }
@@ -77,7 +77,7 @@ impl Host {
         self.mounts.directories[0].as_ref().expect("it may be written to")
     }
 
-    /// What is counted, which has to be what is there.
+    /// Returns the counted amount, after checking that it equals the measured one.
     fn counted(&self) -> Amount {
         let counted = self.mount().counted().expect("it is known");
         assert_eq!(
@@ -118,7 +118,7 @@ struct Call {
     directories: Vec<(String, u32)>,
 }
 
-/// How a file is opened.
+/// Mode in which a file is opened.
 #[derive(Clone, Copy)]
 enum How {
     Read,
@@ -133,7 +133,7 @@ impl Call {
         View::new(&mut self.wasi, &mut self.table, &mut self.fuel_debt)
     }
 
-    /// A granted directory.
+    /// Returns a granted directory.
     fn directory(&self, name: &str) -> Resource<Descriptor> {
         let found = self.directories.iter().find(|(found, _)| found == name);
         Resource::new_borrow(found.unwrap_or_else(|| panic!("{name} is granted")).1)
@@ -182,7 +182,7 @@ impl Call {
         written
     }
 
-    /// Writes to a stream of an open file, which is at `position` or at its end.
+    /// Writes to a stream of an open file, at `position` or at the end of the file.
     async fn write_to(
         &mut self,
         file: &Resource<Descriptor>,
@@ -258,7 +258,7 @@ impl Call {
     }
 }
 
-/// The guest's view of a result; a trap fails the test.
+/// Converts a result to the guest's view of it. Panics on a trap.
 fn code<T>(result: FsResult<T>) -> Result<T, ErrorCode> {
     result.map_err(|error: FsError| error.downcast().expect("an error of the file system, no trap"))
 }

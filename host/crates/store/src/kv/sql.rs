@@ -1,17 +1,17 @@
-//! The statements. Each function is called within one transaction, or is one statement.
+//! SQL statements of the stores. Each function runs within one transaction, or is one statement.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::{ENTRY_OVERHEAD_BYTES, Entry, Id, KvError, Page, Usage};
 
-/// Expired entries that one change removes: more than it can add, so that they become fewer, and
-/// few, so that it stays quick.
+/// Most expired entries that one change removes. This is more than it can add, so that their number
+/// falls, and little enough that the change stays quick.
 const PURGED_AT_ONCE: u32 = 100;
-/// Entries that one page looks at. Whoever lets a whole store expire makes no reader walk through
-/// all of it.
+/// Most entries that one page examines. So a reader does not scan a whole store in which every
+/// entry has expired.
 const LOOKED_AT: usize = 10_000;
 
-/// What `set` is asked for.
+/// Arguments of `set`.
 pub(super) struct Change {
     pub(super) key: String,
     pub(super) value: Vec<u8>,
@@ -21,19 +21,19 @@ pub(super) struct Change {
     pub(super) max_bytes: u64,
 }
 
-/// Keys from the first bound up to the second, without it.
+/// Keys from the first bound, inclusive, to the second, exclusive.
 pub(super) struct Range {
     from: Vec<u8>,
     to: Vec<u8>,
 }
 
 impl Range {
-    /// The keys that begin with `prefix` and come after `cursor`.
+    /// Returns the range of keys that begin with `prefix` and come after `cursor`.
     pub(super) fn new(prefix: &str, cursor: Option<&str>) -> Self {
-        // Nothing comes between a key and the same with a NUL behind it.
+        // No key sorts between a key and that key followed by a NUL.
         let after = cursor.map(|cursor| [cursor.as_bytes(), b"\0"].concat()).unwrap_or_default();
-        // No byte of UTF-8 is 0xff: this comes after all that begin with the prefix, and before all
-        // others.
+        // No byte of UTF-8 is 0xff. So this bound sorts after all keys with the prefix, and before
+        // all keys that follow them.
         let to = [prefix.as_bytes(), b"\xff"].concat();
         Self { from: after.max(prefix.as_bytes().to_vec()), to }
     }
@@ -53,7 +53,7 @@ pub(super) fn get(
     connection.query_row(select, params![id.plugin, id.name, key.as_bytes(), now], entry).optional()
 }
 
-/// Writes an entry, or says why not. What has expired is purged either way.
+/// Writes an entry, or returns the reason for a refusal. Expired entries are purged in both cases.
 pub(super) fn set(
     transaction: &Transaction<'_>,
     id: &Id,
@@ -87,13 +87,13 @@ pub(super) fn set(
 }
 
 impl Change {
-    /// Bytes that the entry will count for.
+    /// Returns the bytes that the entry will count.
     fn cost(&self) -> i64 {
         signed(ENTRY_OVERHEAD_BYTES + (self.key.len() + self.value.len()) as u64)
     }
 }
 
-/// The number of a store, if anything was ever written to it.
+/// Returns the id of a store; `None` if it has no row yet.
 fn find(transaction: &Transaction<'_>, id: &Id) -> rusqlite::Result<Option<i64>> {
     let select = "SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2";
     transaction.query_row(select, params![id.plugin, id.name], |row| row.get(0)).optional()
@@ -107,7 +107,8 @@ fn find_or_make(transaction: &Transaction<'_>, id: &Id) -> rusqlite::Result<i64>
     transaction.query_row(insert, params![id.plugin, id.name], |row| row.get(0))
 }
 
-/// Removes the entry at `key` if it has expired, and some of the others that have.
+/// Removes the entry at `key` if it has expired, and up to [`PURGED_AT_ONCE`] other expired
+/// entries.
 fn purge(transaction: &Transaction<'_>, store: i64, key: &[u8], now: i64) -> rusqlite::Result<()> {
     transaction.execute(
         "DELETE FROM kv_entry WHERE store = ?1 AND key = ?2 AND expires <= ?3",
@@ -118,8 +119,8 @@ fn purge(transaction: &Transaction<'_>, store: i64, key: &[u8], now: i64) -> rus
     Ok(())
 }
 
-/// Bytes that a store holds. What has expired does not count, purged or not; that is added up only
-/// where it matters.
+/// Returns the bytes that a store holds. Expired entries do not count, purged or not. They are
+/// summed up only if the change might exceed the quota otherwise.
 fn used(transaction: &Transaction<'_>, store: i64, change: &Change) -> rusqlite::Result<i64> {
     let held: i64 =
         transaction
@@ -187,13 +188,14 @@ pub(super) fn usage(connection: &Connection, now: i64) -> rusqlite::Result<Vec<U
     connection.prepare(select)?.query_map([now], usage)?.collect()
 }
 
-/// A key as text, which is what was written.
+/// Converts a key back to the text that was written.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// `SQLite` knows signed numbers alone. None here comes near the bounds.
+/// Converts a number for `SQLite`, which has only signed ones. No number here comes near the
+/// bounds.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

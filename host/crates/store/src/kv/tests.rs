@@ -1,4 +1,4 @@
-//! One store's promises: versions, quota, expiry, and keys of every kind.
+//! Tests of one store: versions, quota, expiry, and keys of every kind.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Settings;
 
-/// A database in a directory of its own, with a clock that stands still until it is moved.
+/// A database in a directory of its own, with a clock that moves only when a test moves it.
 struct Bench {
     database: Database,
     clock: Arc<AtomicU64>,
@@ -50,7 +50,7 @@ impl Bench {
         usage.first().map_or((0, 0), |usage| (usage.bytes, usage.entries))
     }
 
-    /// Rows that are there, expired ones included.
+    /// Returns the number of rows, expired entries included.
     fn rows(&self) -> i64 {
         let file =
             rusqlite::Connection::open(self.directory.path().join("airlock.db")).expect("opened");
@@ -87,7 +87,7 @@ async fn an_entry_is_written_only_at_the_expected_version() {
 }
 
 #[tokio::test]
-async fn a_version_never_comes_twice_even_after_a_deletion() {
+async fn a_version_is_never_reused_even_after_a_deletion() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
     let mut seen = BTreeSet::new();
@@ -136,7 +136,7 @@ async fn increment(store: &Store) {
 }
 
 #[tokio::test]
-async fn an_entry_is_there_until_its_time_is_up_and_not_a_moment_longer() {
+async fn an_entry_expires_exactly_at_the_end_of_its_ttl() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
     let ttl = Some(Duration::from_secs(1));
@@ -160,7 +160,7 @@ async fn an_entry_is_there_until_its_time_is_up_and_not_a_moment_longer() {
 }
 
 #[tokio::test]
-async fn a_store_takes_what_fits_to_the_byte_and_refuses_one_more() {
+async fn a_store_accepts_its_quota_to_the_byte_and_refuses_one_more() {
     let bench = Bench::new().await;
     let entry = ENTRY_OVERHEAD_BYTES + 1 + 100;
     let store = bench.store(2 * entry);
@@ -187,7 +187,7 @@ async fn a_store_takes_what_fits_to_the_byte_and_refuses_one_more() {
 }
 
 #[tokio::test]
-async fn a_store_over_a_lowered_quota_takes_what_does_not_grow_it() {
+async fn a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it() {
     let bench = Bench::new().await;
     bench.store(ROOM).set("a", vec![0; 1_000], None, None).await.expect("written");
     let store = bench.store(100);
@@ -201,7 +201,7 @@ async fn a_store_over_a_lowered_quota_takes_what_does_not_grow_it() {
 }
 
 #[tokio::test]
-async fn what_has_expired_makes_room_at_once_and_is_purged_little_by_little() {
+async fn expired_entries_free_their_quota_at_once_and_are_purged_in_batches() {
     let bench = Bench::new().await;
     let entry = ENTRY_OVERHEAD_BYTES + 3;
     let store = bench.store(250 * entry);
@@ -227,7 +227,7 @@ async fn what_has_expired_makes_room_at_once_and_is_purged_little_by_little() {
 }
 
 #[tokio::test]
-async fn an_expired_entry_is_absent_and_takes_no_room_before_it_is_purged() {
+async fn an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged() {
     let bench = Bench::new().await;
     let entry = ENTRY_OVERHEAD_BYTES + 3;
     let store = bench.store(150 * entry);
@@ -276,7 +276,7 @@ async fn keys_and_values_have_bounds() {
 }
 
 #[tokio::test]
-async fn stores_of_other_plugins_and_of_other_names_are_apart() {
+async fn stores_of_different_plugins_or_names_share_no_entries() {
     let bench = Bench::new().await;
     let ids = [("a", "s"), ("b", "s"), ("a", "t"), ("a:s", ""), ("", "a:s")];
     for (number, (plugin, name)) in (0..).zip(ids) {
@@ -350,7 +350,7 @@ async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_page_has_at_most_a_thousand_keys_and_looks_at_a_bounded_number() {
+async fn a_page_has_at_most_a_thousand_keys_and_examines_a_bounded_number() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
     let fill = bench.database.write(|transaction| {
@@ -373,11 +373,12 @@ async fn a_page_has_at_most_a_thousand_keys_and_looks_at_a_bounded_number() {
 }
 
 #[tokio::test]
-async fn a_dropped_operation_has_been_done_or_not_and_the_store_works_on() {
+async fn a_dropped_operation_is_done_completely_or_not_at_all() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
     for number in 0..50_u8 {
-        // Polled once: begun, or in the queue, or done if the other thread was quick.
+        // Polled once: the operation is running, or in the queue, or done if the blocking thread
+        // was quick.
         let _ = store.set(&number.to_string(), vec![number; 1_000], None, None).now_or_never();
     }
     store.set("last", vec![], None, None).await.expect("it takes its turn behind them");
@@ -388,7 +389,7 @@ async fn a_dropped_operation_has_been_done_or_not_and_the_store_works_on() {
     assert_eq!(entries, u64::try_from(bench.rows()).expect("not negative"));
 }
 
-/// What a store of entries without a time does, told in a few lines.
+/// Reference model of a store whose entries do not expire.
 #[derive(Default)]
 struct Model(std::collections::BTreeMap<String, Vec<u8>>);
 
@@ -451,7 +452,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_store_does_what_a_map_with_a_quota_does(steps in steps()) {
+    fn a_store_behaves_like_a_map_with_a_quota(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
             let (bench, mut model) = (Bench::new().await, Model::default());

@@ -1,4 +1,4 @@
-//! Rust: cargo makes the component.
+//! Rust: cargo compiles the component.
 
 use std::{path::PathBuf, process::Stdio};
 
@@ -13,13 +13,12 @@ use super::{
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// Compiles the crate. Cargo shows its own progress, and its errors are what the author needs to
-/// see.
+/// Compiles the crate. Cargo prints its own progress and errors; the author needs both.
 pub(super) async fn compile(project: &Project) -> anyhow::Result<Vec<u8>> {
     find_target(project).await?;
     let mut cargo = command("cargo", &project.directory);
     let output = cargo
-        // With `rustc` for the crate type: a library that is an `rlib` as well gets no link-time
+        // `rustc` sets the crate type: a library that is an `rlib` as well gets no link-time
         // optimisation.
         .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", TARGET])
         .args(["--message-format", "json-render-diagnostics"])
@@ -32,7 +31,7 @@ pub(super) async fn compile(project: &Project) -> anyhow::Result<Vec<u8>> {
     fs::read(&file).await.with_context(|| format!("{} cannot be read", file.display()))
 }
 
-/// Sees that there is a compiler, and that it knows WebAssembly.
+/// Checks that a Rust compiler is installed, and that it compiles to WebAssembly.
 async fn find_target(project: &Project) -> anyhow::Result<()> {
     let rustc = || command("rustc", &project.directory);
     if asked(rustc().arg("--version")).await.is_none()
@@ -47,7 +46,7 @@ async fn find_target(project: &Project) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The component among the files that cargo says it made.
+/// Finds the component among the files that cargo reports.
 fn component(project: &Project, messages: &str) -> anyhow::Result<PathBuf> {
     let manifest = project.directory.join("Cargo.toml");
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

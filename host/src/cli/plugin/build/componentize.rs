@@ -1,8 +1,8 @@
-//! JavaScript and Python: an interpreter with the program already loaded, made into a component by
-//! the tools of the Bytecode Alliance. They run in the plugin's directory and are installed there.
+//! JavaScript and Python: the tools of the Bytecode Alliance make a component of an interpreter
+//! with the program already loaded. They run in the plugin's directory and are installed there.
 //!
-//! WASI is left in where it does no harm: what a program prints then goes to the log, and it has
-//! clocks and randomness as far as they are granted.
+//! WASI stays enabled where it does no harm: the output of a program then goes to the log, and the
+//! program has clocks and randomness as far as they are granted.
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +22,11 @@ const MIN_PYTHON: (u32, u32) = (3, 10);
 const JAVASCRIPT: &str = "node_modules/.bin/componentize-js";
 const PYTHON: &str = ".venv/bin/componentize-py";
 
-/// Makes a component of a JavaScript module and what it imports by relative paths.
+/// Compiles a JavaScript module and its relative imports to a component.
 pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
     find_node(project).await?;
     let main = main(project).await?;
-    // The compiler would not say where it does not parse.
+    // The compiler does not report the place of a syntax error.
     run(command("node", &project.directory).arg("--check").arg(&main), "node --check").await?;
     if !project.has(JAVASCRIPT) {
         let step = "installing componentize-js into node_modules with npm, once (210 MB)";
@@ -45,8 +45,8 @@ pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
     let out = Out::new()?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
     componentize.arg(main).args(["--wit", wit(project)?, "--world-name", world(project)]);
-    // Answering requests is no part of the contract, and `fetch` is there for who asks to be let
-    // out.
+    // `fetch-event` serves requests, which is no part of the contract. `http` provides `fetch`, and
+    // stays for a plugin that asks for network access.
     componentize.args(["--disable", "fetch-event"]);
     if project.manifest.request.http.is_empty() {
         componentize.args(["--disable", "http"]);
@@ -55,7 +55,7 @@ pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
     out.of(&mut componentize, "componentize-js").await
 }
 
-/// Makes a component of `app.py` and what it imports.
+/// Compiles `app.py` and its imports to a component.
 pub(super) async fn python(project: &Project) -> anyhow::Result<Vec<u8>> {
     find_python(project).await?;
     if !project.has(PYTHON) {
@@ -84,7 +84,7 @@ pub(super) async fn python(project: &Project) -> anyhow::Result<Vec<u8>> {
         "app",
         "--output",
     ]);
-    // So that it finds the packages that are installed beside it.
+    // So that the compiler finds the packages that are installed next to it.
     componentize.arg(&out.file).env("VIRTUAL_ENV", project.directory.join(".venv"));
     out.of(&mut componentize, "componentize-py").await
 }
@@ -141,7 +141,7 @@ async fn install(
     Ok(())
 }
 
-/// The module that `package.json` calls its main one.
+/// Returns the module that `package.json` names as `main`, or `plugin.js`.
 async fn main(project: &Project) -> anyhow::Result<String> {
     let text = fs::read_to_string(project.directory.join("package.json"))
         .await
@@ -150,7 +150,7 @@ async fn main(project: &Project) -> anyhow::Result<String> {
     Ok(package["main"].as_str().unwrap_or("plugin.js").to_owned())
 }
 
-/// Where the contract is.
+/// Returns the directory of the contract. Fails if the contract is missing.
 fn wit(project: &Project) -> anyhow::Result<&'static str> {
     ensure!(
         project.has("wit/plugin.wit"),
@@ -159,13 +159,13 @@ fn wit(project: &Project) -> anyhow::Result<&'static str> {
     Ok("wit")
 }
 
-/// The part of the contract that the plugin is built for.
+/// Returns the world of the contract that the plugin is built for.
 fn world(project: &Project) -> &'static str {
     let reveals = project.manifest.request.secret.values().any(|secret| secret.reveal);
     if reveals { "tool-plugin-revealing" } else { "tool-plugin" }
 }
 
-/// Where a component is written before anyone has looked at it.
+/// Temporary place for a component that was not inspected yet.
 struct Out {
     _directory: TempDir,
     file: PathBuf,
@@ -178,7 +178,7 @@ impl Out {
         Ok(Self { _directory: directory, file })
     }
 
-    /// What a compiler writes here.
+    /// Runs a compiler and returns the component that it wrote here.
     async fn of(&self, compiler: &mut Command, name: &str) -> anyhow::Result<Vec<u8>> {
         let _step = Step::begin(&format!("compiling with {name}"));
         run(compiler, name).await?;

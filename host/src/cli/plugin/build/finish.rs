@@ -1,5 +1,5 @@
-//! From what a compiler made to a finished component: what it says of itself is embedded, so that
-//! nobody has to run it to read that.
+//! Turns the output of a compiler into a finished component. Its manifest and its tools are
+//! embedded, so that it need not be run to read them.
 
 use std::{
     collections::HashSet,
@@ -18,18 +18,18 @@ use crate::{
     tool::{ClientName, Tool, ToolDefinition},
 };
 
-/// The longest name that every client of MCP and every model takes.
+/// Maximum length of a tool's name, which every MCP client and every model accepts.
 const MAX_TOOL_NAME: usize = 64;
 
-/// A component that was written.
+/// A component that was written to its file.
 pub(super) struct Finished {
     pub(super) file: PathBuf,
     pub(super) bytes: usize,
     pub(super) facts: Facts,
 }
 
-/// Asks the component for its tools, embeds them and the manifest, and writes it to `file` in one
-/// step.
+/// Asks the component for its tools, embeds them and the manifest, and writes it to `file`
+/// atomically.
 pub(super) async fn finish(
     project: &Project,
     compiled: Vec<u8>,
@@ -41,8 +41,8 @@ pub(super) async fn finish(
     check(project, &tools)?;
     let mut component =
         sandbox::embed(&compiled, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
-    // Those of a component without the contract follow from its functions, and nobody would believe
-    // a section.
+    // The tools of a component without the contract follow from its functions, and an embedded list
+    // would be refused.
     if sandbox::contract_version(&compiled)?.is_some() {
         component = sandbox::embed_tools(&component, &tools)?;
     }
@@ -53,7 +53,8 @@ pub(super) async fn finish(
     Ok(Finished { file, bytes: component.len(), facts })
 }
 
-/// Refuses what the gateway would leave out, or what nobody could grant knowingly.
+/// Refuses tools that the gateway would leave out. Refuses a manifest that names a missing tool,
+/// because an operator could not grant it knowingly.
 fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
     ensure!(!tools.is_empty(), "the plugin has no tools");
     let client = ClientName::parse("plugin").expect("a constant that fits");
@@ -83,7 +84,7 @@ fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file whole: a reader sees the old one or the new one.
+/// Writes a file atomically: a reader sees the old one or the new one.
 fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let directory =
         file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -93,7 +94,8 @@ fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As the file would be that an ordinary program makes; temporary ones are closed to others.
+/// Returns the mode that ordinary programs create files with; temporary files are closed to other
+/// users by default.
 fn readable() -> std::fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }

@@ -1,4 +1,4 @@
-//! Runs the tools of others: compilers and installers.
+//! Runs external tools: compilers and installers.
 
 use std::{
     ffi::OsStr,
@@ -10,35 +10,35 @@ use std::{
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
 
-/// A command in a directory, ended with the future that waits for it.
+/// Prepares a command in a directory. Dropping the future that waits for it kills the process.
 pub(super) fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(directory).stdin(Stdio::null()).kill_on_drop(true);
     command
 }
 
-/// Runs a command to its end. What it says is shown, as it is, only if it fails.
+/// Runs a command to its end. Its output is shown, unchanged, only if it fails.
 pub(super) async fn run(command: &mut Command, what: &str) -> anyhow::Result<()> {
     let output = command.output().await.with_context(|| format!("{what} cannot be started"))?;
     if output.status.success() {
         return Ok(());
     }
     for said in [&output.stdout, &output.stderr] {
-        // If it cannot be written there is nobody to tell.
+        // A failure to write is ignored: no other stream is left to report it on.
         let _ = io::stderr().write_all(said);
     }
     bail!("{what} failed; what it said is above")
 }
 
-/// What a command prints, trimmed; none if it cannot be started or fails.
+/// Returns the trimmed output of a command; `None` if it cannot be started or fails.
 pub(super) async fn asked(command: &mut Command) -> Option<String> {
     let output: Output = command.output().await.ok()?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     output.status.success().then_some(said)
 }
 
-/// The numbers at the end of what a program says of its version: `v20.1.0` and `Python 3.11.7` for
-/// two.
+/// Parses the first two numbers of a version at the end of a program's output, such as `v20.1.0` or
+/// `Python 3.11.7`.
 pub(super) fn version(said: &str) -> Option<(u32, u32)> {
     let number = said.split_whitespace().last()?.trim_start_matches('v');
     let mut parts = number.split('.');
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_programs_say_them() {
+    fn versions_parse_from_the_output_of_programs() {
         assert_eq!(version("v20.20.2"), Some((20, 20)));
         assert_eq!(version("Python 3.11.7"), Some((3, 11)));
         assert_eq!(version("11.19.1"), Some((11, 19)));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_fails_or_is_not_there_is_an_error() {
+    async fn a_command_that_fails_or_is_missing_is_an_error() {
         let here = std::env::temp_dir();
         assert!(run(&mut command("true", &here), "true").await.is_ok());
         let failed = run(&mut command("false", &here), "false").await.expect_err("it fails");

@@ -6,18 +6,18 @@ use anyhow::{Context as _, anyhow, bail};
 
 use crate::{cli::plugin::language::Language, plugin::Manifest};
 
-/// A directory with a plugin in it.
+/// A directory that holds the sources of a plugin.
 pub(super) struct Project {
     /// The directory, absolute.
     pub(super) directory: PathBuf,
     pub(super) language: Language,
     pub(super) manifest: Manifest,
-    /// The manifest as it is embedded.
+    /// The manifest in the JSON form that is embedded.
     pub(super) manifest_json: String,
 }
 
 impl Project {
-    /// Looks into a directory, and reads `plugin.toml`.
+    /// Determines the language of the plugin in a directory, and reads `plugin.toml`.
     pub(super) fn find(directory: &Path) -> anyhow::Result<Self> {
         let shown = directory.display();
         let directory =
@@ -35,7 +35,7 @@ impl Project {
         Ok(Self { directory, language, manifest, manifest_json })
     }
 
-    /// Whether a file is there.
+    /// Returns whether the directory contains `file`.
     pub(super) fn has(&self, file: &str) -> bool {
         self.directory.join(file).exists()
     }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_is_known_by_the_files() {
+    fn the_files_of_a_directory_determine_the_language() {
         let manifest = ("plugin.toml", MANIFEST);
         assert_eq!(found(&[manifest, ("Cargo.toml", "")]), Ok(Language::Rust));
         assert_eq!(found(&[manifest, ("package.json", "")]), Ok(Language::JavaScript));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_built_is_told_with_what_could_be() {
+    fn a_directory_that_cannot_be_built_is_refused_with_the_expected_files() {
         let none =
             found(&[("plugin.toml", MANIFEST), ("app.py", "")]).expect_err("half of a plugin");
         let expected = "holds no plugin that can be built: expected Cargo.toml (Rust), or package.json (JavaScript), or app.py and \

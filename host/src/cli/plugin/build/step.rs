@@ -1,4 +1,4 @@
-//! What a person sees while a step takes its time.
+//! Progress line of a step that takes time.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -7,14 +7,14 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line about a step: one that moves on a terminal and goes with the step, one that stays
-/// elsewhere.
+/// A line about a step. On a terminal it is a spinner that disappears with the step; elsewhere it
+/// is printed once and stays.
 pub(super) struct Step(Option<ProgressBar>);
 
 impl Step {
     pub(super) fn begin(what: &str) -> Self {
         if !io::stderr().is_terminal() {
-            // If it cannot be written there is nobody to tell.
+            // A failure to write is ignored: no other stream is left to report it on.
             let _ = writeln!(io::stderr(), "{what}");
             return Self(None);
         }

@@ -1,13 +1,13 @@
-//! What a new plugin may be called.
+//! Names of new plugins.
 
 use std::{fmt, str::FromStr};
 
 use crate::tool::INTERNAL_CLIENT;
 
-/// As long as the name of a client, which is what it becomes.
+/// Maximum length of a client's name, because the plugin's name becomes one.
 const MAX: usize = 32;
 
-/// Words that no crate of Rust can be called, of all editions.
+/// Words that no Rust crate may have as its name, of all editions.
 const RUST: [&str; 52] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -25,12 +25,12 @@ impl Name {
         &self.0
     }
 
-    /// The client that it becomes when it is installed, whose names have no `-`.
+    /// Returns the name of the client that the plugin becomes; names of clients have no `-`.
     pub(super) fn client(&self) -> String {
         self.0.replace('-', "_")
     }
 
-    /// Whether cargo would refuse it.
+    /// Returns whether cargo would refuse the name.
     pub(super) fn is_word_of_rust(&self) -> bool {
         RUST.contains(&self.as_str())
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_rust_are_known() {
+    fn reserved_words_of_rust_are_recognised() {
         assert!(
             ["match", "yield", "self"]
                 .iter()

@@ -1,14 +1,14 @@
-//! The examples of `plugins/examples`, with the plugin's name in the place of theirs.
+//! Templates of new plugins: the examples of `plugins/examples`, with the plugin's name in place of
+//! theirs.
 
 use super::{super::language::Language, Name};
 
 include!(concat!(env!("OUT_DIR"), "/vendored.rs"));
 
-/// What the examples are called, wherever they name themselves. The word is in them for nothing
-/// else.
+/// Name of the examples, wherever they name themselves. The word has no other use in them.
 const EXAMPLE: &str = "skies";
-/// Where the SDK is as seen from the example in this repository, and as seen from a plugin that
-/// brings its own.
+/// Path of the SDK, as seen from the example in this repository, and as seen from a plugin that
+/// carries its own copy.
 const SDK_PATH: (&str, &str) = ("../../../guest-sdk", "sdk/guest-sdk");
 
 /// A file's name and its text.
@@ -25,7 +25,7 @@ const RUST: &[File] =
 const JAVASCRIPT: &[File] = example!("javascript": ".gitignore" "README.md" "airlock.js" "package.json" "plugin.js" "plugin.toml");
 const PYTHON: &[File] = example!("python": ".gitignore" "README.md" "airlock.py" "app.py" "plugin.toml" "requirements.txt");
 
-/// Every file of a new plugin, by its name in the plugin's directory.
+/// Returns every file of a new plugin, by its path in the plugin's directory.
 pub(super) fn files(
     language: Language,
     name: &Name,
@@ -35,7 +35,7 @@ pub(super) fn files(
         Language::JavaScript => (JAVASCRIPT, WIT),
         Language::Python => (PYTHON, WIT),
     };
-    // In the name of a tool stands the client that the plugin becomes.
+    // The name of a tool contains the client that the plugin becomes.
     let tool = |client: &str| format!("{client}-get_weather");
     let named = |text: &str| {
         let text =
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_plugin_is_called_by_its_name_and_stands_on_its_own() {
+    fn a_new_plugin_carries_its_name_and_no_path_into_this_repository() {
         for language in Language::ALL {
             let files = of(language);
             let text = |name: &str| &files.iter().find(|(file, _)| *file == name).expect(name).1;
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_stands_on_comes_with_it() {
+    fn a_new_plugin_comes_with_the_sdk_or_the_contract() {
         let has = |language, wanted: &str| {
             of(language).iter().any(|(file, text)| *file == wanted && !text.is_empty())
         };

@@ -1,4 +1,4 @@
-//! Counts what a thread's allocations hold.
+//! Allocator that counts the live allocations of each thread.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::{
     cell::Cell,
 };
 
-/// Allocations that are live.
+/// Live allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) bytes: usize,
@@ -18,7 +18,7 @@ thread_local! {
     static HELD: Cell<Held> = const { Cell::new(Held { bytes: 0, allocations: 0 }) };
 }
 
-/// Returns the result of `make` and what it holds.
+/// Runs `make`, and returns its result with the allocations that are still live.
 pub(super) fn held_by<T>(make: impl FnOnce() -> T) -> (T, Held) {
     let before = HELD.get();
     let result = make();
@@ -29,9 +29,10 @@ pub(super) fn held_by<T>(make: impl FnOnce() -> T) -> (T, Held) {
 
 struct Counting;
 
-/// Wraps, because what one thread allocates another may free.
+/// Counts one call of the allocator. The counters wrap, because one thread may free memory that
+/// another thread has allocated.
 fn count(add: Layout, remove: Layout) {
-    // A thread that is ending allocates too.
+    // A thread that ends may still allocate after its counters are dropped.
     let _ = HELD.try_with(|held| {
         let Held { bytes, allocations } = held.get();
         let one = |layout: Layout| usize::from(layout.size() > 0);
@@ -47,29 +48,29 @@ const NOTHING: Layout = Layout::new::<()>();
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call goes to the system's allocator as it is.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout, NOTHING);
-        // SAFETY: the caller's promise is the one that is needed.
+        // SAFETY: the caller upholds the same contract that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(NOTHING, layout);
-        // SAFETY: the caller's promise is the one that is needed.
+        // SAFETY: the caller upholds the same contract that `System` requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout, NOTHING);
-        // SAFETY: the caller's promise is the one that is needed.
+        // SAFETY: the caller upholds the same contract that `System` requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count(Layout::from_size_align(bytes, layout.align()).unwrap_or(NOTHING), layout);
-        // SAFETY: the caller's promise is the one that is needed.
+        // SAFETY: the caller upholds the same contract that `System` requires.
         unsafe { System.realloc(pointer, layout, bytes) }
     }
 }

@@ -1,4 +1,4 @@
-//! Every form is found wherever it stands, and nothing else is touched.
+//! Tests that every form of a secret is found at every offset, and that other text is not changed.
 
 use base64::engine::{
     Engine as _,
@@ -21,7 +21,7 @@ fn scrub(text: &str) -> String {
     scrubber(&[("KEY", VALUE)]).text(text).into_owned()
 }
 
-/// Percent-encodes every byte but those that `kept` keeps.
+/// Percent-encodes every byte except letters, digits and the characters in `kept`.
 fn percent(bytes: &[u8], kept: &str, is_upper: bool) -> String {
     let encode = |byte: &u8| match char::from(*byte) {
         c if c.is_ascii_alphanumeric() || (byte.is_ascii() && kept.contains(c)) => c.to_string(),
@@ -36,7 +36,7 @@ fn json(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// What a writer of JSON makes of a text that trusts no character but letters and digits.
+/// Escapes every character except ASCII letters and digits as `\uXXXX`.
 fn json_ascii(text: &str) -> String {
     let escape = |unit: u16| match u8::try_from(unit).ok().filter(u8::is_ascii_alphanumeric) {
         Some(byte) => char::from(byte).to_string(),
@@ -45,7 +45,7 @@ fn json_ascii(text: &str) -> String {
     text.encode_utf16().map(escape).collect()
 }
 
-/// A text in every form, with the name of the form.
+/// Returns a text in every form, with the name of the form.
 fn forms(text: &str) -> Vec<(&'static str, String)> {
     let bytes = text.as_bytes();
     let hex = crate::text::hex(bytes);
@@ -84,14 +84,14 @@ fn every_form_of_a_secret_is_found() {
             scrubbed.starts_with("before: [secret KEY]") && scrubbed.ends_with(" :after"),
             "{form}: {scrubbed}"
         );
-        // Of base64, what may belong to a neighbour stays: a character, and the padding.
+        // In base64, characters that may hold bits of a neighbour and the padding are kept.
         let left = scrubbed.len() - "before: [secret KEY] :after".len();
         assert!(left == 0 || (form.contains("base64") && left <= 3), "{form}: {scrubbed}");
     }
 }
 
 #[test]
-fn a_secret_is_found_amid_what_was_encoded_with_it() {
+fn a_secret_is_found_inside_larger_encoded_data() {
     for padding in 0..4 {
         for (form, text) in forms(&format!("{}{VALUE}&more=1", "user:".repeat(padding))) {
             assert!(scrub(&text).contains("[secret KEY]"), "{form} behind {padding}: {text}");
@@ -100,7 +100,7 @@ fn a_secret_is_found_amid_what_was_encoded_with_it() {
 }
 
 #[test]
-fn one_form_may_be_in_another() {
+fn base64_with_escapes_is_found() {
     let basic = STANDARD.encode(format!("user:{VALUE}"));
     for text in [percent(basic.as_bytes(), "", true), json_ascii(&basic), format!("Basic {basic}")]
     {
@@ -119,7 +119,7 @@ fn only_hexadecimal_is_found_in_any_case() {
 }
 
 #[test]
-fn a_short_secret_is_found_only_as_it_is() {
+fn a_short_secret_is_found_only_in_plain() {
     let scrubber = scrubber(&[("PIN", "ab/1"), ("LONGER", "1234567"), ("LONG", "12345678")]);
     assert_eq!(scrubber.text("ab/1 xab/1x 1234567"), "[secret PIN] x[secret PIN]x [secret LONGER]");
     for value in ["ab/1", "1234567"] {
@@ -133,7 +133,7 @@ fn a_short_secret_is_found_only_as_it_is() {
 }
 
 #[test]
-fn a_value_under_four_bytes_is_refused_by_its_name() {
+fn a_value_under_four_bytes_is_refused_with_the_name_of_the_secret() {
     let short = Secret::new("abc");
     let refused =
         Scrubber::new([("GOOD", &Secret::new("abcd")), ("BAD", &short)]).expect_err("refused");
@@ -141,7 +141,7 @@ fn a_value_under_four_bytes_is_refused_by_its_name() {
 }
 
 #[test]
-fn where_secrets_overlap_all_of_each_is_gone() {
+fn overlapping_secrets_are_redacted_completely() {
     let scrubber = scrubber(&[
         ("A", "abcdefgh12"),
         ("B", "h12345678xy"),
@@ -155,12 +155,12 @@ fn where_secrets_overlap_all_of_each_is_gone() {
 }
 
 #[test]
-fn of_two_names_for_one_value_the_first_is_given() {
+fn a_value_with_two_names_is_redacted_with_the_first_one() {
     assert_eq!(scrubber(&[("B", VALUE), ("A", VALUE)]).text(VALUE), "[secret B]");
 }
 
 #[test]
-fn a_text_does_not_grow_much_however_often_a_value_repeats_itself() {
+fn a_value_that_repeats_itself_is_redacted_with_one_marker() {
     let scrubber = scrubber(&[("A", "abababab"), ("B", "babababa"), ("C", "aaaa")]);
     let text = format!("{}|{}", "ab".repeat(50_000), "a".repeat(100_000));
     assert_eq!(scrubber.text(&text), "[secret A][secret B]|[secret C]");
@@ -169,7 +169,7 @@ fn a_text_does_not_grow_much_however_often_a_value_repeats_itself() {
 }
 
 #[test]
-fn the_mark_of_a_secret_never_holds_one() {
+fn a_marker_never_holds_a_secret() {
     assert_eq!(scrubber(&[("hunter22", "hunter22")]).text("hunter22"), "[secret]");
     assert_eq!(
         scrubber(&[("A", "secret"), ("B", "swordfish")]).text("secret, swordfish"),
@@ -190,7 +190,7 @@ fn a_text_without_secrets_is_not_copied() {
 }
 
 #[test]
-fn a_text_is_cut_behind_its_secrets_and_never_through_one() {
+fn a_text_is_redacted_before_it_is_cut() {
     let scrubber = scrubber(&[("KEY", "0123456789abcdef")]);
     let text = "token 0123456789abcdef is wrong";
     for limit in 0..=text.len() + 10 {
@@ -202,14 +202,14 @@ fn a_text_is_cut_behind_its_secrets_and_never_through_one() {
 }
 
 #[test]
-fn it_prints_no_secret() {
+fn debug_output_holds_no_secret() {
     assert_eq!(format!("{:?}", scrubber(&[("KEY", VALUE)])), "Scrubber { secrets: 1, .. }");
 }
 
 proptest! {
     #[test]
     fn no_scrubbed_text_holds_the_value_in_any_form(
-        // Nothing that, with what comes behind it, could be read as an escape.
+        // Without `%` and `\`, which could form an escape with the text after them.
         before in "[ -~é😀\n&&[^%\\\\]]{0,12}",
         value in "[a-cA-C0-2+/=%&?_. \"\\\\\n~é😀-]{8,24}",
         after in "[ -~é😀\n]{0,12}",
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_without_a_panic(text in any::<String>(), values in prop::collection::vec(".{4,10}", 1..4)) {
+    fn any_text_is_redacted_without_a_panic(text in any::<String>(), values in prop::collection::vec(".{4,10}", 1..4)) {
         let secrets: Vec<_> = values.iter().filter(|value| value.len() >= MIN_BYTES).map(|value| ("KEY", value.as_str())).collect();
         let scrubber = scrubber(&secrets);
         let _ = scrubber.text(&text);

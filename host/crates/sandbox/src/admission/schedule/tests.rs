@@ -8,7 +8,7 @@ fn flow(tenant: u8, guest: u64) -> Flow {
     Flow { tenant: Tenant::of_key([tenant; 32], tenant.to_string()), guest: GuestId(guest) }
 }
 
-/// Lets calls of one flow come; how many of them run, wait and are turned away.
+/// Adds calls of one flow. Returns how many of them run, wait and are refused.
 fn come(schedule: &mut Schedule<u32>, flow: &Flow, calls: u32) -> [u32; 3] {
     let mut came = [0; 3];
     for call in 0..calls {
@@ -45,7 +45,7 @@ fn a_guest_gets_three_quarters_however_many_tenants_call_it() {
 }
 
 #[test]
-fn the_next_tenant_runs_at_once_beside_one_that_wants_everything() {
+fn another_tenant_runs_at_once_beside_one_that_takes_all_it_can_get() {
     let mut schedule = Schedule::new(64, 1_000);
     assert_eq!(come(&mut schedule, &flow(0, 0), 64), [36, 28, 0]);
     assert_eq!(come(&mut schedule, &flow(1, 0), 1), [1, 0, 0], "of the same guest");
@@ -54,7 +54,7 @@ fn the_next_tenant_runs_at_once_beside_one_that_wants_everything() {
 }
 
 #[test]
-fn of_those_that_wait_the_tenant_with_the_fewest_slots_is_next() {
+fn the_waiting_tenant_with_the_fewest_slots_runs_next() {
     let mut schedule = Schedule::new(1, 1_000);
     assert_eq!(come(&mut schedule, &flow(0, 0), 100), [1, 99, 0]);
     assert_eq!(come(&mut schedule, &flow(1, 0), 1), [0, 1, 0]);
@@ -83,7 +83,7 @@ fn calls_of_one_flow_run_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn tenants_of_which_one_has_many_calls_take_turns() {
+fn tenants_take_turns_even_if_one_has_many_calls() {
     let mut schedule = Schedule::new(1, 1_000);
     assert!(schedule.try_start(&flow(0, 0)));
     for (tenant, calls) in [(0, 30), (1, 3), (2, 3)] {
@@ -100,7 +100,7 @@ fn tenants_of_which_one_has_many_calls_take_turns() {
 }
 
 #[test]
-fn a_full_queue_turns_away_calls_of_the_tenant_with_the_most() {
+fn a_full_queue_evicts_calls_of_the_tenant_with_the_most() {
     let mut schedule = Schedule::new(1, 8);
     assert_eq!(
         come(&mut schedule, &flow(0, 0), 20),
@@ -119,7 +119,7 @@ fn a_full_queue_turns_away_calls_of_the_tenant_with_the_most() {
         waits.is_some()
     };
     // One tenant has nine calls and the other none; then eight and one, …, and at five and four no
-    // call is pushed out.
+    // call is evicted.
     let has_place: Vec<_> = (0..6).map(|_| arrives(&mut schedule)).collect();
     assert_eq!(has_place, [true, true, true, true, false, false]);
     assert_eq!(pushed_out, [1, 0, 6, 5], "the newest first: those of the second guest came last");
@@ -138,7 +138,7 @@ fn without_a_queue_no_call_waits() {
 }
 
 #[test]
-fn it_is_unfair_to_wait_for_less_than_a_part_beside_one_that_has_more() {
+fn a_wait_is_unfair_to_a_tenant_below_its_part_beside_one_above() {
     let mut schedule = Schedule::new(4, 10);
     assert_eq!(come(&mut schedule, &flow(0, 0), 3)[0], 3);
     assert!(schedule.is_unfair_to(&flow(1, 0)) && schedule.is_unfair_to(&flow(1, 1)));
@@ -153,9 +153,9 @@ fn it_is_unfair_to_wait_for_less_than_a_part_beside_one_that_has_more() {
 #[derive(Debug, Clone)]
 enum Step {
     Arrive(u8, u64),
-    /// Ends the running call of this number, modulo how many run.
+    /// Ends the running call with this number, modulo the number of running calls.
     End(usize),
-    /// Drops the waiting call of this number, modulo how many wait.
+    /// Drops the waiting call with this number, modulo the number of waiting calls.
     Abandon(usize),
 }
 
@@ -168,7 +168,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..300)
 }
 
-/// Outcome of each call, told apart from the schedule's own counts.
+/// Outcome of each call, recorded independently of the schedule's own counts.
 #[derive(Default)]
 struct Seen {
     running: Vec<(Flow, u32)>,
@@ -214,7 +214,7 @@ impl Seen {
 
 proptest! {
     #[test]
-    fn no_call_is_lost_and_none_waits_that_may_run(slots in 1..12_usize, queue in 0..20_usize, steps in steps()) {
+    fn no_call_is_lost_and_none_waits_within_its_limits(slots in 1..12_usize, queue in 0..20_usize, steps in steps()) {
         let mut schedule = Schedule::new(slots, queue);
         let mut seen = Seen::default();
         for (call, step) in (0..).zip(&steps) {
@@ -233,7 +233,7 @@ proptest! {
             prop_assert!(of_guests.values().all(|taken| *taken <= slots - slots / 4));
             prop_assert_eq!(schedule.guests.len(), of_guests.len(), "nothing is kept of a guest without calls");
         }
-        // When all have ended, all that waited have run.
+        // Once every running call has ended, every waiting call has run.
         while !seen.running.is_empty() {
             seen.step(&mut schedule, &Step::End(0), u32::MAX);
         }
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn no_call_is_turned_away_while_another_tenant_has_two_more(slots in 1..12_usize, queue in 4..20_usize, steps in steps()) {
+    fn no_call_is_refused_while_another_tenant_has_two_more(slots in 1..12_usize, queue in 4..20_usize, steps in steps()) {
         let mut schedule = Schedule::new(slots, queue);
         let mut seen = Seen::default();
         for (call, step) in (0..).zip(&steps) {
@@ -254,7 +254,7 @@ proptest! {
                 let has_place = schedule.queue.len() < queue || most >= 2;
                 let arrived = schedule.wait(&newcomer, u32::MAX);
                 prop_assert_eq!(arrived.is_some(), has_place);
-                // As if it had not come; where it pushed another out, that one is gone.
+                // Removes the new call again. A call that it evicted stays out.
                 if let Some((ticket, pushed_out)) = arrived {
                     schedule.abandon(&newcomer, ticket);
                     seen.waiting.retain(|(_, waiting, _)| Some(*waiting) != pushed_out);

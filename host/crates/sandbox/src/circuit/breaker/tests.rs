@@ -3,7 +3,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A breaker that has failed at each of these times.
+/// Returns a breaker with a failure at each of these times.
 fn failed(times: &[Instant]) -> Breaker {
     let mut breaker = Breaker::closed();
     for &time in times {
@@ -17,7 +17,7 @@ fn opened(now: Instant) -> Breaker {
 }
 
 #[test]
-fn five_failures_open_it_and_four_do_not() {
+fn five_failures_open_a_breaker_and_four_do_not() {
     let now = Instant::now();
     assert_eq!(failed(&[now; 4]).permit(now), Ok(false));
     assert_eq!(failed(&[now; 5]).permit(now), Err(FIRST_WAIT));
@@ -35,7 +35,7 @@ fn failures_count_for_sixty_seconds_and_no_longer() {
 }
 
 #[test]
-fn what_works_in_between_does_not_hide_what_fails() {
+fn a_success_between_failures_does_not_reset_their_count() {
     let now = Instant::now();
     let mut breaker = failed(&[now; 4]);
     assert_eq!(breaker.settle(now, false, Verdict::Works), None);
@@ -43,7 +43,7 @@ fn what_works_in_between_does_not_hide_what_fails() {
 }
 
 #[test]
-fn after_the_wait_exactly_one_call_tries() {
+fn after_the_cool_down_exactly_one_trial_call_is_permitted() {
     let now = Instant::now();
     let mut breaker = opened(now);
     assert_eq!(
@@ -63,7 +63,7 @@ fn after_the_wait_exactly_one_call_tries() {
 }
 
 #[test]
-fn a_try_that_fails_doubles_the_wait_up_to_five_minutes() {
+fn a_failed_trial_doubles_the_cool_down_up_to_five_minutes() {
     let mut now = Instant::now();
     let mut breaker = opened(now);
     for seconds in [60, 120, 240, 300, 300] {
@@ -83,7 +83,7 @@ fn a_try_that_fails_doubles_the_wait_up_to_five_minutes() {
 }
 
 #[test]
-fn a_try_without_a_verdict_leaves_the_next_call_to_try() {
+fn after_a_trial_without_a_verdict_the_next_call_is_the_trial() {
     let now = Instant::now();
     let mut breaker = opened(now);
     assert_eq!(breaker.permit(now + FIRST_WAIT), Ok(true));
@@ -92,7 +92,7 @@ fn a_try_without_a_verdict_leaves_the_next_call_to_try() {
 }
 
 #[test]
-fn it_is_stale_when_forgetting_it_changes_nothing() {
+fn a_breaker_is_stale_when_dropping_it_changes_nothing() {
     let now = Instant::now();
     assert!(Breaker::closed().is_stale(now));
     let once = failed(&[now]);

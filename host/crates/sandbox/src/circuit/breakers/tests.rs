@@ -17,7 +17,8 @@ fn tool(name: &str) -> ToolName {
     ToolName::new(&ClientName::parse("p").expect("a good name"), name)
 }
 
-/// Calls a tool again and again; what changed.
+/// Makes up to `times` calls of a tool with this outcome, until one is refused. Returns the state
+/// changes.
 fn call(
     breakers: &mut Breakers,
     now: Instant,
@@ -62,7 +63,7 @@ fn overruns_stop_the_calls_of_one_tenant_to_one_tool() {
 }
 
 #[test]
-fn crashes_stop_all_calls_of_one_tenant() {
+fn crashes_stop_all_calls_of_one_tenant_and_those_of_three_tenants_stop_all_calls() {
     let (now, mut breakers) = (Instant::now(), Breakers::default());
     assert_eq!(call(&mut breakers, now, 1, "one", Outcome::Crashed, 3), [""; 0]);
     assert_eq!(call(&mut breakers, now, 1, "two", Outcome::Crashed, 9), ["open for key \"1\""]);
@@ -80,7 +81,7 @@ fn crashes_stop_all_calls_of_one_tenant() {
 }
 
 #[test]
-fn calls_from_before_a_breaker_opened_say_nothing_when_they_end() {
+fn calls_that_began_before_a_breaker_opened_do_not_change_it() {
     let (now, mut breakers) = (Instant::now(), Breakers::default());
     let entered: Vec<_> =
         (0..9).map(|_| breakers.permit(now, &tenant(1), &tool("t")).expect("closed")).collect();
@@ -94,11 +95,11 @@ fn calls_from_before_a_breaker_opened_say_nothing_when_they_end() {
 }
 
 #[test]
-fn a_call_that_another_breaker_refuses_is_no_try() {
+fn a_call_that_another_breaker_refuses_is_no_trial() {
     let (now, mut breakers) = (Instant::now(), Breakers::default());
     call(&mut breakers, now + SECOND, 1, "slow", Outcome::Overran, FAILURES);
     call(&mut breakers, now, 1, "crash", Outcome::Crashed, FAILURES);
-    // A moment where the tenant's breaker may be tried and the tool's may not.
+    // At this time the tenant's breaker permits a trial call and the tool's does not.
     let between = now + FIRST_WAIT;
     assert_eq!(breakers.permit(between, &tenant(1), &tool("slow")), Err(SECOND));
     let tries =
@@ -110,7 +111,7 @@ fn a_call_that_another_breaker_refuses_is_no_try() {
 }
 
 #[test]
-fn nothing_is_kept_of_what_works_and_what_failed_is_forgotten_in_time() {
+fn successes_make_no_breaker_and_stale_breakers_are_removed() {
     let (now, mut breakers) = (Instant::now(), Breakers::default());
     call(&mut breakers, now, 1, "t", Outcome::Worked, 100);
     call(&mut breakers, now, 1, "t", Outcome::Unknown, 100);
@@ -124,7 +125,7 @@ fn nothing_is_kept_of_what_works_and_what_failed_is_forgotten_in_time() {
 }
 
 #[test]
-fn a_tenant_that_fails_everywhere_is_kept_so_much_of_and_others_keep_theirs() {
+fn the_breakers_of_a_tenant_are_bounded_and_do_not_evict_those_of_others() {
     let (now, mut breakers) = (Instant::now(), Breakers::default());
     call(&mut breakers, now, 2, "t", Outcome::Overran, FAILURES);
     for number in 0..3 * MAX_OF_TENANT {

@@ -1,6 +1,7 @@
-//! The contract's Rust side, made from `wit/`. The executor's world shares the plugin's types.
+//! Rust bindings of the contract, generated from `wit/`. The executor's world shares the plugin's
+//! types.
 
-/// World `tool-plugin-revealing`, which is `tool-plugin` with one import more.
+/// World `tool-plugin-revealing`: `tool-plugin` with one more import.
 pub(super) mod plugin {
     wasmtime::component::bindgen!({
         path: "../../../wit",

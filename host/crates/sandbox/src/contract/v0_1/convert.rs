@@ -1,4 +1,4 @@
-//! Contract types ↔ the catalog's. What a guest hands over is checked here.
+//! Conversion between contract types and the catalog's. Values from a guest are checked here.
 
 use airlock_core::{
     secret::Scrubber,
@@ -12,16 +12,16 @@ use serde_json::Value;
 
 use super::bindings::types as wit;
 
-/// A guest's error text beyond this is cut: it is meant for a model.
+/// Bytes of a guest's error message; the rest is cut. The message is meant for a model.
 const MAX_ERROR_BYTES: usize = 4 << 10;
-/// An error's code beyond this is cut.
+/// Bytes of an error's code; the rest is cut.
 const MAX_CODE_BYTES: usize = 128;
-/// A media type beyond this is none.
+/// Bytes of a media type; a longer one is replaced by `application/octet-stream`.
 const MAX_MIME_BYTES: usize = 255;
-/// Details of an error beyond this are left out.
+/// Bytes of an error's details; longer details are left out.
 const MAX_DETAILS_BYTES: usize = 64 << 10;
 
-/// What a guest says is JSON, and is not.
+/// Text from a guest that should be JSON and does not parse.
 #[derive(Debug, thiserror::Error)]
 #[error("{field} is not JSON")]
 pub(super) struct NotJson {
@@ -34,12 +34,12 @@ fn parse(field: &'static str, text: &str) -> Result<Value, NotJson> {
     serde_json::from_str(text).map_err(|source| NotJson { field, source })
 }
 
-/// Bytes of JSON text in an answer.
+/// Returns the bytes of JSON text in a result.
 pub(super) fn json_bytes(output: &wit::ToolOutput) -> usize {
     [&output.structured, &output.meta].into_iter().flatten().map(String::len).sum()
 }
 
-/// Text of JSON in descriptors.
+/// Returns the bytes of JSON text in tool descriptors.
 pub(super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
     let bytes = |tool: &wit::ToolDescriptor| {
         [Some(&tool.input_schema), tool.output_schema.as_ref(), tool.meta.as_ref()]
@@ -90,15 +90,15 @@ fn media_type(text: String) -> String {
     if text.len() > MAX_MIME_BYTES { "application/octet-stream".to_owned() } else { text }
 }
 
-/// Texts lose their secrets before they are cut: half a secret is not found any more.
+/// Converts a guest's error. Secrets are redacted before the texts are cut, because half a secret
+/// would no longer be found.
 pub(super) fn error_from_guest(error: wit::ToolError, scrubber: &Scrubber) -> ToolError {
     ToolError {
         kind: kind_from_guest(error.kind),
         code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)),
         message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
         retry_after_ms: error.retry_after_ms,
-        // Details are for machines; what does not parse is of no use to them, and what is huge is
-        // no detail.
+        // Details are read by programs: details that do not parse or are too long are dropped.
         details: error
             .details
             .filter(|text| text.len() <= MAX_DETAILS_BYTES)
@@ -115,8 +115,8 @@ pub(super) fn output_for_guest(output: ToolOutput) -> wit::ToolOutput {
 }
 
 fn content_for_guest(part: Content) -> wit::Content {
-    // Base64 that does not decode came from outside; the guest gets nothing rather than something
-    // else.
+    // Base64 that does not decode came from outside; the guest receives empty data instead of wrong
+    // data.
     let decode = |data: String| BASE64.decode(data).unwrap_or_default();
     match part {
         Content::Text { text } => wit::Content::Text(wit::TextPart { text, mime_type: None }),
@@ -146,7 +146,7 @@ fn content_for_guest(part: Content) -> wit::Content {
     }
 }
 
-/// A failed call as the guest that made it is told.
+/// Converts the error of a nested call for the guest that made the call.
 pub(super) fn error_for_guest(error: &CallError) -> wit::ToolError {
     let (code, details) = match error {
         CallError::Tool(error) => {

@@ -8,13 +8,13 @@ use crate::{Binding, FailureKind, Script, ScriptFailure, instance::State};
 /// A linked script executor.
 pub(crate) struct ScriptGuest(ScriptExecutorPre<State>);
 
-/// Checks the exports; the imports were linked before.
+/// Checks the exports. The imports are linked already.
 pub(crate) fn open_executor(pre: InstancePre<State>) -> wasmtime::Result<ScriptGuest> {
     Ok(ScriptGuest(ScriptExecutorPre::new(pre)?))
 }
 
 impl ScriptGuest {
-    /// Runs a script; answers the JSON text of its value.
+    /// Runs a script and returns the JSON text of its value.
     pub(crate) async fn run(
         &self,
         store: &mut Store<State>,

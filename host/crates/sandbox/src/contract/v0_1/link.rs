@@ -1,7 +1,9 @@
-//! The imports of this version: its names and types over what [`imports`](crate::imports) does.
+//! Linking of this version's imports: its names and types over the functions in
+//! [`imports`](crate::imports).
 //!
-//! The functions are linked by hand, with the generated types: they charge fuel, and the generated
-//! traits see the store only with the engine's concurrency support, which stays out of the build.
+//! The functions are linked by hand with the generated types, because they charge fuel. The
+//! generated traits can access the store only with the engine's concurrency support, which is not
+//! compiled in.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +42,7 @@ use crate::{
 type Store<'a> = StoreContextMut<'a, State>;
 type Answer = Result<ToolOutput, ToolError>;
 
-/// Links what a plugin may import.
+/// Links the imports of a plugin.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     link_executor(linker)?;
     link_call(linker)?;
@@ -50,7 +52,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     link_http(linker)
 }
 
-/// Links what a script executor may import.
+/// Links the imports of a script executor.
 pub(crate) fn link_executor(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     link_log(linker)?;
     link_tools(linker)
@@ -185,7 +187,7 @@ fn kv_error_for_guest(error: &KvError) -> GuestKvError {
         KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
         KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
-        // What went wrong with the disk is the operator's to read.
+        // The cause of a disk error is for the operator only.
         KvError::Store(error @ store::kv::KvError::Unavailable(_)) => {
             GuestKvError::Unavailable(error.to_string())
         }

@@ -1,4 +1,4 @@
-//! A real guest that passes on what it is given, in front of a real server.
+//! Requests of a real guest, which passes its arguments through, to a real server.
 
 use std::{
     io,
@@ -30,8 +30,8 @@ use crate::{
     wasi::Wasi,
 };
 
-/// Exports `send` as it imports it: the request's sixteen values are handed on as they come, and so
-/// is the answer.
+/// Component that exports `send` as it imports it: passes on the sixteen values of the request, and
+/// the result, unchanged.
 const GUEST: &str = r#"
     (component
       (import "airlock:host/http@0.1.0" (instance $http
@@ -77,7 +77,7 @@ const GUEST: &str = r#"
       (func (export "send") (param "request" $request) (result (result $response (error $error)))
         (canon lift (core func $p "send") (memory (core memory $m "memory")) (realloc (core func $m "realloc")))))"#;
 
-/// Runs `body` as a plugin's call, with what it may send.
+/// Runs `body` as a plugin's call that may send through `outlet`.
 pub(crate) async fn run<T>(
     outlet: Option<Outlet>,
     limits: Limits,
@@ -86,7 +86,7 @@ pub(crate) async fn run<T>(
     run_with(1 << 30, outlet, limits, body).await
 }
 
-/// The same where the process has so much memory for guests.
+/// Runs `body` like [`run`], with `memory_bytes` of guest memory for the process.
 pub(crate) async fn run_with<T>(
     memory_bytes: usize,
     outlet: Option<Outlet>,
@@ -115,7 +115,7 @@ pub(crate) async fn run_with<T>(
     .await
 }
 
-/// Every name is this machine's.
+/// Resolves every name to this machine.
 struct Loopback;
 
 impl Resolver for Loopback {
@@ -124,7 +124,7 @@ impl Resolver for Loopback {
     }
 }
 
-/// What may be sent to `server` as `x.example.com`, with the credential `token` for everything
+/// Outlet that may send to `server` as `x.example.com`, with the credential `token` for all paths
 /// below `/for/`.
 pub(crate) fn outlet(server: &Server, bounds: Bounds) -> Outlet {
     let rule = |text: &str| {
@@ -198,7 +198,7 @@ fn field<'a>(record: &'a Val, name: &str) -> &'a Val {
 }
 
 #[tokio::test]
-async fn a_guest_sends_a_request_and_is_given_the_response() {
+async fn a_guest_sends_a_request_and_receives_the_response() {
     let server = Server::start(|_| says("201 Created", "x-odd: 1\r\n", "made")).await;
     let url = server.url("x.example.com", "/things?a=b");
     let headers: [(&str, &[u8]); 1] = [("X-Mine", b"\xff")];
@@ -238,7 +238,7 @@ async fn a_guest_names_a_credential_and_does_not_see_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_permitted_is_data_and_does_not_end_the_guest() {
+async fn a_denied_request_returns_an_error_and_does_not_end_the_guest() {
     let server = Server::start(|_| ok("")).await;
     let elsewhere = server.url("y.example.com", "/");
     for lent in [Some(outlet(&server, Bounds::PLUGIN)), None] {
@@ -269,8 +269,8 @@ async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
     };
     let (least, longer_body) = (spent("/", b"").await, spent("/", &[b'x'; 10_000]).await);
     assert_eq!(longer_body - least, 10_000);
-    // In the URL of the request and of the response, and in its body; `content-length` has three
-    // digits more.
+    // The path is in the URL of the request and of the response, and in the response's body;
+    // `content-length` has three more digits.
     assert_eq!(spent(&format!("/{}", "x".repeat(1_000)), b"").await - least, 3_003);
     let limits = Limits { host_calls: 0, ..Limits::PLUGIN };
     let url = server.url("x.example.com", "/");
@@ -282,7 +282,7 @@ async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
 }
 
 #[tokio::test]
-async fn a_request_ends_with_its_call() {
+async fn a_request_is_aborted_at_the_deadline_of_its_call() {
     let server = Server::start(|_| Answer::IsSilent).await;
     let url = server.url("x.example.com", "/");
     let limits = Limits { deadline: Duration::from_millis(200), ..Limits::PLUGIN };
@@ -291,12 +291,13 @@ async fn a_request_ends_with_its_call() {
         send(engine, store, request("GET", &url, &[], None, None)).await
     });
     match ended.await {
-        // Which of the two notices first is a matter of microseconds.
+        // The deadlines of the call and of the request differ by microseconds; either may be
+        // noticed first.
         Err(CallError::Deadline { .. }) => {}
         Ok(Err(error)) => assert_eq!(field(&error, "kind"), &Val::Enum("timeout".into())),
         other => panic!("{other:?}"),
     }
     assert!(began.elapsed() < Duration::from_secs(10));
-    // The server's read ends when the connection does.
+    // The server's read ends when the connection is closed.
     server.until_hung_up(1).await;
 }

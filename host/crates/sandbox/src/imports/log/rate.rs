@@ -1,6 +1,5 @@
-//! How fast a plugin's calls may write to the operator's log, each tenant's for themselves: a
-//! bucket of bytes that fills up again with time. What one call may write is bounded elsewhere;
-//! this bounds many calls.
+//! Limits the rate at which a plugin's calls write to the operator's log: a token bucket of bytes
+//! for each tenant. The lines of one call are bounded elsewhere; this bounds the sum of many calls.
 
 use std::{
     collections::HashMap,
@@ -10,24 +9,24 @@ use std::{
 
 use airlock_core::tenant::Tenant;
 
-/// Bytes that a tenant's calls may write at once: all lines of one call at the default limits.
+/// Bytes that a tenant's calls may write in a burst: all lines of one call at the default limits.
 pub(super) const BURST_BYTES: u64 = 4 << 20;
-/// Bytes a second that they may write in the long run.
+/// Bytes a second that a tenant's calls may write in the long run.
 pub(super) const BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// The buckets of one plugin.
+/// Buckets of one plugin, by tenant.
 #[derive(Debug, Default)]
 pub(crate) struct LogRate {
-    /// Those that are not full.
+    /// Buckets that are not full.
     buckets: Mutex<HashMap<Tenant, Bucket>>,
 }
 
 #[derive(Debug)]
 struct Bucket {
     left: u64,
-    /// When `left` was true.
+    /// The time at which `left` was computed.
     at: Instant,
-    /// Whether something was dropped since the last line that was written.
+    /// True if a line was dropped since the last one that was written.
     drops: bool,
 }
 
@@ -35,23 +34,23 @@ struct Bucket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Write,
-    /// It is dropped, and the first one after others that were not.
+    /// The line is dropped, and it is the first one since a line was written: a warning is due.
     DropAndSay,
     Drop,
 }
 
 impl LogRate {
-    /// Takes a line of so many bytes.
+    /// Decides about a line of `bytes` bytes.
     pub(crate) fn take(&self, tenant: &Tenant, bytes: usize) -> Verdict {
         self.take_at(Instant::now(), tenant, bytes as u64)
     }
 
     fn take_at(&self, now: Instant, tenant: &Tenant, bytes: u64) -> Verdict {
-        // Buckets are whole after every statement.
+        // Every statement leaves the buckets consistent, so a poisoned lock is usable.
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if !buckets.contains_key(tenant) {
-            // A full bucket is like none. So there are no more of them than tenants that wrote in
-            // the last minute.
+            // A full bucket is the same as none and is removed. So there are at most as many
+            // buckets as tenants that wrote in about the last minute.
             buckets.retain(|_, bucket| bucket.fill(now) < BURST_BYTES);
         }
         let bucket = buckets.entry(tenant.clone()).or_insert(Bucket {
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_written_and_then_so_many_bytes_a_second() {
+    fn after_a_burst_only_the_long_run_rate_is_written() {
         let (rate, now) = (LogRate::default(), Instant::now());
         let take = |seconds, bytes| {
             rate.take_at(now + Duration::from_secs(seconds), &Tenant::ANONYMOUS, bytes)
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_tenant_writes_is_not_taken_from_another_and_full_buckets_are_forgotten() {
+    fn every_tenant_has_its_own_bucket_and_full_buckets_are_removed() {
         let (rate, now) = (LogRate::default(), Instant::now());
         for number in 0..100 {
             let tenant = Tenant::of_key([number; 32], "");

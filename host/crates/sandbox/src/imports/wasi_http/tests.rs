@@ -1,4 +1,4 @@
-//! What a guest does with its handles, done to the same functions that are linked for it.
+//! Calls of the functions that are linked for a guest, in the order in which a guest makes them.
 
 use airlock_egress::Bounds;
 use airlock_test_http::{Server, ok, redirect, says};
@@ -28,7 +28,7 @@ use crate::{
 
 type Guest<'a> = &'a mut Store<State>;
 
-/// Hands over a request whose body is written to it afterwards, in pieces.
+/// Starts a request, then writes its body in pieces.
 async fn start(
     store: Guest<'_>,
     server: &Server,
@@ -57,18 +57,18 @@ async fn start(
     for piece in pieces {
         let stream = http.table.get_mut(&stream)?;
         stream.ready().await;
-        // Nobody reads on once the request has failed; the response says why.
+        // The body is no longer read once the request has failed; the response has the error.
         if stream.check_write().is_ok() {
             stream.write(Bytes::copy_from_slice(piece))?;
         }
     }
     http.table.delete(stream)?;
-    // Where the request has failed already, the response says why.
+    // If the request has failed already, the response has the error.
     drop(types::HostOutgoingBody::finish(&mut http, body, None));
     Ok(response)
 }
 
-/// Waits for a response.
+/// Waits for the head of a response.
 async fn head(
     store: Guest<'_>,
     response: &Resource<HostFutureIncomingResponse>,
@@ -80,7 +80,7 @@ async fn head(
     Ok(answer.expect("it is ready").expect("it is asked for once"))
 }
 
-/// Sends a request and takes in the response.
+/// Sends a request and reads the whole response.
 async fn exchange(
     store: Guest<'_>,
     server: &Server,
@@ -111,7 +111,7 @@ async fn exchange(
 }
 
 #[tokio::test]
-async fn a_request_leaves_as_a_whole_and_its_response_arrives_as_a_whole() {
+async fn a_request_is_sent_whole_and_its_response_arrives_whole() {
     let server = Server::start(|_| says("201 Created", "x-odd: 1\r\n", "made")).await;
     let answered = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
         exchange(
@@ -139,7 +139,7 @@ async fn a_request_leaves_as_a_whole_and_its_response_arrives_as_a_whole() {
 }
 
 #[tokio::test]
-async fn the_same_rules_hold() {
+async fn a_request_that_is_not_permitted_or_one_too_many_fails() {
     let server = Server::start(|_| ok("")).await;
     let elsewhere = Server::start(|_| ok("")).await;
     for lent in [Some(outlet(&server, Bounds::PLUGIN)), None] {
@@ -160,7 +160,7 @@ async fn the_same_rules_hold() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_the_guests_to_follow() {
+async fn a_redirect_is_returned_to_the_guest() {
     let server = Server::start(|_| redirect(302, "http://y.example.com/")).await;
     let answered = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
         exchange(store, &server, "/", &[], &[]).await
@@ -174,7 +174,7 @@ async fn a_redirect_is_the_guests_to_follow() {
 }
 
 #[tokio::test]
-async fn bodies_end_at_their_limits() {
+async fn bodies_beyond_their_limits_fail() {
     let server = Server::start(|path| ok(&"x".repeat(path.len()))).await;
     let bounds = Bounds { request_bytes: 6, response_bytes: 6, ..Bounds::PLUGIN };
     let answers = run(Some(outlet(&server, bounds)), Limits::PLUGIN, async |_, store| {
@@ -196,7 +196,7 @@ async fn bodies_end_at_their_limits() {
 }
 
 #[tokio::test]
-async fn what_is_the_hosts_to_set_is_refused_where_a_guest_sets_it() {
+async fn reserved_and_too_long_headers_are_refused() {
     let server = Server::start(|_| ok("")).await;
     let refused = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
         let mut http = store.data_mut().http();
@@ -218,7 +218,7 @@ async fn what_is_the_hosts_to_set_is_refused_where_a_guest_sets_it() {
 }
 
 #[tokio::test]
-async fn responses_that_nobody_reads_hold_their_places() {
+async fn unread_responses_count_as_requests_in_flight() {
     let server = Server::start(|_| ok("body")).await;
     let bounds = Bounds { in_flight: 2, ..Bounds::PLUGIN };
     run(Some(outlet(&server, bounds)), Limits::PLUGIN, async |_, store| {
@@ -238,7 +238,7 @@ async fn responses_that_nobody_reads_hold_their_places() {
 }
 
 #[tokio::test]
-async fn responses_that_nobody_reads_take_memory_of_the_process() {
+async fn unread_responses_count_as_guest_memory() {
     let server = Server::start(|_| ok(&"x".repeat(1_000))).await;
     run_with(3_500, Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |_, store| {
         let mut unread = Vec::new();
@@ -252,7 +252,7 @@ async fn responses_that_nobody_reads_take_memory_of_the_process() {
             !store.data_mut().limiter.memory_growing(0, 600, None).expect("answers")
         };
         assert!(memory_is_short(store), "it is the memory that guests grow into");
-        // Of one the first byte is read. The rest is still there, and still counts.
+        // Only the first byte of one body is read. The rest is still held and still counts.
         let mut http = store.data_mut().http();
         let body = http.consume(Resource::new_borrow(unread[0].rep()))?.expect("once");
         let mut body = http.table.delete(body)?.take_stream().expect("once");
@@ -280,12 +280,13 @@ async fn requests_cost_fuel_by_their_size() {
     });
     let costs = costs.await.expect("it returns");
     assert!(costs[0] > SEND_FUEL, "{costs:?}");
-    // The path is in the URL of the request and of the response, and as long as the body.
+    // The path is in the URL of the request and of the response, and the body is as long as the
+    // path.
     assert_eq!([costs[1] - costs[0], costs[2] - costs[0]], [10_000, 3 * 7]);
 }
 
 #[tokio::test]
-async fn a_component_that_speaks_wasi_http_links() {
+async fn a_component_that_imports_wasi_http_links() {
     let server = Server::start(|_| ok("")).await;
     let linked = run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, _| {
         let text = r#"

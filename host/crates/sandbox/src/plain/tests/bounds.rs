@@ -1,4 +1,4 @@
-//! What a hostile component may cost the host.
+//! Limits on the cost of a hostile component for the host.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::plain::{
     shape::{MAX_CASES, MAX_DEPTH, MAX_PARTS},
 };
 
-/// Lists of text inside each other.
+/// Returns a component with nested lists of strings.
 fn nested(levels: usize) -> String {
     let mut types = String::from("(type $t0 (list string))");
     for level in 1..levels {
@@ -24,8 +24,8 @@ fn refused(wat: &str) -> String {
 }
 
 #[tokio::test]
-async fn types_may_be_nested_so_deep_and_no_deeper() {
-    // The text and the tuple around it are levels too.
+async fn types_nested_beyond_the_limit_are_refused() {
+    // The string and the tuple around the list are levels too.
     let deepest = MAX_DEPTH - 2;
     let plain = load(&nested(deepest)).expect("at the limit");
     let value = (0..deepest).fold(json!("x"), |value, _| json!([value]));
@@ -37,7 +37,7 @@ async fn types_may_be_nested_so_deep_and_no_deeper() {
 }
 
 #[test]
-fn types_that_unfold_to_too_many_parts_cost_the_whole_component() {
+fn a_component_whose_types_unfold_to_too_many_parts_is_refused() {
     let doubled = |levels: usize| {
         let mut types = String::from("(type $t0 (tuple u8 u8))");
         for level in 1..levels {
@@ -45,7 +45,7 @@ fn types_that_unfold_to_too_many_parts_cost_the_whole_component() {
         }
         echo(&types, &format!("$t{}", levels - 1))
     };
-    // Once as parameter and once as result: 2 × (2^(levels + 1) − 1).
+    // Counted as parameter and as result: 2 × (2^(levels + 1) − 1).
     assert!(load(&doubled(11)).is_ok());
     assert_eq!(
         refused(&doubled(14)),
@@ -56,7 +56,7 @@ fn types_that_unfold_to_too_many_parts_cost_the_whole_component() {
 }
 
 #[test]
-fn names_that_are_used_again_and_again_cost_the_whole_component() {
+fn a_component_with_too_many_bytes_of_names_is_refused() {
     let record = |fields: usize| {
         let long = "a".repeat(10_000);
         let record = named("r", &format!(r#"(record (field "{long}" u8))"#));
@@ -67,13 +67,13 @@ fn names_that_are_used_again_and_again_cost_the_whole_component() {
             "$many",
         )
     };
-    // Once as parameter and once as result.
+    // Counted as parameter and as result.
     assert!(load(&record(50)).is_ok());
     assert!(refused(&record(60)).contains("1 MiB of names"));
 }
 
 #[test]
-fn an_enum_may_have_so_many_cases_and_no_more() {
+fn an_enum_with_too_many_cases_is_refused() {
     let cases = |count: usize| {
         let names: Vec<_> = (0..count).map(|number| format!("\"c{number}\"")).collect();
         echo(&named("e", &format!("(enum {})", names.join(" "))), "$e")
@@ -86,7 +86,7 @@ fn an_enum_may_have_so_many_cases_and_no_more() {
 }
 
 #[test]
-fn a_component_may_export_so_much_and_no_more() {
+fn a_component_with_too_many_exports_is_refused() {
     let exporting = |count: usize| {
         let exports: Vec<_> =
             (0..count).map(|number| format!(r#"(export "f{number}" (func $f))"#)).collect();
@@ -102,8 +102,8 @@ fn a_component_may_export_so_much_and_no_more() {
     assert_eq!(refused(&exporting(1_001)), "it exports more than 1000 functions");
 }
 
-/// A component whose function `f` returns a list of so many elements of a type, from memory of
-/// ones.
+/// Returns a component whose function `f` returns a list of `count` elements of a type, read from
+/// memory in which all bits are one.
 fn hoard(definitions: &str, element: &str, element_bytes: usize) -> Plain {
     let functions = format!(
         r#"(func (export "f") (param $count i32) (result i32) (local $at i32) (local $pair i32)
@@ -122,7 +122,8 @@ fn hoard(definitions: &str, element: &str, element_bytes: usize) -> Plain {
     load(&component).expect("a usable component")
 }
 
-/// Bytes that a value holds on the heap, its own place aside, as the allocator counts them.
+/// Returns the bytes that a value holds on the heap, as the allocator counts them, without the
+/// value's own place.
 fn held(val: &Val) -> usize {
     fn block(bytes: usize) -> usize {
         if bytes == 0 { 0 } else { (bytes + 8).next_multiple_of(16).max(32) }
@@ -150,8 +151,8 @@ fn held(val: &Val) -> usize {
     }
 }
 
-/// The most elements that come out of a guest with so many bytes to copy, and what they hold on the
-/// host.
+/// Returns the largest number of elements that fits into `copied_bytes`, and the bytes that they
+/// hold on the host.
 async fn most(plain: &Plain, copied_bytes: usize) -> (u32, usize) {
     let function = &plain.tools["f"].function;
     let limits = Limits { result_bytes: 1 << 30, ..Limits::PLUGIN };
@@ -175,7 +176,7 @@ async fn most(plain: &Plain, copied_bytes: usize) -> (u32, usize) {
 }
 
 #[tokio::test]
-async fn values_out_of_a_guest_hold_no_more_of_the_host_than_is_said() {
+async fn values_taken_out_of_a_guest_stay_within_the_host_memory_bound() {
     let letters: Vec<String> = ('a'..='z')
         .map(|c| format!("\"{c}\" "))
         .chain(('a'..='f').map(|c| format!("\"{c}1\" ")))
@@ -224,9 +225,9 @@ async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
         called(3_000, limits(3_999)).await,
         Err(CallError::ResultTooLarge { limit_bytes: 3_999, .. })
     ));
-    // By default this is the limit that matters, and not what values take on the way.
+    // By default, the result limit applies and not the memory of the values.
     assert!(called(780_000, Limits::PLUGIN).await.is_ok());
-    // What cannot even be taken out of the guest is refused before it is a value.
+    // A result that cannot be taken out of the guest is refused before values are made of it.
     let roomy = Limits { result_bytes: 1 << 30, ..Limits::PLUGIN };
     assert!(called(830_000, roomy).await.is_ok());
     assert!(matches!(
@@ -236,7 +237,7 @@ async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_refused_while_it_is_written() {
+async fn a_list_beyond_the_result_limit_is_refused() {
     let numbers = hoard("", "s8", 1);
     let limits = Limits { result_bytes: 10_000, ..Limits::PLUGIN };
     let called = async |count: u32| {
@@ -247,7 +248,7 @@ async fn a_long_list_is_refused_while_it_is_written() {
 }
 
 #[test]
-fn a_few_bytes_of_arguments_do_not_become_gigabytes() {
+fn arguments_that_unpack_beyond_the_memory_limit_are_refused() {
     let fields: Vec<_> =
         (0..1_000).map(|number| format!(r#"(field "f{number}" (option u8))"#)).collect();
     let plain = load(&echo(&named("r", &format!("(record {})", fields.concat())), "(list $r)"));

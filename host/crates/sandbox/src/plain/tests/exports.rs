@@ -1,9 +1,9 @@
-//! Which exports are tools, what they are called, and why the others are none.
+//! Selection of exports as tools, their names, and the reasons for the others.
 
 use super::*;
 
-/// A component with these functions, each without parameters and results: `name`, or
-/// `interface#name`.
+/// Returns a component with these functions, each without parameters and results. A function is
+/// written as `name` or `interface#name`.
 fn exporting(functions: &[&str]) -> String {
     let core = core(r#"(func (export "f"))"#);
     let exported = |name: &str| [format!(r#"(export "{name}" (func $f))"#)];
@@ -57,7 +57,7 @@ fn described(plain: &Plain) -> Vec<(String, String)> {
 }
 
 #[test]
-fn tools_are_called_by_interface_and_function_and_described_by_their_documentation() {
+fn tools_are_named_by_interface_and_function_and_described_by_their_documentation() {
     let plain = load_wasm(&wasm(&exporting(&FUNCTIONS), DOCS)).expect("a usable component");
     let expected = [
         ("api_get_weather", "Tells the weather."),
@@ -73,7 +73,7 @@ fn tools_are_called_by_interface_and_function_and_described_by_their_documentati
 }
 
 #[test]
-fn unreadable_documentation_is_none_and_says_why() {
+fn unreadable_documentation_is_left_out_with_the_reason() {
     let plain = load_wasm(&wasm(&exporting(&["now"]), "{")).expect("a usable component");
     assert_eq!(described(&plain), [("now".to_owned(), String::new())]);
     assert!(
@@ -84,7 +84,7 @@ fn unreadable_documentation_is_none_and_says_why() {
 }
 
 #[tokio::test]
-async fn the_tools_are_told_without_running_anything() {
+async fn tools_are_described_without_running_the_component() {
     let component = format!(
         r"(component (core module $m (func $f unreachable) (start $f)) (core instance (instantiate $m)) {})",
         &{
@@ -109,7 +109,7 @@ async fn the_tools_are_told_without_running_anything() {
 }
 
 #[test]
-fn two_functions_of_one_name_are_refused_with_both() {
+fn two_functions_with_the_same_tool_name_are_refused_with_both_names() {
     let component = exporting(&["a:one/api#get", "b:two/api@2.0.0#get"]);
     let message = "its exports a:one/api#get and b:two/api@2.0.0#get would both be the tool \"api_get\"; rename one of them";
     assert_eq!(refused(&component), message);
@@ -166,9 +166,8 @@ fn functions_that_json_cannot_call_are_left_out_with_the_reason() {
 }
 
 #[test]
-fn types_that_this_engine_does_not_know_do_not_compile() {
-    // So that nobody looks for the tests of the reasons for which their functions would be left
-    // out.
+fn types_that_this_engine_does_not_support_do_not_compile() {
+    // The reasons for which such functions would be left out therefore have no tests.
     for ty in ["(stream u8)", "(future u8)", "(map string u8)", "(list u8 4)", "error-context"] {
         let component = format!(
             r#"(component (type $t (func (param "a" {ty}))) (import "f" (func (type $t))))"#
@@ -179,7 +178,7 @@ fn types_that_this_engine_does_not_know_do_not_compile() {
 }
 
 #[test]
-fn a_program_is_refused_with_a_sentence_of_its_own() {
+fn a_component_that_exports_only_wasi_is_refused_as_a_program() {
     let message = "it exports only wasi:cli/run@0.2.0 and wasi:http/incoming-handler@0.2.0, \
                    which is to be run by a host rather than called as a tool; this release cannot run it";
     let exports = ["wasi:cli/run@0.2.0#run", "wasi:http/incoming-handler@0.2.0#handle"];

@@ -1,4 +1,4 @@
-//! Types and values that nobody thought of: what goes into a guest comes out of it.
+//! Random types and values: a value sent to a guest comes back equal.
 
 use airlock_core::schema::CompiledSchema;
 use proptest::prelude::*;
@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::plain::shape::{Field, Int, Shape};
 
-/// Letters and digits in words, as WIT wants them. The first letter keeps names apart.
+/// Makes a name of words of letters and digits, as WIT requires. The first part depends on `at` and
+/// keeps names distinct.
 fn name(at: usize, rest: &str) -> String {
     let letter = char::from(b'a' + u8::try_from(at % 26).expect("a letter"));
     format!("{letter}{}{rest}", at / 26)
@@ -66,7 +67,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
 
 fn record(fields: Vec<(Shape, bool)>) -> Shape {
     let field = |(at, (shape, is_optional)): (usize, (Shape, bool))| {
-        // An option that is not optional would be read back as one that is.
+        // An option with `is_optional` false would be read back as one with true.
         let (shape, is_optional) = match shape {
             Shape::Option(some) if !is_optional => (*some, true),
             shape => (shape, is_optional),
@@ -77,7 +78,7 @@ fn record(fields: Vec<(Shape, bool)>) -> Shape {
     Shape::Record(fields.into_iter().enumerate().map(field).collect())
 }
 
-/// The type in the text format, with its named parts in `definitions`.
+/// Returns the type in the text format, and adds its named parts to `definitions`.
 fn wit(shape: &Shape, definitions: &mut Vec<String>) -> String {
     let define = |definitions: &mut Vec<String>, definition: &str| {
         let name = format!("n{}", definitions.len());
@@ -136,7 +137,7 @@ fn wit(shape: &Shape, definitions: &mut Vec<String>) -> String {
     }
 }
 
-/// Values of a shape, as they come back.
+/// Generates values of a shape in the form in which they come back.
 fn values(shape: &Shape) -> BoxedStrategy<Value> {
     match shape {
         Shape::Bool => any::<bool>().prop_map(Value::from).boxed(),
@@ -223,7 +224,8 @@ proptest! {
     #[test]
     fn any_value_of_any_type_comes_back_from_a_guest(
         (shape, samples) in shapes().prop_flat_map(|shape| {
-            // In a tuple, because a parameter that is an option may be absent and is never null.
+            // Wrapped in a tuple, because a parameter that is an option may be absent and is never
+            // null.
             let shape = Shape::Tuple(vec![shape]);
             let samples = prop::collection::vec(values(&shape), 4);
             (Just(shape), samples)
@@ -248,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn any_json_at_all_is_read_or_refused_with_a_place(shape in shapes(), other in shapes().prop_flat_map(|it| values(&it))) {
+    fn any_json_is_read_or_refused_with_its_path(shape in shapes(), other in shapes().prop_flat_map(|it| values(&it))) {
         let field = Field { name: "value".into(), key: "value".into(), shape, is_optional: false };
         let arguments = json!({"value": other}).to_string();
         if let Err(error) = crate::plain::arguments::read(&[field], &arguments) {

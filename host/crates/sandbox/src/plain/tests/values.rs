@@ -1,4 +1,4 @@
-//! Every row of the mapping in both directions, through a guest.
+//! Every row of the type mapping, in both directions, through a guest.
 
 use airlock_core::tool::{Content, ErrorKind, ToolError};
 use serde_json::{Value, json};
@@ -19,21 +19,21 @@ fn schemas(plain: &Plain) -> (Value, Value) {
     )
 }
 
-/// Values that come back as they are.
+/// Checks that these values come back unchanged.
 async fn kept(plain: &Plain, values: &[Value]) {
     for value in values {
         assert_eq!(echoed(plain, value).await.as_ref(), Ok(value));
     }
 }
 
-/// Values that come back otherwise.
+/// Checks that these values come back as the second of each pair.
 async fn changed(plain: &Plain, values: &[(Value, Value)]) {
     for (value, back) in values {
         assert_eq!(echoed(plain, value).await.as_ref(), Ok(back), "{value}");
     }
 }
 
-/// Values that are refused with this message.
+/// Checks that these values are refused with this message.
 async fn refused(plain: &Plain, values: &[(Value, &str)]) {
     for (value, message) in values {
         assert_eq!(echoed(plain, value).await, Err((*message).to_owned()), "{value}");
@@ -41,7 +41,7 @@ async fn refused(plain: &Plain, values: &[(Value, &str)]) {
 }
 
 #[tokio::test]
-async fn integers_keep_to_their_bounds() {
+async fn integers_out_of_range_are_refused() {
     for (ty, least, most) in [
         ("s8", i64::from(i8::MIN), i64::from(i8::MAX)),
         ("u8", 0, i64::from(u8::MAX)),
@@ -124,7 +124,7 @@ async fn integers_of_64_bits_are_text_where_numbers_would_be_rounded() {
 }
 
 #[tokio::test]
-async fn floats_are_numbers_and_only_results_may_be_something_else() {
+async fn floats_are_numbers_and_only_results_may_be_nan_or_infinite() {
     let double = echoing("", "f64");
     let out = json!({"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]});
     assert_eq!(schemas(&double), (json!({"type": "number"}), out));
@@ -151,7 +151,7 @@ async fn floats_are_numbers_and_only_results_may_be_something_else() {
 }
 
 #[tokio::test]
-async fn text_characters_and_truth_are_what_they_are() {
+async fn strings_chars_and_bools_come_back_unchanged() {
     let text = echoing("", "string");
     assert_eq!(schemas(&text).0, json!({"type": "string"}));
     kept(&text, &[json!(""), json!("a\"\u{0}\n"), json!("日本語 🦀")]).await;
@@ -280,7 +280,7 @@ async fn records_are_objects_and_their_options_may_be_absent() {
 }
 
 #[tokio::test]
-async fn options_elsewhere_are_null() {
+async fn absent_options_outside_records_are_null() {
     let options = echoing("", "(list (option u8))");
     let item =
         json!({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 255}, {"type": "null"}]});
@@ -367,7 +367,7 @@ async fn a_result_inside_a_value_is_like_a_variant() {
 }
 
 #[tokio::test]
-async fn arguments_are_the_parameters_by_name_and_nothing_else() {
+async fn arguments_are_the_parameters_by_name_and_others_are_refused() {
     let core = core(
         r#"(func (export "add") (param i32 i32 i32) (result i32) (i32.add (local.get 0) (local.get 2)))"#,
     );
@@ -405,7 +405,7 @@ async fn arguments_are_the_parameters_by_name_and_nothing_else() {
     }
 }
 
-/// A component whose function `f` has this result, and leaves `memory` where it is looked for.
+/// Returns a component whose function `f` returns a `result` that is read from `memory`.
 fn answering(definitions: &str, result: &str, memory: &str) -> Plain {
     let functions = format!(
         r#"(data (i32.const 0) "{memory}") (func (export "f") (result i32) (i32.const 0))"#
@@ -417,7 +417,7 @@ fn answering(definitions: &str, result: &str, memory: &str) -> Plain {
 }
 
 #[tokio::test]
-async fn a_result_at_the_top_is_an_answer_or_a_failure() {
+async fn a_top_level_result_is_an_output_or_a_tool_error() {
     let text = r"\00\00\00\00\10\00\00\00\02\00\00\00\00\00\00\00hi";
     let failed = format!(r"\01{}", &text[3..]);
     let kinds =
@@ -489,7 +489,7 @@ async fn a_result_at_the_top_is_an_answer_or_a_failure() {
 }
 
 #[tokio::test]
-async fn a_function_that_returns_nothing_answers_nothing() {
+async fn a_function_that_returns_nothing_has_an_empty_output() {
     let core = core(r#"(func (export "f")) (func (export "g") (result i32) (i32.const 0))"#);
     let (f, g) = (lift("f"), lift("g"));
     let component = format!(

@@ -1,4 +1,4 @@
-//! What one call may have open, and names at their longest.
+//! Limits on open files and listings of one call, and on names.
 
 use super::{
     super::files::{MAX_LISTED_BYTES, MAX_OPEN},
@@ -6,7 +6,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn so_many_files_may_be_open_and_no_more() {
+async fn open_files_beyond_the_limit_are_refused() {
     let host = Host::new(ROOM);
     let mut call = host.call();
     let mut open = Vec::new();
@@ -19,7 +19,7 @@ async fn so_many_files_may_be_open_and_no_more() {
         code(call.view().append_via_stream(borrow)).err(),
         Some(ErrorCode::InsufficientMemory)
     );
-    // A stream keeps its file open, whatever becomes of the descriptor.
+    // A stream keeps its file open, even after the descriptor is closed.
     call.close(open.pop().expect("many"));
     let borrow = Resource::new_borrow(open[0].rep());
     let _stream = code(call.view().append_via_stream(borrow)).expect("within the bound");
@@ -27,12 +27,12 @@ async fn so_many_files_may_be_open_and_no_more() {
     let again = call.open("file", How::Read).await.expect("within the bound");
     assert_eq!(call.open("file", How::Read).await.err(), Some(ErrorCode::InsufficientMemory));
     call.close(again);
-    // Another call has its own.
+    // Another call has its own limit.
     host.call().open("file", How::Read).await.expect("within the bound");
 }
 
 #[tokio::test]
-async fn listings_take_so_much_memory_and_no_more() {
+async fn listings_beyond_their_memory_limit_are_refused() {
     let host = Host::new(Quota { bytes: 0, files: 10_000 });
     for number in 0..1_000 {
         std::fs::write(host.path("docs").join(format!("{number:0>255}")), "").expect("a file");
@@ -50,12 +50,12 @@ async fn listings_take_so_much_memory_and_no_more() {
 }
 
 #[tokio::test]
-async fn listings_take_memory_of_the_process_until_they_are_closed() {
+async fn listings_count_as_guest_memory_until_they_are_closed() {
     let mut host = Host::new(ROOM);
     for name in ["a", "b"] {
         std::fs::write(host.path("docs").join(name), "").expect("a file");
     }
-    // Half of it is one tenant's most: two listings of two entries, 65 bytes each.
+    // One tenant gets at most half: two listings of two entries, 65 bytes each.
     host.memory = Pool::new(2 * 2 * 130, 1);
     let mut call = host.call();
     let listings =
@@ -74,7 +74,7 @@ async fn listings_take_memory_of_the_process_until_they_are_closed() {
 }
 
 #[tokio::test]
-async fn a_listing_is_sorted_and_leaves_out_what_no_guest_can_say() {
+async fn a_listing_is_sorted_and_leaves_out_names_that_are_not_utf8() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
     let host = Host::new(ROOM);
     for name in ["b", "c", "a"] {
@@ -85,7 +85,7 @@ async fn a_listing_is_sorted_and_leaves_out_what_no_guest_can_say() {
 }
 
 #[tokio::test]
-async fn names_may_be_as_long_as_the_file_system_lets_them() {
+async fn names_longer_than_the_file_system_allows_are_refused() {
     let host = Host::new(ROOM);
     let mut call = host.call();
     let (longest, longer) = ("x".repeat(255), "x".repeat(256));
@@ -100,7 +100,7 @@ async fn names_may_be_as_long_as_the_file_system_lets_them() {
 }
 
 #[tokio::test]
-async fn what_is_nested_too_deeply_to_be_measured_counts_as_full() {
+async fn a_directory_nested_too_deeply_to_measure_counts_as_full() {
     let host = Host::new(Quota { bytes: 1 << 20, files: 1_000 });
     let mut call = host.call();
     let name = "d".repeat(250);

@@ -1,4 +1,4 @@
-//! Ways out of a directory, and things in it that are no files.
+//! Paths that lead out of a directory, and special files in it.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use super::*;
 
-/// Tries everything with a path that leads out: nothing may come of it.
+/// Tries every operation with a path that leads out, and checks that none has an effect outside.
 async fn leads_nowhere(host: &Host, path: &str) {
     let mut call = host.call();
     for how in [How::Read, How::Write, How::Create, How::CreateNew, How::Truncate] {
@@ -59,7 +59,7 @@ async fn no_path_leads_out() {
 }
 
 #[tokio::test]
-async fn a_link_is_removed_and_replaced_by_itself() {
+async fn unlink_and_rename_act_on_a_symlink_and_not_on_its_target() {
     let host = Host::new(ROOM);
     for name in ["link", "other"] {
         symlink("../secret/file", host.path("docs").join(name)).expect("a link");
@@ -71,7 +71,7 @@ async fn a_link_is_removed_and_replaced_by_itself() {
     call.rename("own", to, "other").await.expect("it replaces");
     host.secret_is_untouched();
     assert_eq!(host.counted(), Amount { bytes: 3, files: 1 });
-    // A directory behind a link is not removed by the name with a slash either.
+    // A trailing slash does not make the removal act on the target of a symlink.
     symlink("../secret", host.path("docs/link")).expect("a link");
     for path in ["link/", "link/."] {
         assert!(call.unlink(path).await.is_err());
@@ -82,7 +82,7 @@ async fn a_link_is_removed_and_replaced_by_itself() {
 }
 
 #[tokio::test]
-async fn guests_make_no_links() {
+async fn guests_cannot_make_links() {
     let host = Host::new(ROOM);
     let mut call = host.call();
     call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
@@ -101,7 +101,7 @@ async fn guests_make_no_links() {
 }
 
 #[tokio::test]
-async fn a_directory_for_reading_is_only_read() {
+async fn a_read_only_directory_cannot_be_changed() {
     let host = Host::with(&[("docs", Access::ReadOnly, ROOM)], None);
     fs::write(host.path("docs/file"), "text").expect("a file");
     let mut call = host.call();
@@ -130,7 +130,7 @@ async fn a_directory_for_reading_is_only_read() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_not_opened_and_nobody_waits_for_it() {
+async fn pipes_and_sockets_are_refused_without_waiting() {
     for access in [Access::ReadOnly, Access::ReadWrite] {
         let host = Host::with(&[("docs", access, ROOM)], None);
         made(&host.path("docs/pipe"), "mkfifo");
@@ -154,7 +154,7 @@ async fn what_is_no_file_is_not_opened_and_nobody_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_turns_into_a_link_during_a_call_leads_nowhere() {
+async fn a_directory_swapped_for_a_symlink_during_a_call_does_not_lead_out() {
     let host = Host::new(ROOM);
     fs::create_dir(host.path("docs/real")).expect("a directory");
     fs::write(host.path("docs/real/file"), "granted").expect("a file");

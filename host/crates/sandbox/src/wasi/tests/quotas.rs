@@ -1,10 +1,10 @@
-//! Quotas: what counts, at the edge and beyond it.
+//! Quotas: what counts towards them, at the limit and beyond it.
 
 use std::{fs, time::Duration};
 
 use super::*;
 
-/// Longer than a measurement is believed.
+/// Longer than a measurement is trusted.
 const LONG: Duration = Duration::from_secs(61);
 
 fn quota(bytes: u64, files: u64) -> Host {
@@ -48,7 +48,7 @@ async fn every_way_of_making_a_file_longer_is_counted() {
 }
 
 #[tokio::test]
-async fn names_count_whatever_they_name() {
+async fn every_file_and_directory_counts_as_one_entry() {
     let host = quota(100, 3);
     let mut call = host.call();
     call.create_directory("a").await.expect("there is room");
@@ -67,7 +67,7 @@ async fn names_count_whatever_they_name() {
 }
 
 #[tokio::test]
-async fn what_fails_costs_nothing() {
+async fn a_failed_operation_is_not_counted() {
     let host = quota(100, 3);
     let mut call = host.call();
     assert_eq!(call.create_directory("no/such/place").await, Err(ErrorCode::NoEntry));
@@ -81,7 +81,7 @@ async fn what_fails_costs_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_removed_is_given_back() {
+async fn removing_an_entry_frees_its_quota() {
     let host = quota(10, 2);
     let mut call = host.call();
     call.create_directory("a").await.expect("there is room");
@@ -98,7 +98,7 @@ async fn what_is_removed_is_given_back() {
 }
 
 #[tokio::test]
-async fn what_a_rename_replaces_is_given_back_and_nothing_else() {
+async fn a_rename_frees_only_the_quota_of_the_entry_it_replaces() {
     let host = quota(100, 5);
     let mut call = host.call();
     call.write("one", How::Create, b"12345", Some(0)).await.expect("there is room");
@@ -109,7 +109,7 @@ async fn what_a_rename_replaces_is_given_back_and_nothing_else() {
     let to = call.docs();
     call.rename("other", to, "other").await.expect("nothing happens");
     assert_eq!(host.counted(), Amount { bytes: 5, files: 1 });
-    // Two names of one file, made outside: the rename leaves both as they are.
+    // Two names of one file, made from outside: the rename leaves both unchanged.
     fs::hard_link(host.path("docs/other"), host.path("docs/name")).expect("a link");
     host.mount().measured_before(LONG, Duration::ZERO);
     call.create_directory("a").await.expect("there is room");
@@ -122,12 +122,12 @@ async fn what_a_rename_replaces_is_given_back_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_file_without_a_name_takes_its_room_until_it_is_closed() {
+async fn an_unlinked_file_counts_until_it_is_closed() {
     let host = quota(10, 5);
     let mut call = host.call();
     let file = call.open("file", How::Create).await.expect("there is room");
     call.write_to(&file, b"0123456789", Some(0)).await.expect("there is room");
-    // What is left is a stream that reads it.
+    // Afterwards only a stream holds the file open.
     let reading = call.open("file", How::Read).await.expect("it is there");
     let stream = code(call.view().read_via_stream(Resource::new_borrow(reading.rep()), 0))
         .expect("a stream");
@@ -147,7 +147,7 @@ async fn a_file_without_a_name_takes_its_room_until_it_is_closed() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_closes_what_it_had_open() {
+async fn the_end_of_a_call_frees_the_quota_of_its_unlinked_files() {
     let host = quota(10, 5);
     let mut call = host.call();
     let file = call.open("file", How::Create).await.expect("there is room");
@@ -162,7 +162,7 @@ async fn a_call_that_ends_closes_what_it_had_open() {
 }
 
 #[tokio::test]
-async fn deleting_outside_helps_as_soon_as_it_is_time_to_measure() {
+async fn deletions_from_outside_are_seen_at_the_next_measurement() {
     let host = quota(10, 5);
     let mut call = host.call();
     call.write("file", How::Create, b"0123456789", Some(0)).await.expect("there is room");
@@ -179,7 +179,7 @@ async fn deleting_outside_helps_as_soon_as_it_is_time_to_measure() {
 }
 
 #[tokio::test]
-async fn what_others_put_there_is_seen_within_a_minute() {
+async fn files_added_from_outside_are_seen_within_a_minute() {
     let host = quota(10, 5);
     let mut call = host.call();
     call.write("file", How::Create, b"0", Some(0)).await.expect("there is room");
@@ -190,7 +190,7 @@ async fn what_others_put_there_is_seen_within_a_minute() {
 }
 
 #[tokio::test]
-async fn a_directory_that_holds_more_than_its_quota_only_loses() {
+async fn a_directory_beyond_its_quota_cannot_grow() {
     let host = quota(10, 2);
     for name in ["a", "b", "c"] {
         fs::write(host.path("docs").join(name), "0123456789").expect("a file");
@@ -232,7 +232,7 @@ async fn two_mounts_have_a_quota_each_and_nothing_moves_between_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_at_once_share_the_quota_exactly() {
+async fn concurrent_calls_share_one_quota() {
     let host = Arc::new(quota(1_000, 200));
     let calls = (0..16).map(|number| {
         let host = host.clone();
@@ -245,7 +245,7 @@ async fn calls_at_once_share_the_quota_exactly() {
                     Ok(()) => written += 7,
                     Err(error) => assert_eq!(error, ErrorCode::Quota),
                 }
-                // Shrinks under the hands of those that write.
+                // Shortens the file while other calls write to it.
                 if number % 5 == 0 {
                     let file = call.open(&name, How::Write).await.expect("it is there");
                     code(call.view().set_size(Resource::new_borrow(file.rep()), 3).await)

@@ -1,4 +1,4 @@
-//! The scratch directory, as a call sees it.
+//! The scratch directory of a call.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn host() -> Host {
     Host::with(&[("docs", Access::ReadWrite, ROOM)], Some(Quota { bytes: 10, files: 2 }))
 }
 
-/// Where the scratch directories of a plugin are on the host.
+/// Returns the paths of a plugin's scratch directories on the host.
 fn places(host: &Host) -> Vec<PathBuf> {
     let base = host.mounts.scratch.as_ref().expect("it is granted").path();
     std::fs::read_dir(base)
@@ -22,7 +22,7 @@ async fn all_gone(host: &Host) {
 }
 
 #[tokio::test]
-async fn every_call_has_a_new_directory_with_a_quota_and_it_goes_with_the_call() {
+async fn every_call_has_a_new_directory_with_a_quota_that_is_removed_with_the_call() {
     let host = host();
     let (mut one, mut other) = (host.call(), host.call());
     for call in [&mut one, &mut other] {
@@ -48,7 +48,7 @@ async fn every_call_has_a_new_directory_with_a_quota_and_it_goes_with_the_call()
 }
 
 #[tokio::test]
-async fn it_is_made_once_and_only_for_a_guest_that_asks_for_its_directories() {
+async fn the_directory_is_made_once_and_only_when_the_guest_lists_its_directories() {
     let host = host();
     let client = ClientName::parse("test").expect("a name");
     let wasi = Wasi::granted(&client, &Tenant::ANONYMOUS, &host.grants, &host.mounts, &host.memory)
@@ -84,7 +84,7 @@ async fn a_call_that_is_cancelled_or_panics_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn without_the_grant_there_is_none() {
+async fn without_the_grant_there_is_no_scratch_directory() {
     let call = Host::new(ROOM).call();
     assert_eq!(
         call.directories.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
