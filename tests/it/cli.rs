@@ -103,6 +103,15 @@ async fn a_run_exits_with_0_only_if_the_script_succeeds() {
 }
 
 #[tokio::test]
+async fn the_first_run_prepares_the_executor_within_the_limits_of_the_compiler_process() {
+    let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["echo"]));
+    let cache = tempfile::tempdir().expect("a directory");
+    let script = setup.file("script.star", "result = 6 * 7");
+    let run = setup.airlock("run").arg(script).arg("--json").env("AIRLOCK_CACHE_DIR", cache.path());
+    assert_eq!(run.run().await.ok().json()["result"], 42);
+}
+
+#[tokio::test]
 async fn check_names_every_problem_with_its_key_and_what_would_be_valid() {
     let setup = Setup::new()
         .set("/server/listen", "somewhere")

@@ -53,9 +53,11 @@ struct Guest {
 
 impl Guest {
     fn new(component: &[u8]) -> Result<Self> {
-        // The code runs once and for milliseconds, so it is compiled as fast as possible.
-        let engine =
-            Engine::new(Config::new().consume_fuel(true).cranelift_opt_level(OptLevel::None))?;
+        // The code runs once and for milliseconds, so it is compiled as fast as possible. The
+        // compiler's process may write to no file, and the image of a memory is one (memfd).
+        let mut config = Config::new();
+        config.consume_fuel(true).cranelift_opt_level(OptLevel::None).memory_init_cow(false);
+        let engine = Engine::new(&config)?;
         let component = Component::new(&engine, component)?;
         let mut store =
             Store::new(&engine, StoreLimitsBuilder::new().memory_size(MEMORY_BYTES).build());
