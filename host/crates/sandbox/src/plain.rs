@@ -200,7 +200,9 @@ impl Plain {
             .ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
         let mut returned = vec![Val::Bool(false); usize::from(function.result.is_some())];
         export.call_async(&mut *store, &arguments, &mut returned).await?;
-        match results::answer(function.result.as_ref(), returned.pop(), limits.result_bytes) {
+        let scrubber = store.data().grants.scrubber.clone();
+        let shape = function.result.as_ref();
+        match results::answer(shape, returned.pop(), limits.result_bytes, &scrubber) {
             Ok(answer) => Ok(answer),
             Err(Unfit::TooLarge) => {
                 let tool = store.data().tool.clone();

@@ -1,7 +1,7 @@
 //! Conversion of a function's result to a tool's result.
 
 use airlock_core::{
-    text::cut,
+    secret::Scrubber,
     tool::{Content, ErrorKind, ToolError, ToolOutput},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -35,11 +35,13 @@ pub(super) enum Unfit {
 }
 
 /// Converts a returned value to a result of at most about `limit` bytes: `{"result": …}` and, for
-/// text, also the text itself. An `err` at the top level is the failure of the tool.
+/// text, also the text itself. An `err` at the top level is the failure of the tool; its secrets are
+/// redacted here, because the rest of a secret that was cut cannot be found any more.
 pub(super) fn answer(
     shape: Option<&Shape>,
     returned: Option<Val>,
     limit: usize,
+    scrubber: &Scrubber,
 ) -> Result<Result<ToolOutput, ToolError>, Unfit> {
     let mut writer = Writer { bytes_left: limit };
     let (shape, val) = match (shape, returned) {
@@ -47,7 +49,8 @@ pub(super) fn answer(
             (ok.as_deref(), payload.map(|payload| *payload))
         }
         (Some(Shape::Result { err, .. }), Some(Val::Result(Err(payload)))) => {
-            return writer.failure(err.as_deref(), payload.map(|payload| *payload)).map(Err);
+            let payload = payload.map(|payload| *payload);
+            return writer.failure(err.as_deref(), payload, scrubber).map(Err);
         }
         (shape, val) => (shape, val),
     };
@@ -172,10 +175,15 @@ impl Writer {
 
     /// Converts the payload of an `err` to a failure: its case is the code, its text the message.
     /// Anything else is also the data.
-    fn failure(&mut self, shape: Option<&Shape>, payload: Option<Val>) -> Result<ToolError, Unfit> {
+    fn failure(
+        &mut self,
+        shape: Option<&Shape>,
+        payload: Option<Val>,
+        scrubber: &Scrubber,
+    ) -> Result<ToolError, Unfit> {
         let code = match &payload {
             Some(Val::Enum(name) | Val::Variant(name, _)) => {
-                Some(cut(name.clone(), MAX_CODE_BYTES))
+                Some(scrubber.cut(name, MAX_CODE_BYTES))
             }
             _ => None,
         };
@@ -195,7 +203,7 @@ impl Writer {
         let message = if message.trim().is_empty() {
             NO_REASON.to_owned()
         } else {
-            cut(message, MAX_MESSAGE_BYTES)
+            scrubber.cut(&message, MAX_MESSAGE_BYTES)
         };
         Ok(ToolError { kind: ErrorKind::Internal, code, message, retry_after_ms: None, details })
     }
@@ -233,5 +241,28 @@ fn double(number: f64) -> Value {
         None if number.is_nan() => Value::from(not_a_number),
         None if number > 0.0 => Value::from(infinity),
         None => Value::from(negative),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_core::secret::Secret;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_across_the_cut_of_a_failure_is_redacted() {
+        let secret = Secret::new("hunter2hunter2hunter2");
+        let scrubber = Scrubber::new([("token", &secret)]).expect("a good secret");
+        for overlap in [1, 8, 20] {
+            let message = "x".repeat(MAX_MESSAGE_BYTES - overlap) + secret.expose();
+            let shape = Shape::Result { ok: None, err: Some(Box::new(Shape::String)) };
+            let returned = Val::Result(Err(Some(Box::new(Val::String(message)))));
+            let failed = answer(Some(&shape), Some(returned), 1 << 20, &scrubber)
+                .expect("it fits")
+                .expect_err("a failure");
+            assert!(failed.message.len() <= MAX_MESSAGE_BYTES);
+            assert!(!failed.message.contains('h'), "{}", &failed.message[MAX_MESSAGE_BYTES - 40..]);
+        }
     }
 }
