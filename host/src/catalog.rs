@@ -263,7 +263,7 @@ fn adopt_all(
         }
         match Tool::adopt(client, definition) {
             Ok(tool) if tools.contains_key(&tool.name) => {
-                dropped.push(format!("a second tool named {:?}", tool.original))
+                dropped.push(format!("a second tool named {:?}", tool.original));
             }
             Ok(tool) => {
                 tools.insert(tool.name.clone(), Arc::new(tool));

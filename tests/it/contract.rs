@@ -111,6 +111,6 @@ fn all_packages_have_one_version_and_the_host_implements_it() {
     assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
     let (major, rest) = versions[0].split_once('.').expect("a version");
     let minor = rest.split('.').next().expect("a version");
-    let module = root().join(format!("host/src/sandbox/contract/v{major}_{minor}.rs"));
+    let module = root().join(format!("host/crates/sandbox/src/contract/v{major}_{minor}.rs"));
     assert!(module.is_file(), "{} is the module of version {}", module.display(), versions[0]);
 }

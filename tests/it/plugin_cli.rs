@@ -89,7 +89,7 @@ async fn a_taken_name_goes_to_a_changed_build_only_with_replace_and_never_to_ano
     let desk = Desk::new();
     desk.write("poisoned.wasm", poisoned().await);
     let file = |name: &str, from: &Path, id: &str| {
-        desk.write(name, component::with_manifest(from, id, &json!({})))
+        desk.write(name, component::with_manifest(from, id, &json!({})));
     };
     file("github.wasm", Path::new(guests::HOSTILE), "github");
     file("cool.wasm", &desk.path("poisoned.wasm"), "github");

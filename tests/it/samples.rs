@@ -20,7 +20,7 @@ fn samples() -> Vec<PathBuf> {
 fn variables(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {
-            found.extend(text.split_once("env.").map(|(_, name)| name.to_owned()))
+            found.extend(text.split_once("env.").map(|(_, name)| name.to_owned()));
         }
         Value::Array(items) => items.iter().for_each(|item| variables(item, found)),
         Value::Object(members) => members.values().for_each(|member| variables(member, found)),

@@ -81,35 +81,46 @@ struct Source {
     path: PathBuf,
     /// The module below the crate: `server` for `server/chat.rs`.
     module: String,
+    /// Whether the module is a crate of its own, whose `crate::` names no module of the map.
+    is_crate: bool,
     is_test: bool,
     /// The source without comments and without the tests at its end.
     code: String,
 }
 
 fn sources() -> Vec<Source> {
-    let base = root().join("host/src");
+    let mut sources = sources_below(&root().join("host/src"), None);
+    sources.extend(sources_below(&root().join("host/crates/core/src"), None));
+    for name in ["egress", "sandbox", "store"] {
+        let base = root().join("host/crates").join(name).join("src");
+        sources.extend(sources_below(&base, Some(name)));
+    }
+    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    sources
+}
+
+/// Reads the sources of one crate: many modules of the map, or the whole of `module`.
+fn sources_below(base: &Path, module: Option<&str>) -> Vec<Source> {
     let mut sources = Vec::new();
-    let mut directories = vec![base.clone()];
+    let mut directories = vec![base.to_owned()];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(&directory).expect("a directory of sources") {
             let path = entry.expect("it can be read").path();
             if path.is_dir() {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let within = path.strip_prefix(&base).expect("it is below");
+                let within = path.strip_prefix(base).expect("it is below");
                 let first = within.iter().next().expect("a name").to_string_lossy();
                 let is_test = within.iter().any(|part| part == "tests" || part == "tests.rs");
                 let code = code(&fs::read_to_string(&path).expect("UTF-8"));
-                sources.push(Source {
-                    module: first.trim_end_matches(".rs").to_owned(),
-                    is_test,
-                    code,
-                    path,
-                });
+                // `tls` is a module of the map in the crate `egress`.
+                let own = module.filter(|_| first != "tls.rs");
+                let (is_crate, first) = (module.is_some(), first.trim_end_matches(".rs"));
+                let module = own.unwrap_or(first).to_owned();
+                sources.push(Source { path, module, is_crate, is_test, code });
             }
         }
     }
-    sources.sort_by(|one, other| one.path.cmp(&other.path));
     sources
 }
 
@@ -120,10 +131,30 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the names that directly follow `crate::`, alone or in braces.
-fn used_of_the_crate(code: &str) -> BTreeSet<String> {
+/// Returns the modules of the map that a source uses.
+fn used_by(source: &Source) -> BTreeSet<String> {
+    let mut used = names_behind("airlock_core::", &source.code);
+    if !source.is_crate {
+        used.extend(names_behind("crate::", &source.code));
+    }
+    for name in ["egress", "sandbox", "store"] {
+        let behind = names_behind(&format!("airlock_{name}::"), &source.code);
+        if behind.contains("tls") {
+            used.insert("tls".to_owned());
+        }
+        if names_crate(&source.code, &format!("airlock_{name}"))
+            && behind.iter().any(|it| it != "tls")
+        {
+            used.insert(name.to_owned());
+        }
+    }
+    used
+}
+
+/// Returns the names that directly follow `prefix`, alone or in braces.
+fn names_behind(prefix: &str, code: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
-    for rest in code.split("crate::").skip(1) {
+    for rest in code.split(prefix).skip(1) {
         match rest.strip_prefix('{') {
             None => used.extend(identifier(rest)),
             Some(group) => used.extend(first_names(group)),
@@ -190,7 +221,7 @@ fn modules_use_each_other_in_the_direction_of_the_arrows() {
             ));
             continue;
         };
-        for used in used_of_the_crate(&source.code) {
+        for used in used_by(source) {
             let is_module = modules.contains(used.as_str());
             if is_module && used != source.module && !allowed.contains(&used.as_str()) {
                 wrong.push(format!("{}: `{}` uses `{used}`", shown(&source.path), source.module));
@@ -231,7 +262,7 @@ fn the_reader_of_sources_finds_uses_and_ignores_tests() {
     let code = code(
         "use crate::{\n    a::{b, c},\n    d,\n};\nfn f() { crate::e::g(); } // crate::h\n\n#[cfg(test)]\nmod tests {\n    use crate::i;\n}",
     );
-    assert_eq!(used_of_the_crate(&code).into_iter().collect::<Vec<_>>(), ["a", "d", "e"]);
+    assert_eq!(names_behind("crate::", &code).into_iter().collect::<Vec<_>>(), ["a", "d", "e"]);
     assert!(names_crate("use hyper::body;", "hyper") && names_crate("x(hyper::f())", "hyper"));
     assert!(
         !names_crate("use hyper_util::rt;", "hyper")

@@ -117,7 +117,7 @@ async fn serve(listener: TcpListener, answer: Arc<Answer>, asked: Arc<Mutex<Vec<
         let respond = service_fn(move |request| respond(request, answer.clone(), asked.clone()));
         // A broken connection is not checked here; the test sees its effect on the gateway.
         connections.spawn(async move {
-            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await)
+            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await);
         });
     }
 }

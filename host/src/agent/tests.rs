@@ -217,7 +217,7 @@ async fn calls_beyond_the_limit_of_a_response_are_refused_with_a_message() {
         assert_eq!(codes, expected, "{times} calls");
         let told = answer["choices"][0]["message"]["content"].as_str().expect("a text");
         assert_eq!(
-            told.contains("the answer has 8 tool calls, the limit is 6 for one answer"),
+            told.contains("the answer has 8 tool calls; the limit is 6"),
             refused > 0,
             "{told}"
         );
@@ -235,7 +235,7 @@ async fn a_response_with_too_many_calls_to_read_ends_the_request() {
     assert_eq!(failed.error.to_object()["code"], "too_many_tool_calls");
     insta::assert_snapshot!(
         failed.error,
-        @"the model answered with 100000 tool calls at once, the limit is 1024; none of them was made"
+        @"the model answered with 100000 tool calls at once; the limit is 1024, and none of them was made"
     );
 }
 
@@ -271,7 +271,7 @@ async fn a_result_that_does_not_fit_is_left_out_and_further_calls_are_not_made()
         let text = left_out.as_str().expect("a text");
         assert!(
             text.ends_with(
-                "the limit is 10000; the call was made and its result is left out, ask for less"
+                "the limit is 10000; the call was made, but its result is left out; ask for less"
             ),
             "{text}"
         );
@@ -289,8 +289,8 @@ async fn a_result_without_memory_is_left_out_and_all_memory_is_released() {
     let answer = ask_script(turns.clone(), request, SETTINGS).await.expect("an answer");
     let calls = answer["airlock"]["calls"].as_array().expect("a list");
     assert_eq!(calls[0]["result"].as_str().map(str::len), Some(fake::LARGE));
-    let told = "Error executing tool desk-large: the gateway has no memory left for the results of this request; the call was made \
-                and its result is left out, ask for less";
+    let told = "Error executing tool desk-large: the gateway has no memory left for the results of this request; the call was made, \
+                but its result is left out; ask for less";
     assert_eq!(answer["choices"][0]["message"]["content"], format!("done: {told}"));
     assert!(memory.most() >= 2 * fake::LARGE, "the first result is taken");
     assert_eq!(memory.taken(), 0);

@@ -238,7 +238,7 @@ impl<'a> Seen<'a> {
         for message in messages {
             match role_of(message) {
                 Some(Role::User) => {
-                    (seen.last_user_message, seen.tool_results) = (text_of(message), 0)
+                    (seen.last_user_message, seen.tool_results) = (text_of(message), 0);
                 }
                 Some(Role::Tool) => {
                     seen.last_tool_result = text_of(message);

@@ -145,7 +145,7 @@ fn requests(manifest: &Manifest) -> Vec<String> {
     lines.extend(request.random.iter().map(|_| "random".to_owned()));
     let limits = &request.limits;
     let mut limit = |name: &str, value: Option<String>| {
-        lines.extend(value.map(|value| format!("limits.{name} {value}")))
+        lines.extend(value.map(|value| format!("limits.{name} {value}")));
     };
     limit("fuel", limits.fuel.map(|it| it.to_string()));
     limit("cpu_time", limits.cpu_time.map(|it| it.to_string()));

@@ -159,7 +159,7 @@ impl Desk<'_> {
             None => {}
             Some(None) if given.is_empty() => {}
             Some(None) => {
-                self.refusals.push("config: the plugin takes no configuration".to_owned())
+                self.refusals.push("config: the plugin takes no configuration".to_owned());
             }
             Some(Some(schema)) => {
                 let value = serde_json::Value::Object((**given).clone());

@@ -20,7 +20,7 @@ impl Peer {
                 let [a, b, c, d, ..] = address.segments();
                 Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
             }
-            address => address,
+            IpAddr::V4(address) => address.into(),
         }))
     }
 }

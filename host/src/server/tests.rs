@@ -78,8 +78,12 @@ impl Gateway {
         ]));
         let agent = agent::tests::SETTINGS;
         let desk = crate::tool::ClientName::parse("desk").expect("a good name");
-        let rows = [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
-        let keys = Keys::new([VirtualKey::new("ann", "sk-bf-ann", rows)]);
+        let rows: std::collections::BTreeMap<_, _> =
+            [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
+        let keys = Keys::new([
+            VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
+            VirtualKey::new("cid", "sk-bf-cid", rows),
+        ]);
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();

@@ -252,7 +252,8 @@ async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
     let places = limits::MAX_RUNNING + limits::MAX_WAITING;
     let hanging = || Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run());
     let mut calls: Vec<_> = (0..places).map(|_| hanging()).collect();
-    let ended: Vec<_> = calls.iter_mut().filter_map(|call| call.now_or_never()).collect();
+    let ended: Vec<_> =
+        calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
     assert_eq!(ended.len(), places / 4);
     assert!(ended.iter().all(|call| matches!(call, Err(CallError::Busy))));
     let pid = server.admit_for(Some(&other), "pid", "{}", PATIENCE).run().await;

@@ -118,7 +118,7 @@ static TEXT: Work = Work {
     tool: "text-word_count",
     component: guests::TEXT,
     native: |arguments| {
-        drop(black_box(airlock_text::words::word_count::invoke(arguments, &Context::detached())))
+        drop(black_box(airlock_text::words::word_count::invoke(arguments, &Context::detached())));
     },
     aim: "",
 };

@@ -24,7 +24,7 @@ async fn are_refused(components: &[Unloadable]) {
         match gateway.failure(name) {
             None => wrong.push(format!("{name}, which {does}, was loaded")),
             Some(reason) if !reason.contains(says) => {
-                wrong.push(format!("{name}: {reason}\n  lacks {says:?}"))
+                wrong.push(format!("{name}: {reason}\n  lacks {says:?}"));
             }
             Some(_) => {}
         }

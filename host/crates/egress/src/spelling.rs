@@ -36,7 +36,7 @@ fn escape(value: &str, plain: &str, digits: &[u8; 16]) -> String {
         match char::from(byte) {
             ' ' if plain.contains(' ') => text.push('+'),
             character if character.is_ascii_alphanumeric() || plain.contains(character) => {
-                text.push(character)
+                text.push(character);
             }
             _ => text.extend([
                 '%',

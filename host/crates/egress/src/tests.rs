@@ -380,9 +380,9 @@ async fn a_missing_rule_is_logged_and_not_reported_to_the_guest() {
     assert_eq!(told, ["the request is not permitted"; 3]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
-     WARN airlock::egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET
-     WARN airlock::egress::exchange: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST
-     WARN airlock::egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com stands for 10.1.2.3, which is private; a rule that says so on both sides would let it out
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST
+     WARN airlock_egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com stands for 10.1.2.3, which is private; a rule that says so on both sides would let it out
     "#);
 }
 

@@ -77,7 +77,7 @@ impl Circuit {
                     warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the wait ends");
                 }
                 Change::Closed { scope } => {
-                    info!(%plugin, %scope, "the plugin works again; its calls are let through")
+                    info!(%plugin, %scope, "the plugin works again; its calls are let through");
                 }
             }
         }

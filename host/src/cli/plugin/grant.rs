@@ -122,7 +122,7 @@ impl Grant {
             Self::Http(name) => add(grants, "http", json!(name)),
             Self::Host(url) => add(grants, "http", json!({"url": url})),
             Self::Store(name) if !is_granted(grants, &format!("kv.{name}"), request) => {
-                add(grants, "kv", json!(name))
+                add(grants, "kv", json!(name));
             }
             Self::Store(_) => {}
             Self::Directory { name, path, may_write } => {

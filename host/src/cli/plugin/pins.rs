@@ -115,10 +115,10 @@ pub(super) fn lines(
         match change {
             Change::NotAccepted => lines.extend(whole(component)),
             Change::ToolAdded { description, .. } => {
-                lines.extend(description.lines().map(|line| format!("    +{line}")))
+                lines.extend(description.lines().map(|line| format!("    +{line}")));
             }
             Change::ToolChanged { diff, .. } => {
-                lines.extend(diff.iter().map(|line| format!("    {line}")))
+                lines.extend(diff.iter().map(|line| format!("    {line}")));
             }
             _ => {}
         }

@@ -122,10 +122,14 @@ fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
     }
     match value {
         Value::Array(elements) => {
-            elements.iter().for_each(|element| hidden_in(element, depth + 1, found))
+            for element in elements {
+                hidden_in(element, depth + 1, found);
+            }
         }
         Value::Object(members) => {
-            members.values().for_each(|member| hidden_in(member, depth + 1, found))
+            for member in members.values() {
+                hidden_in(member, depth + 1, found);
+            }
         }
         _ => {}
     }

@@ -11,6 +11,7 @@ use crate::{
 };
 
 impl Desk<'_> {
+    #[expect(clippy::too_many_lines, reason = "a table: one entry for each limit")]
     pub(super) fn limits(&mut self) -> Limits {
         let (answer, asked) = (
             self.answer.limits,

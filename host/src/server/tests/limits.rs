@@ -107,11 +107,9 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
             "the caller has half of the budget"
         );
     }
-    // Another peer has its share, but the budget is spent.
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).expect("a loopback address");
-    let mut other = socket.connect(gateway.address).await.expect("a connection");
-    other.write_all(chat.as_bytes()).await.expect("it is read");
+    // Another key has its share, but the budget is spent.
+    let with_other_key = chat.replacen("host:", "x-bf-vk: sk-bf-cid\r\nhost:", 1);
+    let mut other = gateway.connect(&with_other_key).await;
     let mut answer = vec![0; 2_000];
     let read = soon(other.read(&mut answer)).await.expect("an answer");
     let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
@@ -197,7 +195,7 @@ async fn idle_connections_are_evicted_for_new_ones() {
 }
 
 #[tokio::test]
-async fn a_peer_with_all_its_connections_in_use_does_not_block_others() {
+async fn all_loopback_addresses_share_the_connections_of_one_peer() {
     let mut gateway =
         Gateway::start(Settings { max_connections: 4, max_connections_per_peer: 2, ..settings() })
             .await;
@@ -215,8 +213,9 @@ async fn a_peer_with_all_its_connections_in_use_does_not_block_others() {
     socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).expect("a loopback address");
     let mut other = socket.connect(gateway.address).await.expect("a connection");
     other.write_all(HEALTH.as_bytes()).await.expect("it is read");
-    assert_eq!(status_of(&mut other).await, "200");
+    assert_eq!(rest_of(other).await, "", "another loopback address is the same peer");
     drop(in_use.pop());
     assert_eq!(gateway.next_event().await, "dropped");
+    assert_eq!(status_of(&mut gateway.connect(HEALTH).await).await, "200");
     gateway.running.abort();
 }

@@ -189,7 +189,7 @@ impl<'s> Graph<'s> {
         self.nodes[number].weight += weight;
         match (keyword, value) {
             ("pattern", Value::String(text)) => {
-                self.nodes[number].pattern_cost = self.pattern_cost(number, text)?
+                self.nodes[number].pattern_cost = self.pattern_cost(number, text)?;
             }
             ("patternProperties", Value::Object(named)) => {
                 for text in named.keys() {
@@ -198,7 +198,7 @@ impl<'s> Graph<'s> {
             }
             ("uniqueItems", Value::Bool(true)) => self.nodes[number].is_unique = true,
             ("unevaluatedProperties" | "unevaluatedItems", _) => {
-                self.nodes[number].is_unevaluated = true
+                self.nodes[number].is_unevaluated = true;
             }
             _ => {}
         }

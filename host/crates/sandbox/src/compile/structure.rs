@@ -72,32 +72,32 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
             Payload::End(_) => level = level.saturating_sub(1),
             Payload::CodeSectionStart { count, .. } => counts.add(Kind::Functions, count.into())?,
             Payload::CodeSectionEntry(body) => {
-                within("bytes in one function", body.range().len() as u64, MAX_BODY_BYTES)?
+                within("bytes in one function", body.range().len() as u64, MAX_BODY_BYTES)?;
             }
             Payload::InstanceSection(section) => {
-                counts.add(Kind::Instances, section.count().into())?
+                counts.add(Kind::Instances, section.count().into())?;
             }
             Payload::ComponentInstanceSection(section) => {
-                counts.add(Kind::Instances, section.count().into())?
+                counts.add(Kind::Instances, section.count().into())?;
             }
             Payload::TypeSection(section) => counts.add(Kind::Types, section.count().into())?,
             Payload::CoreTypeSection(section) => counts.add(Kind::Types, section.count().into())?,
             Payload::ComponentTypeSection(section) => {
-                counts.add(Kind::Types, section.count().into())?
+                counts.add(Kind::Types, section.count().into())?;
             }
             Payload::ComponentAliasSection(section) => {
-                counts.add(Kind::Aliases, section.count().into())?
+                counts.add(Kind::Aliases, section.count().into())?;
             }
             Payload::ComponentCanonicalSection(section) => {
-                counts.add(Kind::Functions, section.count().into())?
+                counts.add(Kind::Functions, section.count().into())?;
             }
             Payload::ImportSection(section) => counts.add(Kind::Externs, section.count().into())?,
             Payload::ExportSection(section) => counts.add(Kind::Externs, section.count().into())?,
             Payload::ComponentImportSection(section) => {
-                counts.add(Kind::Externs, section.count().into())?
+                counts.add(Kind::Externs, section.count().into())?;
             }
             Payload::ComponentExportSection(section) => {
-                counts.add(Kind::Externs, section.count().into())?
+                counts.add(Kind::Externs, section.count().into())?;
             }
             _ => {}
         }

@@ -145,7 +145,7 @@ impl Walk<'_> {
         match item {
             ComponentItem::ComponentFunc(function) => return self.function(export, function),
             ComponentItem::ComponentInstance(_) => {
-                self.leave_out(&export, "it is an interface inside an interface")
+                self.leave_out(&export, "it is an interface inside an interface");
             }
             _ => self.leave_out(&export, "it is no function"),
         }

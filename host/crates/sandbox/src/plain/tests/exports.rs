@@ -13,7 +13,7 @@ fn exporting(functions: &[&str]) -> String {
     for function in functions {
         match function.split_once('#') {
             Some((interface, name)) => {
-                interfaces.entry(interface).or_default().extend(exported(name))
+                interfaces.entry(interface).or_default().extend(exported(name));
             }
             None => exports.extend(exported(function)),
         }
