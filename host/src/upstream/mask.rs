@@ -93,7 +93,11 @@ impl Mask {
         let text = one_line(&self.0.text(text));
         match text.len().checked_sub(limit_bytes) {
             None | Some(0) => text,
-            Some(excess) => format!("…{}", &text[text.ceil_char_boundary(excess)..]),
+            // The mark of the cut counts.
+            Some(excess) => {
+                let kept = text.ceil_char_boundary((excess + '…'.len_utf8()).min(text.len()));
+                format!("…{}", &text[kept..])
+            }
         }
     }
 
@@ -308,6 +312,6 @@ mod tests {
     fn a_line_is_masked_before_it_is_cut() {
         let mask = stdio(&[("TOKEN", "hunter2hunter2")]);
         assert_eq!(mask.line("a\u{1b}[1m\n hunter2hunter2", 12), "a [1m [se…");
-        assert_eq!(mask.end_of_line("hunter2hunter2 b", 8), "…TOKEN] b");
+        assert_eq!(mask.end_of_line("hunter2hunter2 b", 11), "…TOKEN] b");
     }
 }

@@ -324,7 +324,7 @@ struct More<'a> {
     replace: bool,
 }
 
-/// Returns the command as it was typed, without `--describe` and with the options of `more` added.
+/// Returns the command as it was typed, with the options of `more` added.
 fn command(args: &Args, more: &More<'_>) -> String {
     let mut words =
         vec!["airlock plugin install".to_owned(), quoted(&args.file.display().to_string())];
@@ -340,6 +340,7 @@ fn command(args: &Args, more: &More<'_>) -> String {
         }
     }
     args.set.iter().for_each(|setting| option("--set", setting));
+    args.describe.iter().for_each(|description| option("--describe", description));
     args.grants.iter().for_each(|grant| option("--grant", &grant.to_string()));
     for grant in more.grants {
         option("--grant", grant);

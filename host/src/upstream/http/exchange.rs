@@ -319,13 +319,9 @@ fn with(
     headers.into_iter().fold(request, |request, (name, value)| request.header(name, value))
 }
 
-/// Returns whether the content type of a response begins with `mime_type`, in any case, so that its
-/// parameters do not matter.
+/// Returns whether a response has the content type `mime_type`, in any case and with any parameters.
 fn is(response: &Response, mime_type: &str) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    found.is_some_and(|found| {
-        found
-            .get(..mime_type.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(mime_type.as_bytes()))
-    })
+    let essence = found.and_then(|found| found.split(|byte| *byte == b';').next());
+    essence.is_some_and(|essence| essence.trim_ascii().eq_ignore_ascii_case(mime_type.as_bytes()))
 }
