@@ -197,7 +197,7 @@ pub(super) enum AuthType {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stdio {
-    /// What to run. Without a `/` it is looked up in the `PATH` of `envs`, or else in the
+    /// Command to run. Without a `/` it is looked up in the `PATH` of `envs`, or else in the
     /// gateway's; otherwise it is a path.
     pub(super) command: String,
     /// Its arguments, passed as they are.
@@ -342,8 +342,8 @@ pub(super) struct Directory {
     pub(super) path: PathBuf,
     /// Whether the plugin may change what is in it.
     pub(super) access: Access,
-    /// What may be in it with all below it, before the plugin may add no more. Default: what the
-    /// plugin asks for, at most 1GiB.
+    /// Bytes that the directory may hold with all below it; beyond them the plugin may add no more.
+    /// Default: the plugin's request, at most 1GiB.
     pub(super) max_bytes: Option<Size>,
     /// Files and directories in it. Default: what the plugin asks for, at most 10000.
     pub(super) max_files: Option<u64>,
@@ -359,8 +359,8 @@ pub(super) enum Access {
     ReadWrite,
 }
 
-/// What one call of a plugin may spend: as much as its profile allows, and where nothing is said,
-/// what the plugin asks for or the default.
+/// Limits of one call of a plugin, at most those of its profile. Default: the plugin's request, or
+/// else the default of each limit.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
@@ -472,8 +472,8 @@ pub(super) struct VirtualKey {
     pub(super) mcp_configs: Vec<KeyRow>,
 }
 
-/// What a virtual key opens of one client. It replaces `allow_on_all_virtual_keys`, even if it
-/// lists nothing.
+/// Tools of one client that a virtual key opens. The row replaces `allow_on_all_virtual_keys`, even
+/// if it lists nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeyRow {

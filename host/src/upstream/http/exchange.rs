@@ -325,3 +325,18 @@ fn is(response: &Response, mime_type: &str) -> bool {
     let essence = found.and_then(|found| found.split(|byte| *byte == b';').next());
     essence.is_some_and(|essence| essence.trim_ascii().eq_ignore_ascii_case(mime_type.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_type_is_compared_whole_and_without_its_parameters() {
+        let has = |content_type: &str| {
+            let response = http::Response::builder().header(header::CONTENT_TYPE, content_type);
+            is(&response.body("").expect("a response").into(), JSON_MIME_TYPE)
+        };
+        assert!(has("application/json") && has("Application/JSON ; charset=utf-8"));
+        assert!(!has("application/jsonx") && !has("application/json-seq") && !has(""));
+    }
+}
