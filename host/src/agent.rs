@@ -12,7 +12,7 @@
 //!
 //! Model and tools are untrusted, so a request is bounded in rounds, in calls per response, in
 //! bytes that calls and results add to the conversation, and in time: see [`Settings`]. The added
-//! bytes are also taken from the request's [`Room`]. An error that a model can act on becomes the
+//! bytes are also taken from the request's [`MemoryBudget`]. An error that a model can act on becomes the
 //! result of a call; any other error ends the request with a [`Failure`] and a description of the
 //! calls that were made.
 
@@ -43,7 +43,7 @@ pub(crate) use self::{
 };
 use crate::{
     door::Caller,
-    model::{Models, Object, Room},
+    model::{MemoryBudget, Models, Object},
 };
 
 /// Member of a response that describes its tool calls.
@@ -82,7 +82,7 @@ pub struct Request {
     pub names_tools: bool,
     /// Memory for the bytes that the model and tools add to the body. Released when [`run`] returns
     /// or is dropped.
-    pub room: Room,
+    pub budget: MemoryBudget,
 }
 
 /// Outcome of the loop: the model's last response, and its calls that were not run.
@@ -114,7 +114,7 @@ async fn converse(
     settings: &Settings,
     trace: &mut Trace<'_>,
 ) -> Result<Ending, Failure> {
-    let allowance = Allowance::new(settings, &request.room);
+    let allowance = Allowance::new(settings, &request.budget);
     let model = models.route(&mut request.body)?;
     let mut conversation = Conversation::begin(request, caller, settings);
     let mut ids = BTreeSet::new();

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use self::{cache::StubCache, meta::Given, names::Namespace, report::Report};
+use self::{cache::StubCache, meta::Arguments, names::Namespace, report::Report};
 use crate::{
     catalog::Catalog,
     door::{Admitted, Chain, Origin, OwnTools, Provider},
@@ -105,7 +105,7 @@ impl CodeMode {
     }
 
     async fn answer(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
-        let given = Given(call.arguments().to_object());
+        let arguments = Arguments(call.arguments().to_object());
         let view = call.chain().view();
         let namespaces = names::namespaces(view.scripted());
         match call.tool().name.as_str() {
@@ -114,13 +114,13 @@ impl CodeMode {
             ))),
             meta::LIST => Ok(ToolOutput::text(stubs::list(&namespaces, self.binding_level))),
             meta::READ => {
-                let (name, range) = (given.text("fileName")?, given.range()?);
+                let (name, range) = (arguments.text("fileName")?, arguments.range()?);
                 Ok(ToolOutput::text(self.read(&namespaces, name, range).await))
             }
             meta::DOCS => Ok(ToolOutput::text(
-                self.docs(&namespaces, given.text("server")?, given.text("tool")?).await,
+                self.docs(&namespaces, arguments.text("server")?, arguments.text("tool")?).await,
             )),
-            meta::EXECUTE => self.execute(call, &namespaces, given.code()?).await,
+            meta::EXECUTE => self.execute(call, &namespaces, arguments.code()?).await,
             other => Err(CallError::NotFound { name: other.to_owned() }),
         }
     }

@@ -5,10 +5,10 @@
 //! does not know. The module adds the tools that it is given and does not know who may call them:
 //! that is the part of the [`agent`](crate::agent).
 
+mod budget;
 mod error;
 mod openai;
 mod prompt;
-mod room;
 mod scripted;
 
 use std::{collections::BTreeSet, path::PathBuf};
@@ -17,12 +17,12 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
 #[cfg(test)]
-pub(crate) use self::room::tests::Limited;
-pub(crate) use self::{error::SOON, room::Held};
+pub(crate) use self::budget::tests::Limited;
+pub(crate) use self::{budget::Held, error::SOON};
 pub use self::{
+    budget::{MemoryBudget, RequestMemory},
     error::{BadProvider, ModelError, Refusal},
     prompt::Prompt,
-    room::{RequestMemory, Room},
     scripted::BadScript,
 };
 use crate::secret::Secret;

@@ -25,7 +25,7 @@ use std::{
 
 use airlock::{
     door::{Admitted, Budget, Caller, Origin},
-    sandbox::{Compiling, Grants, Lender, Limits, Sandbox, Settings},
+    sandbox::{Compiling, Grants, HostResources, Limits, Sandbox, Settings},
     tool::{CallError, ClientName},
 };
 use airlock_tests::{
@@ -325,7 +325,13 @@ async fn refusal(
     let client = ClientName::parse(name).expect("a good name");
     let component: Arc<[u8]> = component.into();
     let loaded = sandbox
-        .plugin(&client, component.clone(), Grants::default(), Limits::PLUGIN, Lender::default())
+        .plugin(
+            &client,
+            component.clone(),
+            Grants::default(),
+            Limits::PLUGIN,
+            HostResources::default(),
+        )
         .await;
     let described = match loaded {
         Ok(plugin) => plugin.definitions(&component).await.map(drop),

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A directory with a file, next to one that is not granted.
-struct Place {
+struct Granted {
     all: TempDir,
 }
 
-impl Place {
+impl Granted {
     fn new() -> Self {
         let all = tempfile::tempdir().expect("a temporary directory");
         for (file, text) in [("docs/a.txt", "granted"), ("secret/b.txt", "hidden")] {
@@ -20,10 +20,10 @@ impl Place {
             fs::create_dir_all(file.parent().expect("it is in a directory")).expect("a directory");
             fs::write(file, text).expect("a file");
         }
-        let place = Self { all };
-        symlink(place.secret().join("b.txt"), place.docs().join("link")).expect("a link");
-        symlink("../secret", place.docs().join("link_to_directory")).expect("a link");
-        place
+        let granted = Self { all };
+        symlink(granted.secret().join("b.txt"), granted.docs().join("link")).expect("a link");
+        symlink("../secret", granted.docs().join("link_to_directory")).expect("a link");
+        granted
     }
 
     fn docs(&self) -> std::path::PathBuf {
@@ -72,15 +72,15 @@ async fn refused(gateway: &Gateway, tool: &str, arguments: Value) -> String {
 
 #[tokio::test]
 async fn a_granted_file_is_read_and_written() {
-    let place = Place::new();
-    let gateway = place.gateway("read_write").await;
+    let granted = Granted::new();
+    let gateway = granted.gateway("read_write").await;
     let read = gateway.execute("files-read_file", &json!({"path": "docs/a.txt"})).await.content();
     assert!(read.contains("granted"), "{read}");
     let _ = gateway
         .execute("files-write_file", &json!({"path": "docs/new.txt", "text": "made"}))
         .await
         .ok();
-    assert_eq!(fs::read_to_string(place.docs().join("new.txt")).expect("it was made"), "made");
+    assert_eq!(fs::read_to_string(granted.docs().join("new.txt")).expect("it was made"), "made");
     let found =
         gateway.execute("files-search_files", &json!({"path": "docs", "content": "grant"})).await;
     assert!(found.text.contains("a.txt"), "{}", found.text);
@@ -98,8 +98,8 @@ async fn without_a_grant_the_refusal_names_the_operator() {
 
 #[tokio::test]
 async fn a_read_only_grant_refuses_writes() {
-    let place = Place::new();
-    let gateway = place.gateway("read_only").await;
+    let granted = Granted::new();
+    let gateway = granted.gateway("read_only").await;
     for mode in ["create", "overwrite", "append"] {
         for path in ["docs/a.txt", "docs/new.txt"] {
             let message = refused(
@@ -116,10 +116,10 @@ async fn a_read_only_grant_refuses_writes() {
     }
     refused(&gateway, "hostile-write", json!({"path": "/docs/a.txt", "text": "x"})).await;
     assert_eq!(
-        fs::read_to_string(place.docs().join("a.txt")).expect("it is still there"),
+        fs::read_to_string(granted.docs().join("a.txt")).expect("it is still there"),
         "granted"
     );
-    assert!(!place.docs().join("new.txt").exists());
+    assert!(!granted.docs().join("new.txt").exists());
     assert_eq!(
         gateway.execute("hostile-read", &json!({"path": "/docs/a.txt"})).await.content(),
         "granted"
@@ -128,9 +128,9 @@ async fn a_read_only_grant_refuses_writes() {
 
 #[tokio::test]
 async fn no_spelling_of_a_path_leads_out_of_a_grant() {
-    let place = Place::new();
-    let gateway = place.gateway("read_write").await;
-    let absolute = place.secret().join("b.txt");
+    let granted = Granted::new();
+    let gateway = granted.gateway("read_write").await;
+    let absolute = granted.secret().join("b.txt");
     let absolute = absolute.to_str().expect("UTF-8");
     let ways_out = [
         "docs/../secret/b.txt",
@@ -153,20 +153,20 @@ async fn no_spelling_of_a_path_leads_out_of_a_grant() {
         refused(&gateway, "hostile-write", json!({"path": path, "text": "overwritten"})).await;
     }
     assert_eq!(
-        fs::read_to_string(place.secret().join("b.txt")).expect("it is still there"),
+        fs::read_to_string(granted.secret().join("b.txt")).expect("it is still there"),
         "hidden"
     );
 }
 
 #[tokio::test]
 async fn no_reply_reveals_the_path_of_a_grant_on_the_host() {
-    let place = Place::new();
-    let gateway = place.gateway("read_only").await;
+    let granted = Granted::new();
+    let gateway = granted.gateway("read_only").await;
     let listed = gateway.execute("files-list_directory", &json!({"path": "docs"})).await;
     assert!(listed.text.contains("a.txt"), "{}", listed.text);
     let elsewhere = refused(&gateway, "files-read_file", json!({"path": "other/a.txt"})).await;
     for text in [&listed.text, &elsewhere] {
-        assert!(!text.contains(Path::new(place.all.path()).to_str().expect("UTF-8")), "{text}");
+        assert!(!text.contains(Path::new(granted.all.path()).to_str().expect("UTF-8")), "{text}");
     }
 }
 
@@ -188,9 +188,10 @@ async fn escape(gateway: &Gateway, tool: &str, arguments: Value) -> String {
 
 #[tokio::test]
 async fn every_operation_on_a_path_that_leads_out_of_a_grant_fails() {
-    let place = Place::new();
-    symlink(place.secret().join("b.txt"), place.docs().join("link_by_full_name")).expect("a link");
-    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let granted = Granted::new();
+    symlink(granted.secret().join("b.txt"), granted.docs().join("link_by_full_name"))
+        .expect("a link");
+    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
     let long = format!("/docs/{}", "x".repeat(256));
     let deep = format!("/docs/{}", "x/".repeat(10_000));
     let paths = [
@@ -210,7 +211,7 @@ async fn every_operation_on_a_path_that_leads_out_of_a_grant_fails() {
     ];
     for path in paths {
         assert_eq!(escape(&gateway, "attempt", json!({"path": path})).await, "", "{path}");
-        place.secret_is_untouched();
+        granted.secret_is_untouched();
     }
     // A link itself belongs to the directory: it may be moved, replaced and removed. Its target may
     // not.
@@ -223,28 +224,28 @@ async fn every_operation_on_a_path_that_leads_out_of_a_grant_fails() {
                 .any(|what| worked.split(", ").any(|one| one == *what)),
             "{path}: {worked}"
         );
-        place.secret_is_untouched();
+        granted.secret_is_untouched();
     }
 }
 
 #[tokio::test]
 async fn a_plugin_cannot_create_links() {
-    let place = Place::new();
-    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let granted = Granted::new();
+    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
     let worked = escape(&gateway, "attempt", json!({"path": "/docs/a.txt"})).await;
     assert_eq!(worked, "read, append, resize, rename from, write, rename to, remove");
-    assert!(!place.docs().join("linked").exists() && !place.docs().join("symlink").exists());
+    assert!(!granted.docs().join("linked").exists() && !granted.docs().join("symlink").exists());
 }
 
 #[tokio::test]
 async fn opening_a_pipe_does_not_block() {
-    let place = Place::new();
+    let granted = Granted::new();
     let made = std::process::Command::new("mkfifo")
-        .arg(place.docs().join("pipe"))
+        .arg(granted.docs().join("pipe"))
         .status()
         .expect("it runs");
     assert!(made.success());
-    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
     let worked = escape(&gateway, "attempt", json!({"path": "/docs/pipe"})).await;
     assert_eq!(worked, "rename from, write, rename to, remove", "the pipe is moved away at last");
     assert!(
@@ -255,9 +256,9 @@ async fn opening_a_pipe_does_not_block() {
 #[tokio::test]
 async fn names_that_are_not_utf8_are_left_out_of_listings() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
-    let place = Place::new();
-    fs::write(place.docs().join(OsStr::from_bytes(b"\xff")), "").expect("a file");
-    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let granted = Granted::new();
+    fs::write(granted.docs().join(OsStr::from_bytes(b"\xff")), "").expect("a file");
+    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
     let listed = gateway.execute("escape-list", &json!({"path": "/docs"})).await;
     assert!(
         listed.text.contains("a.txt") && listed.text.contains("link_to_directory"),
@@ -268,12 +269,12 @@ async fn names_that_are_not_utf8_are_left_out_of_listings() {
 
 #[tokio::test]
 async fn a_directory_swapped_for_a_link_does_not_lead_out_of_its_grant() {
-    let place = Place::new();
-    fs::create_dir(place.docs().join("real")).expect("a directory");
-    fs::write(place.docs().join("real/b.txt"), "granted").expect("a file");
-    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let granted = Granted::new();
+    fs::create_dir(granted.docs().join("real")).expect("a directory");
+    fs::write(granted.docs().join("real/b.txt"), "granted").expect("a file");
+    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let docs = place.docs();
+    let docs = granted.docs();
     let swapping = std::thread::spawn(move || {
         while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
             for shown in ["real", "link_to_directory"] {
@@ -288,38 +289,38 @@ async fn a_directory_swapped_for_a_link_does_not_lead_out_of_its_grant() {
     swapping.join().expect("it swaps to the end");
     assert!(!seen.text.contains("hidden"), "{}", seen.text);
     assert!(
-        seen.text.contains("granted") || place.docs().join("real/new").exists(),
+        seen.text.contains("granted") || granted.docs().join("real/new").exists(),
         "the door was never open: {}",
         seen.text
     );
-    place.secret_is_untouched();
+    granted.secret_is_untouched();
 }
 
 #[tokio::test]
 async fn a_directory_can_be_filled_to_its_quota_and_no_further() {
-    let place = Place::new();
+    let granted = Granted::new();
     // `a.txt` has 7 bytes, and the links count as files.
-    let gateway = place.gateway_with_quotas(2_007, 5).await;
+    let gateway = granted.gateway_with_quotas(2_007, 5).await;
     let fill = |path: &str, bytes: u64| json!({"path": path, "bytes": bytes});
     assert_eq!(escape(&gateway, "fill", fill("/docs/new", 2_000)).await, "2000");
     // Behind a stream, the guest's own libraries have no error value for an exceeded quota.
     assert!(escape(&gateway, "fill", fill("/docs/new", 1)).await.starts_with("2000, "));
     assert_eq!(escape(&gateway, "fill", fill("/docs/other", 0)).await, "0");
     assert_eq!(escape(&gateway, "fill", fill("/docs/third", 0)).await, "0, QuotaExceeded");
-    assert!(!place.docs().join("third").exists());
-    fs::remove_file(place.docs().join("new")).expect("it is there");
+    assert!(!granted.docs().join("third").exists());
+    fs::remove_file(granted.docs().join("new")).expect("it is there");
     // The usage is measured again once a second.
     let again = async || escape(&gateway, "fill", fill("/docs/third", 2_000)).await;
     while again().await != "2000" {
-        fs::remove_file(place.docs().join("third")).unwrap_or_default();
+        fs::remove_file(granted.docs().join("third")).unwrap_or_default();
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
 async fn removed_files_that_stay_open_count_towards_the_quota() {
-    let place = Place::new();
-    let gateway = place.gateway_with_quotas(10_007, 10).await;
+    let granted = Granted::new();
+    let gateway = granted.gateway_with_quotas(10_007, 10).await;
     let hold = json!({"path": "/docs/new", "bytes": 1_000, "files": 50});
     for _ in 0..2 {
         assert_eq!(escape(&gateway, "hold_without_a_name", hold.clone()).await, "10");
@@ -328,8 +329,8 @@ async fn removed_files_that_stay_open_count_towards_the_quota() {
 
 #[tokio::test]
 async fn a_scratch_directory_is_empty_in_every_call_and_has_a_quota() {
-    let place = Place::new();
-    let gateway = place.gateway_with_quotas(1 << 20, 1_000).await;
+    let granted = Granted::new();
+    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
     for _ in 0..2 {
         assert_eq!(gateway.execute("escape-list", &json!({"path": "/tmp"})).await.content(), "[]");
         assert_eq!(

@@ -19,4 +19,5 @@ mod samples;
 mod serve;
 mod tidy;
 mod upstreams;
+mod walks;
 mod wasi;

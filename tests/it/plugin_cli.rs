@@ -12,11 +12,11 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 /// A working directory of an operator.
-struct Desk {
+struct Workspace {
     directory: tempfile::TempDir,
 }
 
-impl Desk {
+impl Workspace {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a temporary directory") }
     }
@@ -56,58 +56,63 @@ async fn poisoned() -> Vec<u8> {
 
 #[tokio::test]
 async fn an_installed_plugin_is_pinned_and_can_be_called_at_once() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let before = "{\n\t\"providers\": {},\n\t\"server\": {\"listen\": \"127.0.0.1:0\"}\n}";
-    desk.write("airlock.json", before);
-    let installed = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
+    workspace.write("airlock.json", before);
+    let installed = workspace.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
     assert!(installed.stdout.contains("airlock call guest-"), "{installed}");
-    let config = desk.read("airlock.json");
+    let config = workspace.read("airlock.json");
     let positions: Vec<_> = ["\t\"providers\"", "\t\"server\"", "plugins/guest.wasm"]
         .map(|text| config.find(text))
         .to_vec();
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{config}");
-    assert!(desk.read("airlock.lock").contains("client = \"guest\""));
-    let called = desk.airlock(&["call", "guest-ok"]).await.ok();
+    assert!(workspace.read("airlock.lock").contains("client = \"guest\""));
+    let called = workspace.airlock(&["call", "guest-ok"]).await.ok();
     assert_eq!(called.stdout, "ok\n", "{called}");
     assert!(
-        desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("guest: as it was accepted")
+        workspace
+            .airlock(&["plugin", "diff"])
+            .await
+            .ok()
+            .stdout
+            .contains("guest: as it was accepted")
     );
     // A second installation is an update and adds no second entry.
-    let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
-    assert_eq!(desk.read("airlock.json"), config);
+    let _ = workspace.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
+    assert_eq!(workspace.read("airlock.json"), config);
 }
 
 /// Returns the contents of every file that an installation changes.
-fn installed(desk: &Desk) -> Vec<Option<Vec<u8>>> {
+fn installed(workspace: &Workspace) -> Vec<Option<Vec<u8>>> {
     ["airlock.json", "airlock.lock", "plugins/github.wasm"]
-        .map(|name| fs::read(desk.path(name)).ok())
+        .map(|name| fs::read(workspace.path(name)).ok())
         .to_vec()
 }
 
 #[tokio::test]
 async fn a_taken_name_goes_to_a_changed_build_only_with_replace_and_never_to_another_plugin() {
-    let desk = Desk::new();
-    desk.write("poisoned.wasm", poisoned().await);
+    let workspace = Workspace::new();
+    workspace.write("poisoned.wasm", poisoned().await);
     let file = |name: &str, from: &Path, id: &str| {
-        desk.write(name, component::with_manifest(from, id, &json!({})));
+        workspace.write(name, component::with_manifest(from, id, &json!({})));
     };
     file("github.wasm", Path::new(guests::HOSTILE), "github");
-    file("cool.wasm", &desk.path("poisoned.wasm"), "github");
+    file("cool.wasm", &workspace.path("poisoned.wasm"), "github");
     file("stranger.wasm", Path::new(guests::HOSTILE), "stranger");
-    let _ = desk.install("github.wasm", &[]).await.ok();
-    let before = installed(&desk);
+    let _ = workspace.install("github.wasm", &[]).await.ok();
+    let before = installed(&workspace);
     assert!(before.iter().all(Option::is_some));
-    let _ = desk.install("github.wasm", &[]).await.ok();
-    assert_eq!(installed(&desk), before, "the same one changes nothing");
+    let _ = workspace.install("github.wasm", &[]).await.ok();
+    assert_eq!(installed(&workspace), before, "the same one changes nothing");
 
-    let unseen = desk.install("cool.wasm", &[]).await.failed();
+    let unseen = workspace.install("cool.wasm", &[]).await.failed();
     assert!(
         unseen.stdout.contains("    +Takes what it finds.") && unseen.stdout.contains("its code ("),
         "{unseen}"
     );
     assert!(unseen.stderr.contains("  airlock plugin install cool.wasm --replace\n"), "{unseen}");
     for more in [&["--name", "github"][..], &["--name", "github", "--replace"]] {
-        let other = desk.install("stranger.wasm", more).await.failed();
+        let other = workspace.install("stranger.wasm", more).await.failed();
         assert!(
             other
                 .stderr
@@ -119,22 +124,28 @@ async fn a_taken_name_goes_to_a_changed_build_only_with_replace_and_never_to_ano
             "{other}"
         );
     }
-    let nameless = desk.install(guests::HOSTILE, &["--name", "github", "--replace"]).await.failed();
+    let nameless =
+        workspace.install(guests::HOSTILE, &["--name", "github", "--replace"]).await.failed();
     assert!(nameless.stderr.contains("this is a component without a manifest"), "{nameless}");
-    assert_eq!(installed(&desk), before, "what is refused changes nothing");
+    assert_eq!(installed(&workspace), before, "what is refused changes nothing");
 
-    let replaced = desk.install("cool.wasm", &["--replace"]).await.ok();
+    let replaced = workspace.install("cool.wasm", &["--replace"]).await.ok();
     assert!(replaced.stdout.contains("    +Takes what it finds."), "{replaced}");
-    assert!(desk.read("airlock.lock").contains("steal"));
+    assert!(workspace.read("airlock.lock").contains("steal"));
     assert!(
-        desk.airlock(&["plugin", "diff"]).await.ok().stdout.contains("github: as it was accepted")
+        workspace
+            .airlock(&["plugin", "diff"])
+            .await
+            .ok()
+            .stdout
+            .contains("github: as it was accepted")
     );
-    let _ = desk.install("stranger.wasm", &["--name", "other", "--replace"]).await.ok();
+    let _ = workspace.install("stranger.wasm", &["--name", "other", "--replace"]).await.ok();
 }
 
 #[tokio::test]
 async fn a_configured_plugin_that_was_not_accepted_keeps_its_name_too() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let client = |component: &str| {
         json!({
             "name": "github",
@@ -143,77 +154,80 @@ async fn a_configured_plugin_that_was_not_accepted_keeps_its_name_too() {
             "tools_to_execute": ["*"],
         })
     };
-    desk.write("mine.wasm", component::with_manifest(guests::HOSTILE, "github", &json!({})));
-    desk.write("stranger.wasm", component::with_manifest(guests::HOSTILE, "stranger", &json!({})));
-    desk.write(
+    workspace.write("mine.wasm", component::with_manifest(guests::HOSTILE, "github", &json!({})));
+    workspace
+        .write("stranger.wasm", component::with_manifest(guests::HOSTILE, "stranger", &json!({})));
+    workspace.write(
         "airlock.json",
         json!({"mcp": {"client_configs": [client("mine.wasm")]}}).to_string(),
     );
-    let other = desk.install("stranger.wasm", &["--name", "github", "--replace"]).await.failed();
+    let other =
+        workspace.install("stranger.wasm", &["--name", "github", "--replace"]).await.failed();
     assert!(other.stderr.contains("the plugin github has that name"), "{other}");
-    desk.write(
+    workspace.write(
         "airlock.json",
         json!({"mcp": {"client_configs": [client("gone.wasm")]}}).to_string(),
     );
-    let unknown = desk.install("stranger.wasm", &["--name", "github"]).await.failed();
+    let unknown = workspace.install("stranger.wasm", &["--name", "github"]).await.failed();
     assert!(
         unknown.stderr.contains("airlock plugin install stranger.wasm --name github --replace"),
         "{unknown}"
     );
-    assert!(!desk.path("plugins").exists() && !desk.path("airlock.lock").exists());
-    let _ = desk.install("stranger.wasm", &["--name", "github", "--replace"]).await.ok();
+    assert!(!workspace.path("plugins").exists() && !workspace.path("airlock.lock").exists());
+    let _ = workspace.install("stranger.wasm", &["--name", "github", "--replace"]).await.ok();
 }
 
 #[tokio::test]
 async fn an_unreadable_lock_leaves_everything_as_it_was() {
-    let desk = Desk::new();
-    desk.write("airlock.lock", "this is a text");
-    let refused = desk.install(guests::HOSTILE, &["--name", "github"]).await.failed();
+    let workspace = Workspace::new();
+    workspace.write("airlock.lock", "this is a text");
+    let refused = workspace.install(guests::HOSTILE, &["--name", "github"]).await.failed();
     assert!(refused.stderr.contains("is no lock file"), "{refused}");
-    assert!(!desk.path("plugins").exists() && !desk.path("airlock.json").exists());
+    assert!(!workspace.path("plugins").exists() && !workspace.path("airlock.json").exists());
 }
 
 #[tokio::test]
 async fn a_component_without_the_contract_has_exactly_the_tools_that_it_exports() {
-    let desk = Desk::new();
-    let inspected = desk.airlock(&["plugin", "inspect", guests::PLAIN, "--json"]).await.ok().json();
+    let workspace = Workspace::new();
+    let inspected =
+        workspace.airlock(&["plugin", "inspect", guests::PLAIN, "--json"]).await.ok().json();
     let names: Vec<_> =
         inspected["tools"].as_array().expect("a list").iter().map(|tool| &tool["name"]).collect();
     assert!(names.contains(&&json!("greet")), "{inspected:#}");
     let tools = json!({"schema": "airlock.tools/1", "tools": [{"name": "harmless", "inputSchema": {"type": "object"}}]});
     let plain = fs::read(guests::PLAIN).expect("the component");
-    desk.write(
+    workspace.write(
         "lying.wasm",
         component::with_section(&plain, "airlock:tools", tools.to_string().as_bytes()),
     );
     for command in [&["plugin", "inspect", "lying.wasm"][..], &["plugin", "install", "lying.wasm"]]
     {
-        let refused = desk.airlock(command).await.failed();
+        let refused = workspace.airlock(command).await.failed();
         assert!(refused.stderr.contains("does not export airlock:plugin/tools"), "{refused}");
     }
-    let checked = desk.airlock(&["plugin", "check", "lying.wasm"]).await.failed();
+    let checked = workspace.airlock(&["plugin", "check", "lying.wasm"]).await.failed();
     assert!(checked.stdout.contains("does not export airlock:plugin/tools"), "{checked}");
-    assert!(!desk.path("plugins").exists() && !desk.path("airlock.json").exists());
+    assert!(!workspace.path("plugins").exists() && !workspace.path("airlock.json").exists());
 }
 
 #[tokio::test]
 async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let forged =
         json!({"tools": {"call": ["text-count\n  clocks  (required)"], "reason": "Counts."}});
-    desk.write("forged.wasm", component::with_manifest(guests::HOSTILE, "forged", &forged));
-    let refused = desk.install("forged.wasm", &[]).await.failed();
+    workspace.write("forged.wasm", component::with_manifest(guests::HOSTILE, "forged", &forged));
+    let refused = workspace.install("forged.wasm", &[]).await.failed();
     assert!(refused.stderr.contains("request.tools.call"), "{refused}");
     let manifest = json!({
         "schema": "airlock.plugin/1", "id": "forged", "version": "1.0.0", "contract": "0.1",
         "description": "Counts.\n  digest    sha256:0",
     });
     let wasm = fs::read(guests::HOSTILE).expect("the component");
-    desk.write(
+    workspace.write(
         "described.wasm",
         component::with_section(&wasm, "airlock:manifest", manifest.to_string().as_bytes()),
     );
-    let shown = desk.airlock(&["plugin", "inspect", "described.wasm"]).await.ok();
+    let shown = workspace.airlock(&["plugin", "inspect", "described.wasm"]).await.ok();
     assert!(
         shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n"),
         "{shown}"
@@ -222,14 +236,14 @@ async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
 
 #[tokio::test]
 async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let request = json!({
         "clocks": {"reason": "Dates what it writes."},
         "random": {"reason": "Rolls dice.", "optional": true},
         "files": {"data": {"access": "read-write", "reason": "Keeps\u{202e} its notes."}},
     });
-    desk.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
-    let refused = desk.install("asking.wasm", &[]).await.failed();
+    workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
+    let refused = workspace.install("asking.wasm", &[]).await.failed();
     assert!(
         refused.stdout.contains("Dates what it writes.")
             && refused.stdout.contains("Keeps⟨U+202E⟩ its notes."),
@@ -239,54 +253,54 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
         "airlock plugin install asking.wasm --grant files.data=DIRECTORY:rw --grant clocks";
     assert!(refused.stderr.contains(command), "{refused}");
     assert!(
-        !desk.path("airlock.json").exists()
-            && !desk.path("plugins").exists()
-            && !desk.path("airlock.lock").exists()
+        !workspace.path("airlock.json").exists()
+            && !workspace.path("plugins").exists()
+            && !workspace.path("airlock.lock").exists()
     );
-    fs::create_dir(desk.path("DIRECTORY")).expect("a directory");
+    fs::create_dir(workspace.path("DIRECTORY")).expect("a directory");
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
-    let installed = desk.airlock(&arguments).await.ok();
+    let installed = workspace.airlock(&arguments).await.ok();
     assert!(
         installed.stderr.contains("random is not granted, and the plugin can do without"),
         "{installed}"
     );
-    let config: Value = serde_json::from_str(&desk.read("airlock.json")).expect("JSON");
+    let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
     let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
     assert_eq!(
         (&grants["clocks"], &grants["directories"][0]["access"]),
         (&json!(true), &json!("read_write")),
         "{config:#}"
     );
-    assert_eq!(desk.airlock(&["call", "asking-ok"]).await.ok().stdout, "ok\n");
+    assert_eq!(workspace.airlock(&["call", "asking-ok"]).await.ok().stdout, "ok\n");
 }
 
 #[tokio::test]
 async fn a_changed_component_is_not_loaded_until_the_operator_accepts_it() {
-    let desk = Desk::new();
-    let _ = desk.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
-    desk.write("plugins/guest.wasm", poisoned().await);
-    let refused = desk.airlock(&["call", "guest-ok"]).await.failed();
+    let workspace = Workspace::new();
+    let _ = workspace.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
+    workspace.write("plugins/guest.wasm", poisoned().await);
+    let refused = workspace.airlock(&["call", "guest-ok"]).await.failed();
     assert!(refused.stderr.contains("the description of tool ok, new tool steal"), "{refused}");
     assert!(refused.stderr.contains("airlock plugin accept guest"), "{refused}");
-    let differs = desk.airlock(&["plugin", "diff", "guest"]).await.failed();
+    let differs = workspace.airlock(&["plugin", "diff", "guest"]).await.failed();
     for line in
         ["    +Takes what it finds.", "    -Answers at once.", "    +Answers at once.⟨U+200B⟩"]
     {
         assert!(differs.stdout.lines().any(|found| found == line), "{line:?} is not in {differs}");
     }
-    let document = desk.airlock(&["plugin", "diff", "--json"]).await.failed().json();
+    let document = workspace.airlock(&["plugin", "diff", "--json"]).await.failed().json();
     assert_eq!(document["plugins"][0]["changes"][1]["change"], "tool_changed", "{document:#}");
-    let accepted = desk.airlock(&["plugin", "accept", "guest"]).await.ok();
+    let accepted = workspace.airlock(&["plugin", "accept", "guest"]).await.ok();
     assert!(accepted.stdout.contains("+Answers at once.⟨U+200B⟩"), "{accepted}");
-    assert_eq!(desk.airlock(&["call", "guest-ok"]).await.ok().stdout, "ok\n");
-    let unknown = desk.airlock(&["plugin", "accept", "nobody"]).await.failed();
+    assert_eq!(workspace.airlock(&["call", "guest-ok"]).await.ok().stdout, "ok\n");
+    let unknown = workspace.airlock(&["plugin", "accept", "nobody"]).await.failed();
     assert!(unknown.stderr.contains("there is guest"), "{unknown}");
 }
 
 #[tokio::test]
 async fn inspect_and_check_need_only_the_file_of_the_component() {
-    let desk = Desk::new();
-    desk.write(
+    let workspace = Workspace::new();
+    workspace.write(
         "asking.wasm",
         component::with_manifest(
             guests::HOSTILE,
@@ -294,21 +308,22 @@ async fn inspect_and_check_need_only_the_file_of_the_component() {
             &json!({"clocks": {"reason": "Dates."}}),
         ),
     );
-    let document = desk.airlock(&["plugin", "inspect", "asking.wasm", "--json"]).await.ok().json();
+    let document =
+        workspace.airlock(&["plugin", "inspect", "asking.wasm", "--json"]).await.ok().json();
     assert_eq!(
         (&document["id"], &document["requests"][0]["place"]),
         (&json!("asking"), &json!("clocks")),
         "{document:#}"
     );
     assert!(document["native_bytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{document:#}");
-    let again = desk.airlock(&["plugin", "inspect", "asking.wasm"]).await.ok();
+    let again = workspace.airlock(&["plugin", "inspect", "asking.wasm"]).await.ok();
     assert!(
         again.stdout.contains("taken from the cache") && again.stdout.contains("Dates."),
         "{again}"
     );
 
     let outcome = async |name: &str| -> Vec<(String, String)> {
-        let report = desk.airlock(&["plugin", "check", name, "--json"]).await.failed().json();
+        let report = workspace.airlock(&["plugin", "check", name, "--json"]).await.failed().json();
         assert_eq!(report["ok"], false);
         let checks = report["checks"]
             .as_array()
@@ -317,11 +332,11 @@ async fn inspect_and_check_need_only_the_file_of_the_component() {
             .filter(|check| check["outcome"] == "fail");
         checks.map(|check| (check["check"].to_string(), check["details"].to_string())).collect()
     };
-    desk.write("poisoned.wasm", poisoned().await);
+    workspace.write("poisoned.wasm", poisoned().await);
     let failed = outcome("poisoned.wasm").await;
     let embedded = failed.iter().find(|(check, _)| check.contains("embedded")).expect("it fails");
     assert!(embedded.1.contains("steal") && embedded.1.contains("ok: "), "{failed:?}");
-    desk.write("text.wasm", "this is a text");
+    workspace.write("text.wasm", "this is a text");
     assert_eq!(outcome("text.wasm").await.len(), 1);
     assert_eq!(outcome(guests::STARLARK).await.len(), 1, "it is no tool plugin");
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use airlock::{
     config::{Config, environment},
-    sandbox::{Grants, Lender, Limits, Sandbox, embed_tools},
+    sandbox::{Grants, HostResources, Limits, Sandbox, embed_tools},
     tool::ClientName,
 };
 use serde_json::{Value, json};
@@ -19,8 +19,13 @@ pub async fn with_own_tools(component: impl AsRef<Path>) -> Vec<u8> {
     let settings = Config::parse("{}", "", &environment).expect("a configuration").sandbox;
     let sandbox = Sandbox::new(&settings).expect("an engine");
     let client = ClientName::parse("plugin").expect("a constant that fits");
-    let plugin =
-        sandbox.plugin(&client, wasm.clone(), Grants::default(), Limits::PLUGIN, Lender::default());
+    let plugin = sandbox.plugin(
+        &client,
+        wasm.clone(),
+        Grants::default(),
+        Limits::PLUGIN,
+        HostResources::default(),
+    );
     let tools = plugin.await.expect("it loads").describe().await.expect("it tells its tools");
     embed_tools(&wasm, &tools).expect("a component")
 }

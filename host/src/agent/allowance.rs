@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Failure, Settings};
 use crate::{
-    model::{Held, Room},
+    model::{Held, MemoryBudget},
     tool::CallError,
 };
 
@@ -44,14 +44,14 @@ pub(super) enum Exceeded {
 
 impl Allowance {
     /// Creates the allowance of a request that begins now.
-    pub(super) fn new(settings: &Settings, room: &Room) -> Self {
+    pub(super) fn new(settings: &Settings, budget: &MemoryBudget) -> Self {
         let limit_bytes = settings.max_tool_bytes;
         let left_bytes = AtomicUsize::new(limit_bytes);
         Self {
             deadline: Instant::now() + settings.timeout,
             limit_bytes,
             left_bytes,
-            held: room.hold(),
+            held: budget.hold(),
         }
     }
 
@@ -118,8 +118,10 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_that_do_not_fit_are_refused_and_not_taken() {
-        let allowance =
-            Allowance::new(&Settings { max_tool_bytes: 2_000, ..SETTINGS }, &Room::unlimited());
+        let allowance = Allowance::new(
+            &Settings { max_tool_bytes: 2_000, ..SETTINGS },
+            &MemoryBudget::unlimited(),
+        );
         assert_eq!(allowance.take(900), Ok(()));
         assert_eq!(allowance.take(1_101), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
         assert_eq!(allowance.check(), Ok(()));
@@ -133,7 +135,7 @@ mod tests {
         let memory = Limited::new(10_000);
         let allowance = Allowance::new(
             &Settings { max_tool_bytes: 8_000, ..SETTINGS },
-            &Room::new(memory.clone()),
+            &MemoryBudget::new(memory.clone()),
         );
         assert_eq!(allowance.take(3_000), Ok(()));
         assert_eq!(memory.taken(), 3_000 * COPIES);
@@ -155,7 +157,7 @@ mod tests {
     async fn an_allowance_is_over_at_its_deadline() {
         let allowance = Allowance::new(
             &Settings { timeout: Duration::from_secs(2), ..SETTINGS },
-            &Room::unlimited(),
+            &MemoryBudget::unlimited(),
         );
         tokio::time::advance(Duration::from_millis(1_999)).await;
         assert!(!allowance.is_over());

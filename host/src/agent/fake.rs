@@ -28,7 +28,7 @@ pub(crate) const LARGE: usize = 5_000;
 /// `write` without approval. `away` never connects.
 pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>) {
     let (events, happened) = mpsc::unbounded_channel();
-    let desk = Arc::new(Desk { events, meet: Notify::new() });
+    let desk = Arc::new(FakeTools { events, meet: Notify::new() });
     let catalog = Catalog::new();
     let unasked = ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy"];
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
@@ -66,18 +66,18 @@ fn client(name: &str) -> ClientName {
     ClientName::parse(name).expect("a good name")
 }
 
-struct Desk {
+struct FakeTools {
     events: mpsc::UnboundedSender<&'static str>,
     meet: Notify,
 }
 
-impl Provider for Desk {
+impl Provider for FakeTools {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         self.run(call).boxed()
     }
 }
 
-impl Desk {
+impl FakeTools {
     async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
         call.chain().meter().spend_fuel(7);
         match call.tool().original.as_str() {
@@ -95,7 +95,7 @@ impl Desk {
     }
 
     async fn hang(&self) {
-        struct Dropped<'a>(&'a Desk);
+        struct Dropped<'a>(&'a FakeTools);
         impl Drop for Dropped<'_> {
             fn drop(&mut self) {
                 let _ = self.0.events.send("dropped");

@@ -22,7 +22,7 @@ fn caller(filter: &Filter) -> Caller {
 
 fn request() -> Request {
     let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
-    Request { body: object(body), names_tools: false, room: Room::unlimited() }
+    Request { body: object(body), names_tools: false, budget: MemoryBudget::unlimited() }
 }
 
 /// Asks a model that responds to `"go"` with `calls`, and to any results with
@@ -285,7 +285,7 @@ async fn a_result_without_memory_is_left_out_and_all_memory_is_released() {
         {"answer": {"content": "done: {{last_tool_result}}"}},
     ]);
     let memory = Limited::new(3 * fake::LARGE);
-    let request = Request { room: Room::new(memory.clone()), ..request() };
+    let request = Request { budget: MemoryBudget::new(memory.clone()), ..request() };
     let answer = ask_script(turns.clone(), request, SETTINGS).await.expect("an answer");
     let calls = answer["airlock"]["calls"].as_array().expect("a list");
     assert_eq!(calls[0]["result"].as_str().map(str::len), Some(fake::LARGE));
@@ -295,7 +295,7 @@ async fn a_result_without_memory_is_left_out_and_all_memory_is_released() {
     assert!(memory.most() >= 2 * fake::LARGE, "the first result is taken");
     assert_eq!(memory.taken(), 0);
 
-    let request = Request { room: Room::new(Limited::new(1)), ..self::request() };
+    let request = Request { budget: MemoryBudget::new(Limited::new(1)), ..self::request() };
     let failed = ask_script(turns, request, SETTINGS).await.expect_err("the calls do not fit");
     assert_eq!((failed.error.status().as_u16(), failed.airlock), (503, None));
     assert_eq!(failed.error.to_object()["code"], "gateway_overloaded");

@@ -129,9 +129,9 @@ impl From<BadArgument> for CallError {
 }
 
 /// Arguments of a call. The error texts are those that existing models and clients expect.
-pub(super) struct Given(pub(super) Map<String, Value>);
+pub(super) struct Arguments(pub(super) Map<String, Value>);
 
-impl Given {
+impl Arguments {
     /// Returns a required text. Fails if it is missing or not a string.
     pub(super) fn text(&self, name: &str) -> Result<&str, BadArgument> {
         let text = self.0.get(name).and_then(Value::as_str);

@@ -25,7 +25,7 @@ pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> (Option<T>, V
     let unknown = RefCell::default();
     let read = T::deserialize(Reader { value, key: KeyPath::default(), unknown: &unknown });
     let mut problems = unknown.into_inner();
-    let value = read.map_err(|wrong| problems.push(wrong.into())).ok();
+    let value = read.map_err(|invalid| problems.push(invalid.into())).ok();
     (value, problems)
 }
 
@@ -37,7 +37,7 @@ struct Reader<'de, 'p> {
 }
 
 impl<'de> Reader<'de, '_> {
-    fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
         let key = self.key.clone();
         let visited = match self.value {
             Value::Null => visitor.visit_unit(),
@@ -53,7 +53,7 @@ impl<'de> Reader<'de, '_> {
                 _ => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
             },
         };
-        visited.map_err(|wrong: Wrong| wrong.at(&key))
+        visited.map_err(|invalid: Invalid| invalid.at(&key))
     }
 
     fn child(&self, value: &'de Value, key: KeyPath) -> Self {
@@ -71,13 +71,13 @@ impl<'de> Reader<'de, '_> {
 }
 
 impl<'de> Deserializer<'de> for Reader<'de, '_> {
-    type Error = Wrong;
+    type Error = Invalid;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
         self.visit(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -85,7 +85,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, Invalid> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -94,15 +94,17 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, Invalid> {
         let Value::Object(members) = self.value else {
             // serde itself would accept an array here, as members by position.
-            let wrong: Wrong = de::Error::invalid_type(unexpected(self.value), &visitor);
-            return Err(wrong.at(&self.key));
+            let invalid: Invalid = de::Error::invalid_type(unexpected(self.value), &visitor);
+            return Err(invalid.at(&self.key));
         };
         self.note_unknown(name, fields, members);
         let key = self.key.clone();
-        visitor.visit_map(Members::new(self, members).only(fields)).map_err(|wrong| wrong.at(&key))
+        visitor
+            .visit_map(Members::new(self, members).only(fields))
+            .map_err(|invalid| invalid.at(&key))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -110,21 +112,21 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
-        let wrong = match self.value {
+    ) -> Result<V::Value, Invalid> {
+        let invalid = match self.value {
             Value::String(text) if variants.contains(&text.as_str()) => {
-                let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
+                let text: StrDeserializer<'_, Invalid> = text.as_str().into_deserializer();
                 return visitor.visit_enum(text);
             }
             Value::String(text) => unsupported::value(name, text)
-                .map_or_else(|| de::Error::unknown_variant(text, variants), Wrong::new),
-            other => Wrong::new(format!(
+                .map_or_else(|| de::Error::unknown_variant(text, variants), Invalid::new),
+            other => Invalid::new(format!(
                 "expected {}, found {}",
                 any_of(variants),
                 found(&unexpected(other))
             )),
         };
-        Err(wrong.at(&self.key))
+        Err(invalid.at(&self.key))
     }
 
     forward_to_deserialize_any! {
@@ -139,17 +141,17 @@ struct Elements<'de, 'p> {
 }
 
 impl<'de> SeqAccess<'de> for Elements<'de, '_> {
-    type Error = Wrong;
+    type Error = Invalid;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Wrong> {
+    ) -> Result<Option<T::Value>, Invalid> {
         let Some((index, element)) = self.elements.next() else { return Ok(None) };
         let key = self.reader.key.element(index);
         seed.deserialize(self.reader.child(element, key.clone()))
             .map(Some)
-            .map_err(|wrong| wrong.at(&key))
+            .map_err(|invalid| invalid.at(&key))
     }
 }
 
@@ -172,12 +174,12 @@ impl<'de, 'p> Members<'de, 'p> {
 }
 
 impl<'de> MapAccess<'de> for Members<'de, '_> {
-    type Error = Wrong;
+    type Error = Invalid;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Wrong> {
+    ) -> Result<Option<K::Value>, Invalid> {
         let only = self.only;
         let is_wanted = |name: &str, value: &Value| {
             !value.is_null() && only.is_none_or(|only| only.contains(&name))
@@ -189,23 +191,23 @@ impl<'de> MapAccess<'de> for Members<'de, '_> {
         seed.deserialize(name.as_str().into_deserializer()).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Invalid> {
         let (name, value) = self.next.take().expect("serde asks for a value after its key");
         let key = self.reader.key.member(name);
-        seed.deserialize(self.reader.child(value, key.clone())).map_err(|wrong| wrong.at(&key))
+        seed.deserialize(self.reader.child(value, key.clone())).map_err(|invalid| invalid.at(&key))
     }
 }
 
 /// A problem whose key path may not be known yet.
 #[derive(Debug)]
-struct Wrong {
+struct Invalid {
     /// Member of the current value that the problem is about.
     member: Option<&'static str>,
     key: Option<KeyPath>,
     message: String,
 }
 
-impl Wrong {
+impl Invalid {
     fn new(message: impl Into<String>) -> Self {
         Self { member: None, key: None, message: message.into() }
     }
@@ -219,21 +221,21 @@ impl Wrong {
     }
 }
 
-impl From<Wrong> for Problem {
-    fn from(wrong: Wrong) -> Self {
-        Self { key: wrong.key.unwrap_or_default(), message: wrong.message }
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Self { key: invalid.key.unwrap_or_default(), message: invalid.message }
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for Invalid {}
 
-impl de::Error for Wrong {
+impl de::Error for Invalid {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(message.to_string())
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 use tracing::warn;
 
-use super::{BadProvider, Held, ModelError, Object, Prompt, Refusal, Room, object};
+use super::{BadProvider, Held, MemoryBudget, ModelError, Object, Prompt, Refusal, object};
 use crate::{
     json::{self, Caps},
     secret::Secret,
@@ -170,7 +170,7 @@ impl Client {
         }
         let request = self.http.get(self.models.clone()).timeout(self.bounds.list);
         // The list is shared by all callers, so no caller is charged for it.
-        let held = Room::unlimited().hold();
+        let held = MemoryBudget::unlimited().hold();
         let models = match self
             .exchange(request, &held)
             .await

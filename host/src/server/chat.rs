@@ -9,7 +9,7 @@ use super::{
     memory::Charge,
     respond::{self, ApiError, Reply},
 };
-use crate::{agent, door::Origin, model::Room};
+use crate::{agent, door::Origin, model::MemoryBudget};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest.
@@ -30,8 +30,8 @@ pub(super) async fn complete(
         return Err(ApiError::bad_request("unsupported_value", message).about("stream"));
     }
     let caller = app.caller(sender, Origin::Model);
-    let room = Room::new(charge.clone());
-    let request = agent::Request { body, names_tools: !sender.filter.is_none(), room };
+    let budget = MemoryBudget::new(charge.clone());
+    let request = agent::Request { body, names_tools: !sender.filter.is_none(), budget };
     let answer = agent::run(&app.models, &caller, request, &app.agent).await?;
     Ok(respond::json(&answer.into()))
 }

@@ -36,7 +36,7 @@ pub(super) struct Connections {
     /// Maximum number of connections of one peer, including those that are evicted but not closed
     /// yet.
     max_held_per_peer: usize,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     table: Mutex<Table>,
     next: AtomicU64,
 }
@@ -57,13 +57,13 @@ struct Open {
 
 impl Connections {
     pub(super) fn new(max: usize, max_per_peer: usize) -> Arc<Self> {
-        let room = Arc::new(Semaphore::new(max));
+        let slots = Arc::new(Semaphore::new(max));
         let max_held_per_peer = max_per_peer.saturating_add((max_per_peer / CLOSING_PART).max(1));
         Arc::new(Self {
             max,
             max_per_peer,
             max_held_per_peer,
-            room,
+            slots,
             table: Mutex::default(),
             next: AtomicU64::new(0),
         })
@@ -74,14 +74,14 @@ impl Connections {
     /// running request, or if too many of its evicted connections are not closed yet. If all room
     /// is taken, the connections of the lowest rank are evicted, and the call waits until one of
     /// them ends.
-    pub(super) async fn admit(self: &Arc<Self>, peer: Peer) -> Option<Place> {
+    pub(super) async fn admit(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
         if !self.has_share(peer) {
             return None;
         }
         let permit = self.permit().await;
         let (number, activity) = (self.next.fetch_add(1, Ordering::Relaxed), Activity::new());
         self.table().insert(number, Open { peer, activity: activity.clone() });
-        Some(Place { activity, connections: self.clone(), number, peer, _permit: permit })
+        Some(ConnectionSlot { activity, connections: self.clone(), number, peer, _permit: permit })
     }
 
     /// Returns whether `peer` may have one more connection. May evict another connection of the
@@ -101,12 +101,12 @@ impl Connections {
 
     async fn permit(&self) -> OwnedSemaphorePermit {
         loop {
-            if let Ok(permit) = self.room.clone().try_acquire_owned() {
+            if let Ok(permit) = self.slots.clone().try_acquire_owned() {
                 return permit;
             }
             let evicted = self.evict((self.max / EVICTED_PART).max(1), |_| true);
             debug!(limit = self.max, evicted, "all room for connections is taken");
-            if let Ok(permit) = timeout(LOOK_AGAIN, self.room.clone().acquire_owned()).await {
+            if let Ok(permit) = timeout(LOOK_AGAIN, self.slots.clone().acquire_owned()).await {
                 return permit.expect("the semaphore is never closed");
             }
         }
@@ -162,8 +162,8 @@ impl Table {
     }
 }
 
-/// Room for one connection. Released on drop.
-pub(super) struct Place {
+/// Slot for one connection. Released on drop.
+pub(super) struct ConnectionSlot {
     /// Current activity of the connection.
     pub(super) activity: Arc<Activity>,
     connections: Arc<Connections>,
@@ -172,7 +172,7 @@ pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.table().remove(self.number, self.peer);
     }
@@ -188,7 +188,7 @@ mod tests {
         Peer::of(Some([10, 0, 0, last].into()))
     }
 
-    async fn admit(connections: &Arc<Connections>, last: u8) -> Place {
+    async fn admit(connections: &Arc<Connections>, last: u8) -> ConnectionSlot {
         connections.admit(peer(last)).await.expect("there is room")
     }
 
@@ -217,17 +217,17 @@ mod tests {
     async fn a_peer_is_refused_while_a_quarter_of_its_cap_is_evicted_and_not_closed() {
         for (max_per_peer, max_held) in [(1, 2), (3, 4), (8, 10)] {
             let connections = Connections::new(100, max_per_peer);
-            let mut places = Vec::new();
+            let mut slots = Vec::new();
             for _ in 0..max_held {
-                places.push(admit(&connections, 1).await);
+                slots.push(admit(&connections, 1).await);
             }
             assert!(connections.admit(peer(1)).await.is_none(), "{max_held} are not closed");
             let _other = admit(&connections, 2).await;
             // When an evicted connection ends, exactly one new one fits.
-            drop(places.remove(0));
-            places.push(admit(&connections, 1).await);
+            drop(slots.remove(0));
+            slots.push(admit(&connections, 1).await);
             assert!(connections.admit(peer(1)).await.is_none(), "{max_held} are not closed again");
-            drop(places);
+            drop(slots);
             assert_eq!(connections.table().count(peer(1)), (0, 0));
             assert_eq!(
                 connections.table().held.len(),
@@ -259,37 +259,37 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn peers_that_do_not_read_their_answers_do_not_shut_out_others() {
         let connections = Connections::new(2, 1);
-        let mut places = vec![admit(&connections, 1).await, admit(&connections, 2).await];
-        let _unsent: Vec<_> = places.iter().map(|place| place.activity.begin().answer()).collect();
+        let mut slots = vec![admit(&connections, 1).await, admit(&connections, 2).await];
+        let _unsent: Vec<_> = slots.iter().map(|slot| slot.activity.begin().answer()).collect();
         let mut third = Box::pin(connections.admit(peer(3)));
         assert!(third.as_mut().now_or_never().is_none(), "the evicted one has not ended yet");
-        assert!(places[0].activity.rank().is_none() && places[1].activity.rank().is_some());
-        drop(places.remove(0));
+        assert!(slots[0].activity.rank().is_none() && slots[1].activity.rank().is_some());
+        drop(slots.remove(0));
         assert!(third.await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_connection_that_is_idle_for_longest_is_evicted_if_all_room_is_taken() {
         let connections = Connections::new(3, 3);
-        let mut places = Vec::new();
+        let mut slots = Vec::new();
         for last in 1..=3 {
-            places.push(admit(&connections, last).await);
+            slots.push(admit(&connections, last).await);
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        let _running = places[0].activity.begin();
+        let _running = slots[0].activity.begin();
         let mut fourth = Box::pin(connections.admit(peer(4)));
         assert!(fourth.as_mut().now_or_never().is_none(), "it has not ended yet");
-        assert!(places[0].activity.rank().is_none() && places[2].activity.rank().is_some());
-        assert!(places[1].activity.rank().is_none(), "it is closed");
-        places.remove(1);
+        assert!(slots[0].activity.rank().is_none() && slots[2].activity.rank().is_some());
+        assert!(slots[1].activity.rank().is_none(), "it is closed");
+        slots.remove(1);
         assert!(fourth.await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_becomes_idle_while_another_waits_is_evicted() {
         let connections = Connections::new(1, 1);
-        let place = admit(&connections, 1).await;
-        let running = place.activity.begin();
+        let slot = admit(&connections, 1).await;
+        let running = slot.activity.begin();
         let mut other = Box::pin(connections.admit(peer(2)));
         assert!(tokio::time::timeout(LOOK_AGAIN * 3, &mut other).await.is_err());
         drop(running.answer());
@@ -297,8 +297,8 @@ mod tests {
             tokio::time::timeout(LOOK_AGAIN * 3, &mut other).await.is_err(),
             "it still has its room"
         );
-        assert!(place.activity.rank().is_none(), "it is closed");
-        drop(place);
+        assert!(slot.activity.rank().is_none(), "it is closed");
+        drop(slot);
         assert!(other.await.is_some());
     }
 }

@@ -22,7 +22,7 @@ use tracing::{debug, info, warn};
 use super::{
     Answer, App, Settings,
     activity::{Activity, Reason, Running, Sending, Waits},
-    connections::{Connections, Place},
+    connections::{ConnectionSlot, Connections},
     memory::Charge,
     peer::Peer,
 };
@@ -68,7 +68,7 @@ pub async fn serve(
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            (stream, address, place) = server.accept(&listener) => server.begin(stream, address, place),
+            (stream, address, slot) = server.accept(&listener) => server.begin(stream, address, slot),
         }
     }
     drop(listener);
@@ -87,7 +87,7 @@ struct Server {
 impl Server {
     /// Waits for a connection and then for room. Connections beyond the cap wait in the system's
     /// queue.
-    async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, Place) {
+    async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, ConnectionSlot) {
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -97,16 +97,16 @@ impl Server {
                     continue;
                 }
             };
-            if let Some(place) = self.connections.admit(Peer::of(Some(address.ip()))).await {
-                return (stream, address.ip(), place);
+            if let Some(slot) = self.connections.admit(Peer::of(Some(address.ip()))).await {
+                return (stream, address.ip(), slot);
             }
         }
     }
 
-    fn begin(&self, stream: TcpStream, address: IpAddr, place: Place) {
+    fn begin(&self, stream: TcpStream, address: IpAddr, slot: ConnectionSlot) {
         // Responses are written whole, so Nagle's algorithm only adds latency.
         let _ = stream.set_nodelay(true);
-        let (app, activity) = (self.app.clone(), place.activity.clone());
+        let (app, activity) = (self.app.clone(), slot.activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
             // may be dropped before its first poll.
@@ -120,13 +120,13 @@ impl Server {
             let mut connection = pin!(connection);
             let reason = tokio::select! {
                 result = &mut connection => return ended(result),
-                reason = place.activity.end(&waits) => reason,
+                reason = slot.activity.end(&waits) => reason,
                 () = draining.cancelled() => {
                     connection.as_mut().graceful_shutdown();
                     let waits = Waits { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
                     tokio::select! {
                         result = &mut connection => return ended(result),
-                        reason = place.activity.end(&waits) => reason,
+                        reason = slot.activity.end(&waits) => reason,
                     }
                 }
             };
@@ -134,7 +134,7 @@ impl Server {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = &mut connection => ended(result),
-                () = goodbye(reason, &place.activity, drain_timeout) => {}
+                () = goodbye(reason, &slot.activity, drain_timeout) => {}
             }
         });
     }

@@ -15,7 +15,7 @@ pub(crate) struct Grants {
 
 /// A place in a granted directory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// Path for results and errors: without a leading `/`, without `.` segments.
     pub(crate) shown: String,
     /// Path for the file system.
@@ -55,7 +55,7 @@ impl Grants {
     }
 
     /// Resolves a path; `None` for the root, which only holds the grants.
-    pub(crate) fn resolve(&self, path: &str) -> Result<Option<Place>, Error> {
+    pub(crate) fn resolve(&self, path: &str) -> Result<Option<Location>, Error> {
         let names = self.names()?;
         if path.contains('\0') {
             return Err(Error::invalid_input("a path has no NUL character"));
@@ -78,17 +78,17 @@ impl Grants {
         }
         let shown = segments.join("/");
         let path = self.base.join(&shown);
-        Ok(Some(Place { shown, path }))
+        Ok(Some(Location { shown, path }))
     }
 
     /// Resolves the path of a file, which cannot be the root.
-    pub(crate) fn resolve_file(&self, path: &str) -> Result<Place, Error> {
+    pub(crate) fn resolve_file(&self, path: &str) -> Result<Location, Error> {
         self.resolve(path)?
             .ok_or_else(|| Error::invalid_input(format!("`{path}` does not name a file")))
     }
 }
 
-impl Place {
+impl Location {
     /// Converts an I/O error to a tool error that names the path as the caller wrote it.
     pub(crate) fn refuse(&self, error: io::Error) -> Error {
         let shown = &self.shown;
@@ -126,7 +126,7 @@ fn preopened() -> Vec<String> {
 }
 
 /// Returns an error: the entry at a place is not of the expected kind.
-pub(crate) fn not_a(what: &str, place: &Place) -> Error {
+pub(crate) fn not_a(what: &str, place: &Location) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("`{}` is not a {what}", place.shown))
 }
 

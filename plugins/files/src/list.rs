@@ -7,7 +7,7 @@ use airlock_guest::{Error, tool, within};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::grants::{Grants, Place};
+use crate::grants::{Grants, Location};
 
 /// Limits of `max_entries`.
 const ENTRIES: RangeInclusive<usize> = 1..=5_000;
@@ -92,7 +92,7 @@ fn root(grants: &Grants) -> Result<Listing, Error> {
 
 /// Returns the entries of a directory, sorted by name, and whether there are more. An entry that is
 /// removed in the meantime is left out.
-pub(crate) fn entries(place: &Place) -> Result<(Vec<DirEntry>, bool), Error> {
+pub(crate) fn entries(place: &Location) -> Result<(Vec<DirEntry>, bool), Error> {
     let directory = fs::read_dir(&place.path).map_err(|error| place.refuse(error))?;
     let mut entries: Vec<DirEntry> = directory.filter_map(Result::ok).take(NAMES_MAX + 1).collect();
     let more = entries.len() > NAMES_MAX;

@@ -7,7 +7,7 @@ use airlock_guest::{Content, Error, Structured, tool, within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::grants::{Grants, Place, not_a};
+use crate::grants::{Grants, Location, not_a};
 
 /// Largest number of bytes of a file in one result. It is below the host's usual limit on a result,
 /// which contains the text twice.
@@ -106,7 +106,7 @@ fn read(
 /// Reads whole lines. Returns them and the number of the next line, if there is one.
 fn lines(
     file: File,
-    place: &Place,
+    place: &Location,
     offset: u64,
     limit: u64,
 ) -> Result<(Vec<u8>, Option<u64>), Error> {
@@ -142,7 +142,7 @@ fn lines(
     Ok((text, more.then_some(offset + limit)))
 }
 
-fn long_line(place: &Place, offset: u64, at_byte: u64) -> Error {
+fn long_line(place: &Location, offset: u64, at_byte: u64) -> Error {
     Error::too_large(format!(
         "line {} of `{}` is longer than {BYTES_MAX} bytes; read it in pieces with unit \"bytes\" and offset {at_byte}",
         offset + 1,
@@ -155,7 +155,7 @@ fn long_line(place: &Place, offset: u64, at_byte: u64) -> Error {
 /// there is one.
 fn bytes(
     mut file: File,
-    place: &Place,
+    place: &Location,
     offset: u64,
     limit: u64,
 ) -> Result<(Vec<u8>, Option<u64>), Error> {

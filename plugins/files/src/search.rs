@@ -10,7 +10,7 @@ use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::grants::{Grants, Place};
+use crate::grants::{Grants, Location};
 use crate::list::{self, Kind};
 
 /// Limits of `max_hits`.
@@ -151,7 +151,7 @@ struct Search<'c> {
 
 /// A directory that is still to be searched.
 struct Ahead {
-    place: Place,
+    place: Location,
     /// Path of the directory below the start, empty or ending in `/`.
     below: String,
     depth: usize,
@@ -198,7 +198,7 @@ impl Search<'_> {
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
             let kind = entry.file_type().map_or(Kind::Other, Kind::from);
-            let place = Place {
+            let place = Location {
                 shown: format!("{}/{name}", directory.place.shown),
                 path: directory.place.path.join(entry.file_name()),
             };
@@ -222,7 +222,7 @@ impl Search<'_> {
         &self,
         entry: &DirEntry,
         kind: Kind,
-        place: &Place,
+        place: &Location,
         found: &mut Found,
     ) -> Result<(), Full> {
         let Some(content) = &self.content else {
@@ -259,7 +259,7 @@ impl Name {
 
 /// Returns the directories to start in; the last is searched first.
 fn starts(grants: &Grants, path: &str) -> Result<Vec<Ahead>, Error> {
-    let start = |place: Place, below: String| Ahead { place, below, depth: 1 };
+    let start = |place: Location, below: String| Ahead { place, below, depth: 1 };
     if let Some(place) = grants.resolve(path)? {
         return Ok(vec![start(place, String::new())]);
     }
@@ -271,7 +271,7 @@ fn starts(grants: &Grants, path: &str) -> Result<Vec<Ahead>, Error> {
 }
 
 /// Returns the content of a file; `None` if it cannot be searched.
-fn text(entry: &DirEntry, place: &Place) -> Option<String> {
+fn text(entry: &DirEntry, place: &Location) -> Option<String> {
     let size = entry.metadata().ok()?.len();
     if size > FILE_BYTES_MAX {
         return None;

@@ -7,7 +7,7 @@ use airlock_guest::{Error, tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::grants::{Grants, Place, not_a};
+use crate::grants::{Grants, Location, not_a};
 
 /// What to do with a file that exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -91,7 +91,7 @@ fn options(mode: Mode) -> OpenOptions {
     options
 }
 
-fn refuse(place: &Place, error: io::Error) -> Error {
+fn refuse(place: &Location, error: io::Error) -> Error {
     let shown = &place.shown;
     match error.kind() {
         io::ErrorKind::AlreadyExists => Error::invalid_input(format!(

@@ -7,7 +7,7 @@ use std::{
 };
 
 use airlock::{
-    sandbox::{Grants, Lender, Limits, Plugin, Sandbox, Settings},
+    sandbox::{Grants, HostResources, Limits, Plugin, Sandbox, Settings},
     tool::{ClientName, ToolError, ToolOutput},
 };
 use airlock_tests::{Client, Embedded, Setup, guests};
@@ -33,7 +33,7 @@ async fn timed(sandbox: &Sandbox, wasm: &Arc<[u8]>) -> (Plugin, Duration) {
     let name: ClientName = ClientName::parse("text").expect("a name");
     let began = Instant::now();
     let plugin = sandbox
-        .plugin(&name, wasm.clone(), Grants::default(), Limits::PLUGIN, Lender::default())
+        .plugin(&name, wasm.clone(), Grants::default(), Limits::PLUGIN, HostResources::default())
         .await
         .expect("it loads");
     (plugin, began.elapsed())

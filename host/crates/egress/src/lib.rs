@@ -37,7 +37,7 @@ pub use self::{
     policy::{Bounds, Policy},
     resolve::Resolver,
     rule::{BadRule, Rule},
-    session::{Outlet, Place, Session},
+    session::{Outlet, RequestSlot, Session},
 };
 
 /// Maximum requests of the whole process in flight.

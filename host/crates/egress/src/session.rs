@@ -63,7 +63,7 @@ pub struct Outlet {
 pub struct Session(Arc<Inner>);
 
 /// A slot for one request of a call in flight. Dropping it releases the slot.
-pub struct Place {
+pub struct RequestSlot {
     session: Arc<Inner>,
     _permit: OwnedSemaphorePermit,
 }
@@ -126,7 +126,7 @@ impl Session {
 
     /// Takes a slot of the call. Use it if work around a request must count together with the
     /// request. Fails if no slot is free.
-    pub fn reserve(&self) -> Result<Place, Error> {
+    pub fn reserve(&self) -> Result<RequestSlot, Error> {
         let message = "too many requests of this call are on their way";
         let permit = self
             .0
@@ -134,7 +134,7 @@ impl Session {
             .clone()
             .try_acquire_owned()
             .map_err(|_| Error::new(ErrorKind::Unavailable, message))?;
-        Ok(Place { session: self.0.clone(), _permit: permit })
+        Ok(RequestSlot { session: self.0.clone(), _permit: permit })
     }
 
     /// Sends a request and reads the whole response. The future borrows nothing, so that it can run
@@ -149,7 +149,7 @@ impl Session {
     }
 }
 
-impl Place {
+impl RequestSlot {
     /// Sends a request and reads the whole response. A slot is for one request at a time.
     pub async fn send(&mut self, request: Request) -> Result<Response, Error> {
         self.session.send(request).await

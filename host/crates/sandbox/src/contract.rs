@@ -2,7 +2,7 @@
 //!
 //! Each version is one module: the types generated from its `wit/`, their conversion to the
 //! catalog's types, the linking of its imports, and a [`ToolGuest`]. The behaviour of the imports
-//! is implemented once, in [`imports`](super::imports). The version of a component is read from the
+//! is implemented once, in [`imports`](crate::imports). The version of a component is read from the
 //! names of its exports; all versions are linked in one linker. A new version is a new module and
 //! one line in [`VERSIONS`].
 
@@ -16,7 +16,7 @@ use wasmtime::{
     component::{Component, InstancePre, Linker},
 };
 
-use super::{LoadError, instance::State, plain};
+use crate::{LoadError, plain, run::instance::State};
 
 /// Name of the interface that every tool plugin exports, without its version.
 const TOOLS: &str = "airlock:plugin/tools";
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn unsupported_versions_and_unknown_imports_are_refused_by_name() {
-        let engine = super::super::engine::engine(1).expect("an engine");
+        let engine = crate::engine::engine(1).expect("an engine");
         let mut linker = Linker::new(&engine);
         link(&mut linker).expect("it links");
         let open_text = |text: &str| {

@@ -1,19 +1,18 @@
 //! The script executor: a guest like any other, in a world of its own without WASI.
 
-use std::sync::Arc;
-
 use airlock_core::{
     door::{Chain, Origin},
     tool::{CallError, ToolName},
 };
 use wasmtime::component::{Component, Linker};
 
-use super::{
+use crate::{
     Limits, LoadError, Sandbox, Script, ScriptError, ScriptResult,
-    admission::Share,
     contract::v0_1::{self, ScriptGuest},
-    instance::{Speaker, Start, State},
-    wasi::Wasi,
+    run::{
+        admission::Share,
+        instance::{Call, Guest, State},
+    },
 };
 
 /// The script executor, compiled and linked.
@@ -28,14 +27,14 @@ pub struct Executor {
 }
 
 /// Builds the linker of the executor's world. Nothing in it reads a clock or draws a random number.
-pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     v0_1::link_executor(&mut linker)?;
     Ok(linker)
 }
 
 impl Executor {
-    pub(super) fn new(
+    pub(crate) fn new(
         sandbox: Sandbox,
         component: &Component,
         limits: Limits,
@@ -58,23 +57,16 @@ impl Executor {
     /// Runs a script in a fresh instance. Its tool calls go through `chain`; each line that it
     /// prints is emitted there. Dropping the future stops the script.
     pub async fn run(&self, script: Script, chain: &Chain) -> ScriptResult {
-        let start = Start {
+        let call = Call {
             chain: Some(chain.clone()),
             origin: Origin::Script,
-            speaker: Speaker::Script,
-            limits: self.limits,
-            grants: Arc::default(),
-            database: None,
-            outlet: None,
-            wasi: Wasi::denied(),
+            ..Call::denied(self.name.clone(), Guest::Script, self.limits)
         };
         let slot =
             self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
         let slot = slot.map_err(|_| ScriptError::Stopped(CallError::Busy))?;
-        let ran = self
-            .sandbox
-            .run(slot, &self.name, start, async |store| self.guest.run(store, script).await)
-            .await;
+        let ran =
+            self.sandbox.run(slot, call, async |store| self.guest.run(store, script).await).await;
         match ran {
             Ok(Ok(value)) => self.checked(value),
             Ok(Err(failure)) => Err(ScriptError::Failed(failure)),

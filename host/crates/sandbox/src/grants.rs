@@ -57,7 +57,7 @@ pub struct Denied {
 
 /// Host resources behind the grants, the same for all plugins. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Lender {
+pub struct HostResources {
     /// Database of the stores.
     pub database: Option<Database>,
     /// Client for outbound HTTP.

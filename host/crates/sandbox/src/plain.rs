@@ -38,10 +38,10 @@ use self::{
     results::Unfit,
     shape::Shape,
 };
-use super::{
+use crate::{
     LoadError,
     contract::ToolGuest,
-    instance::{Speaker, State},
+    run::instance::{Guest, State},
 };
 
 /// Characters that the name of a tool may have.
@@ -184,28 +184,28 @@ impl Plain {
         let arguments = match arguments::read(&function.parameters, arguments) {
             Ok(arguments) => arguments,
             Err(bad) => {
-                let name = store.data().tool.to_string();
+                let name = store.data().call.tool.to_string();
                 return Err(store
                     .data_mut()
                     .stop(CallError::BadArguments { name, detail: bad.to_string() }));
             }
         };
-        let limits = store.data().limits;
+        let limits = store.data().call.limits;
         let copied_bytes = function.copied_bytes(limits.copied_bytes);
         store.set_hostcall_fuel(copied_bytes);
-        store.data_mut().limits.copied_bytes = copied_bytes;
+        store.data_mut().call.limits.copied_bytes = copied_bytes;
         let instance = self.pre.instantiate_async(&mut *store).await?;
         let export = instance
             .get_func(&mut *store, function.index)
             .ok_or_else(|| wasmtime::Error::msg("the export is gone"))?;
         let mut returned = vec![Val::Bool(false); usize::from(function.result.is_some())];
         export.call_async(&mut *store, &arguments, &mut returned).await?;
-        let scrubber = store.data().grants.scrubber.clone();
+        let scrubber = store.data().call.grants.scrubber.clone();
         let shape = function.result.as_ref();
         match results::answer(shape, returned.pop(), limits.result_bytes, &scrubber) {
             Ok(answer) => Ok(answer),
             Err(Unfit::TooLarge) => {
-                let tool = store.data().tool.clone();
+                let tool = store.data().call.tool.clone();
                 Err(store.data_mut().stop(CallError::ResultTooLarge {
                     tool,
                     limit_bytes: limits.result_bytes as u64,
@@ -223,8 +223,8 @@ impl ToolGuest for Plain {
         &'a self,
         store: &'a mut Store<State>,
     ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>> {
-        if let (Speaker::Plugin(plugin, _), false) =
-            (&store.data().speaker, self.left_out.is_empty())
+        if let (Guest::Plugin(plugin, _), false) =
+            (&store.data().call.guest, self.left_out.is_empty())
         {
             warn!(%plugin, left_out = listed(&self.left_out), "not all that the component exports is a tool");
         }

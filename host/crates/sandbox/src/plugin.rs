@@ -17,15 +17,17 @@ use serde_json::{Map, Value};
 use tracing::{debug, warn};
 use wasmtime::component::{Component, Linker};
 
-use super::{
-    Access, Directory, Grants, Lender, Limits, LoadError, OffLimits, Sandbox,
-    admission::Share,
-    circuit::Circuit,
+use crate::{
+    Access, Directory, Grants, HostResources, Limits, LoadError, OffLimits, Sandbox,
     contract::{self, ToolGuest},
     imports::{self, log::LogRate},
-    instance::{Speaker, Start, State},
+    load::section,
+    run::{
+        admission::Share,
+        circuit::Circuit,
+        instance::{Call, Guest, State},
+    },
     schemas::Schemas,
-    section,
     wasi::{self, Mounts, Wasi},
 };
 
@@ -60,7 +62,7 @@ pub struct Plugin {
 
 /// Builds the linker of the plugins' world: the host's interfaces, and WASI, which denies
 /// everything that was not granted.
-pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
     imports::wasi_http::link(&mut linker)?;
@@ -69,20 +71,20 @@ pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State
 }
 
 impl Plugin {
-    pub(super) fn new(
+    pub(crate) fn new(
         sandbox: Sandbox,
         client: ClientName,
         component: &Component,
         wasm: &[u8],
         grants: Grants,
         limits: Limits,
-        lender: Lender,
+        host: HostResources,
     ) -> Result<Self, LoadError> {
         let guest = contract::open(sandbox.plugin_linker(), component, wasm)?;
         for directory in &grants.directories {
             check_directory(directory, sandbox.off_limits())?;
         }
-        let outlet = lender.egress.as_ref().zip(grants.http.as_ref()).map(|(egress, policy)| {
+        let outlet = host.egress.as_ref().zip(grants.http.as_ref()).map(|(egress, policy)| {
             egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone())
         });
         let mounts = Mounts::new(&grants).map_err(|error| LoadError::Directory {
@@ -100,7 +102,7 @@ impl Plugin {
             guest,
             schemas: Schemas::default(),
             limits,
-            database: lender.database,
+            database: host.database,
             outlet,
             grants: Arc::new(grants),
             mounts,
@@ -146,34 +148,28 @@ impl Plugin {
     /// that its build embedded are ignored.
     pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
         let name = ToolName::new(&self.client, "describe");
-        let start = Start {
-            chain: None,
-            origin: Origin::Plugin(Arc::default()),
-            speaker: Speaker::Plugin(self.client.clone(), self.log.clone()),
-            limits: DESCRIBE,
-            grants: Arc::default(),
-            database: None,
-            outlet: None,
-            wasi: Wasi::denied(),
-        };
+        let call = Call::denied(name, self.as_guest(), DESCRIBE);
         let slot = self
             .share
             .wait_for_slot(&Tenant::GATEWAY, 1, None)
             .await
             .map_err(|_| LoadError::Describe(CallError::Busy))?;
-        let described = self
-            .sandbox
-            .run(slot, &name, start, async |store| self.guest.describe(store).await)
-            .await;
+        let described =
+            self.sandbox.run(slot, call, async |store| self.guest.describe(store).await).await;
         described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
+    }
+
+    /// Returns the guest as its calls name it.
+    fn as_guest(&self) -> Guest {
+        Guest::Plugin(self.client.clone(), self.log.clone())
     }
 
     async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool();
         self.schemas.check_arguments(&tool.original, &tool.name, call.arguments().as_str())?;
-        let pass = self.circuit.permit(call.chain().tenant(), &tool.name)?;
+        let permit = self.circuit.permit(call.chain().tenant(), &tool.name)?;
         let result = self.run(call).await;
-        pass.end(&result);
+        permit.end(&result);
         result
     }
 
@@ -187,26 +183,28 @@ impl Plugin {
             .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
             .await
             .map_err(|_| CallError::Busy)?;
-        let start = Start {
+        let wasi = Wasi::granted(
+            &self.client,
+            chain.tenant(),
+            &self.grants,
+            &self.mounts,
+            self.sandbox.memory(),
+        )
+        .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?;
+        let guest_call = Call {
+            tool: name.clone(),
+            guest: self.as_guest(),
             chain: Some(chain.clone()),
             origin: self.origin.clone(),
-            speaker: Speaker::Plugin(self.client.clone(), self.log.clone()),
             limits: self.limits,
             grants: self.grants.clone(),
             database: self.database.clone(),
             outlet: self.outlet.clone(),
-            wasi: Wasi::granted(
-                &self.client,
-                chain.tenant(),
-                &self.grants,
-                &self.mounts,
-                self.sandbox.memory(),
-            )
-            .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?,
+            wasi,
         };
         let answered = self
             .sandbox
-            .run(slot, name, start, async |store| {
+            .run(slot, guest_call, async |store| {
                 self.guest.invoke(store, &tool.original, arguments).await
             })
             .await?;
@@ -275,7 +273,8 @@ fn resolved(path: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Quota, *};
+    use super::*;
+    use crate::Quota;
 
     #[test]
     fn the_gateways_own_files_are_not_granted_to_plugins() {

@@ -28,7 +28,7 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 pub(super) use self::files::NoScratch;
 use self::{files::Files, mount::Mount, scratch::Base};
-use super::{Access, Grants, instance::State};
+use crate::{Access, Grants, run::instance::State};
 
 /// Links all of WASI except HTTP, with the host's own files, clocks and randomness.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -127,7 +127,7 @@ impl Wasi {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi.context, table: &mut self.table }
+        WasiCtxView { ctx: &mut self.call.wasi.context, table: &mut self.table }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     config::{Config, environment},
     gateway::{compiling, read_component},
     plugin::Facts,
-    sandbox::{self, Grants, Lender, Limits, LoadError, Plugin, Sandbox},
+    sandbox::{self, Grants, HostResources, Limits, LoadError, Plugin, Sandbox},
     tool::ClientName,
 };
 
@@ -91,7 +91,7 @@ pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, 
         bytes.clone(),
         Grants::default(),
         Limits::PLUGIN,
-        Lender::default(),
+        HostResources::default(),
     );
     let plugin = compiling(&indicatif::MultiProgress::new(), &name, bytes, load).await?;
     Ok(Compiled { plugin, took: (!is_compiled).then(|| started.elapsed()) })

@@ -15,7 +15,7 @@ use crate::{
     config::{Wasm, environment},
     egress::Egress,
     plugin::{Answer, Drift, Facts, Lock, LockError, Manifest, Settled, settle},
-    sandbox::{Grants, Lender, LoadError, MAX_COMPONENT_BYTES, Plugin},
+    sandbox::{Grants, HostResources, LoadError, MAX_COMPONENT_BYTES, Plugin},
     store::{self, Database},
     tool::{ClientName, ToolDefinition},
 };
@@ -47,7 +47,7 @@ impl Plugins {
         for note in notes {
             info!(%client, note, "grants");
         }
-        let lender = self.lender(&grants).await?;
+        let lender = self.host_resources(&grants).await?;
         let load = self.0.sandbox.plugin(client, bytes.clone(), grants, limits, lender);
         let plugin = self.with_progress(client.as_str(), &bytes, load).await?;
         let mut definitions = plugin.definitions(&bytes).await?;
@@ -72,10 +72,10 @@ impl Plugins {
 
     /// Returns the resources for a plugin with these grants. Resources that no plugin needs are not
     /// opened.
-    async fn lender(&self, grants: &Grants) -> Result<Lender, PluginError> {
+    async fn host_resources(&self, grants: &Grants) -> Result<HostResources, PluginError> {
         let Inner { database, egress, store, .. } = &*self.0;
         let open = || Database::open(store::Settings::new(store));
-        Ok(Lender {
+        Ok(HostResources {
             database: if grants.stores.is_empty() {
                 None
             } else {

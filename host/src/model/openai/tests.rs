@@ -74,7 +74,7 @@ fn prompt(body: Object) -> Prompt {
 }
 
 fn free() -> Held {
-    Room::unlimited().hold()
+    MemoryBudget::unlimited().hold()
 }
 
 async fn complete(behaviour: Service) -> Result<Object, ModelError> {
@@ -180,7 +180,7 @@ async fn a_response_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
             json::check(text.as_bytes(), &Caps::memory(1 << 20)).expect("good JSON").tree_bytes;
         let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
         let memory = Limited::new(1 << 20);
-        let held = Room::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", &text)).await;
         client(&base_url, bounds).complete(&Prompt::default(), &held).await.expect("a completion");
         task.await.expect("the service ends");
@@ -197,7 +197,7 @@ async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
     // Limits that are too small for the request, for the text of the response, and for its tree.
     for limit in [1, 10, 1_000] {
         let memory = Limited::new(limit);
-        let held = Room::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", &text)).await;
         let error = client(&base_url, SMALL)
             .complete(&Prompt::default(), &held)

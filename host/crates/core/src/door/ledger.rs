@@ -36,21 +36,21 @@ pub struct Ledger {
 struct Records {
     calls: Vec<CallRecord>,
     /// Quota for arguments and messages.
-    texts: Room,
+    texts: Quota,
     /// Quota for emitted content.
-    emitted: Room,
+    emitted: Quota,
 }
 
 impl Default for Records {
     fn default() -> Self {
-        Self { calls: Vec::new(), texts: Room(MAX_TEXT_BYTES), emitted: Room(MAX_EMITTED_BYTES) }
+        Self { calls: Vec::new(), texts: Quota(MAX_TEXT_BYTES), emitted: Quota(MAX_EMITTED_BYTES) }
     }
 }
 
 /// Number of bytes that are left of a quota.
-struct Room(usize);
+struct Quota(usize);
 
-impl Room {
+impl Quota {
     /// Takes `bytes` off the quota; false, and nothing is taken, if fewer are left.
     fn take(&mut self, bytes: usize) -> bool {
         let left = self.0.checked_sub(bytes);

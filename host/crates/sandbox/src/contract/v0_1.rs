@@ -20,8 +20,8 @@ pub(crate) use self::{
 };
 use super::ToolGuest;
 use crate::{
-    instance::{CallHandle, State},
-    section,
+    load::section,
+    run::instance::{CallHandle, State},
 };
 
 /// A plugin of this version.
@@ -82,7 +82,7 @@ impl ToolGuest for Guest {
                     Ok(Ok(convert::output_from_guest(output)?))
                 }
                 Err(error) => {
-                    Ok(Err(convert::error_from_guest(error, &store.data().grants.scrubber)))
+                    Ok(Err(convert::error_from_guest(error, &store.data().call.grants.scrubber)))
                 }
             }
         })

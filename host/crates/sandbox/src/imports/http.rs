@@ -4,7 +4,7 @@ use airlock_egress::{Error, Request, Response, Session};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
-use super::{BASE_FUEL, Store, burn, charge};
+use super::{BASE_FUEL, Store, charge, charge_call};
 
 /// Fuel that sending a request costs in addition to [`BASE_FUEL`].
 pub(super) const SEND_FUEL: u64 = 9_000;
@@ -16,12 +16,12 @@ pub(crate) async fn send(
     mut store: Store<'_>,
     request: Request,
 ) -> wasmtime::Result<Result<Response, Error>> {
-    charge(&mut store, BASE_FUEL + SEND_FUEL, request_bytes(&request))?;
+    charge_call(&mut store, BASE_FUEL + SEND_FUEL, request_bytes(&request))?;
     let Some(session) = store.data().wasi_http.session().cloned() else {
         return Ok(Err(Error::denied()));
     };
     let result = detach(&session, request).await;
-    burn(&mut store, result.as_ref().map_or(0, response_bytes) as u64)?;
+    charge(&mut store, result.as_ref().map_or(0, response_bytes) as u64)?;
     Ok(result)
 }
 

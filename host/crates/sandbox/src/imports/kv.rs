@@ -6,7 +6,7 @@ use airlock_store::kv;
 use tracing::warn;
 use wasmtime::component::Resource;
 
-use super::{BASE_FUEL, Store, burn, charge};
+use super::{BASE_FUEL, Store, charge, charge_call};
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
@@ -43,14 +43,14 @@ type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 
 /// Opens a store. Fails if it was not requested, or not granted.
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
-    charge(store, BASE_FUEL, name.len())?;
+    charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
-    let Some(grant) = state.grants.stores.iter().find(|grant| grant.name == name) else {
-        let is_asked_for = state.grants.denied.stores.contains(name);
+    let Some(grant) = state.call.grants.stores.iter().find(|grant| grant.name == name) else {
+        let is_asked_for = state.call.grants.denied.stores.contains(name);
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
     };
-    let Some(database) = &state.database else { return Ok(Err(KvError::Denied)) };
-    let open = database.kv(state.speaker.name(), &grant.name, grant.max_bytes);
+    let Some(database) = &state.call.database else { return Ok(Err(KvError::Denied)) };
+    let open = database.kv(state.call.guest.name(), &grant.name, grant.max_bytes);
     Ok(Ok(state.table.push(OpenStore(open))?))
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn get(
     let open = begin(&mut store, &handle, key.len())?;
     let found = open.get(&key).await;
     if let Ok(Some(entry)) = &found {
-        burn(&mut store, entry.value.len() as u64)?;
+        charge(&mut store, entry.value.len() as u64)?;
     }
     Ok(found.map_err(KvError::from))
 }
@@ -104,12 +104,12 @@ pub(crate) async fn keys(
     let open = begin(&mut store, &handle, prefix.len())?;
     let page = open.keys(&prefix, cursor.as_deref(), limit).await;
     if let Ok(page) = &page {
-        burn(&mut store, page.keys.iter().map(String::len).sum::<usize>() as u64)?;
+        charge(&mut store, page.keys.iter().map(String::len).sum::<usize>() as u64)?;
     }
     Ok(page.map_err(KvError::from))
 }
 
 fn begin(store: &mut Store<'_>, handle: &Handle, bytes: usize) -> wasmtime::Result<kv::Store> {
-    charge(store, BASE_FUEL + KV_FUEL, bytes)?;
+    charge_call(store, BASE_FUEL + KV_FUEL, bytes)?;
     Ok(store.data().table.get(handle)?.0.clone())
 }

@@ -4,13 +4,13 @@
 
 mod rate;
 
-use airlock_core::{door::Chain, tenant::Tenant, tool::Content};
+use airlock_core::tool::Content;
 use tracing::{debug, enabled, error, info, trace, warn};
 
 pub(crate) use self::rate::LogRate;
 use self::rate::Verdict;
-use super::{BASE_FUEL, Store, burn};
-use crate::instance::{Speaker, State};
+use super::{BASE_FUEL, Store, charge};
+use crate::run::instance::{Guest, State};
 
 /// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) fn write(
     let bytes =
         message.len() + fields.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
     // Not counted as a host call: lines have a limit of their own, beyond which they are dropped.
-    burn(store, BASE_FUEL + (bytes + 48 * fields.len()) as u64)?;
+    charge(store, BASE_FUEL + (bytes + 48 * fields.len()) as u64)?;
     store.data_mut().log(level, message, fields);
     Ok(())
 }
@@ -59,24 +59,28 @@ impl State {
         // Redacted before the cut, because half a secret would no longer be found.
         let line = match left {
             0 => "further lines are left out".to_owned(),
-            _ => self.grants.scrubber.cut(message, self.limits.log_line_bytes),
+            _ => self.call.grants.scrubber.cut(message, self.call.limits.log_line_bytes),
         };
-        match &self.speaker {
-            Speaker::Script if level == Level::Error => self.last_words = Some(line),
-            Speaker::Script => {
-                if let Some(chain) = &self.chain {
+        match &self.call.guest {
+            Guest::Script if level == Level::Error => self.last_error_line = Some(line),
+            Guest::Script => {
+                if let Some(chain) = &self.call.chain {
                     chain.reporter().emit(Content::Text { text: line });
                 }
             }
-            Speaker::Plugin(plugin, rate) => {
+            Guest::Plugin(plugin, rate) => {
                 if !level.is_logged() {
                     return;
                 }
                 let line = printable(&line);
                 let fields = printable(
-                    &self.grants.scrubber.text(&joined(fields, self.limits.log_line_bytes)),
+                    &self
+                        .call
+                        .grants
+                        .scrubber
+                        .text(&joined(fields, self.call.limits.log_line_bytes)),
                 );
-                let tenant = self.chain.as_ref().map_or(&Tenant::GATEWAY, Chain::tenant);
+                let tenant = self.call.tenant();
                 match rate.take(tenant, line.len() + fields.len()) {
                     Verdict::Write => {}
                     Verdict::Drop => return,

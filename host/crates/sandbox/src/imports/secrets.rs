@@ -1,6 +1,6 @@
 //! Secrets: whether one exists and, for plugins that were granted it, its value.
 
-use super::{BASE_FUEL, Store, charge};
+use super::{BASE_FUEL, Store, charge_call};
 
 /// Reasons for which a secret's value is not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(crate) enum SecretError {
 
 /// Returns whether a granted secret of this name has a value.
 pub(crate) fn exists(store: &mut Store<'_>, name: &str) -> wasmtime::Result<bool> {
-    charge(store, BASE_FUEL, name.len())?;
-    Ok(store.data().grants.secrets.contains(name))
+    charge_call(store, BASE_FUEL, name.len())?;
+    Ok(store.data().call.grants.secrets.contains(name))
 }
 
 /// Returns the secret's value. Fails if it was not requested, or not granted.
@@ -22,8 +22,8 @@ pub(crate) fn reveal(
     store: &mut Store<'_>,
     name: &str,
 ) -> wasmtime::Result<Result<Vec<u8>, SecretError>> {
-    charge(store, BASE_FUEL, name.len())?;
-    let grants = &store.data().grants;
+    charge_call(store, BASE_FUEL, name.len())?;
+    let grants = &store.data().call.grants;
     Ok(match grants.revealed.get(name) {
         Some(secret) => Ok(secret.expose().as_bytes().to_vec()),
         None if grants.secrets.contains(name) || grants.denied.secrets.contains(name) => {

@@ -11,8 +11,8 @@ use futures_util::{StreamExt as _, stream};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, warn};
 
-use super::{BASE_FUEL, Store, burn, charge};
-use crate::instance::State;
+use super::{BASE_FUEL, Store, charge, charge_call};
+use crate::run::instance::State;
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 const TOOL_FUEL: u64 = 9_000;
@@ -43,11 +43,11 @@ pub(crate) fn list(
     cursor: Option<&str>,
     limit: u32,
 ) -> wasmtime::Result<Page> {
-    charge(store, BASE_FUEL, cursor.map_or(0, str::len))?;
+    charge_call(store, BASE_FUEL, cursor.map_or(0, str::len))?;
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
     let bytes: usize =
         page.items.iter().map(|tool| tool.name.as_str().len() + tool.description.len()).sum();
-    burn(store, bytes as u64)?;
+    charge(store, bytes as u64)?;
     Ok(page)
 }
 
@@ -56,24 +56,25 @@ pub(crate) fn describe(
     store: &mut Store<'_>,
     name: String,
 ) -> wasmtime::Result<Result<Arc<Tool>, CallError>> {
-    charge(store, BASE_FUEL, name.len())?;
+    charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data();
-    let found = state.chain.as_ref().and_then(|chain| chain.view().find(&state.origin, &name));
+    let found =
+        state.call.chain.as_ref().and_then(|chain| chain.view().find(&state.call.origin, &name));
     let Some(tool) = found.map(|entry| entry.tool.clone()) else {
         return Ok(Err(CallError::NotFound { name }));
     };
-    burn(store, (tool.description.len() + tool.input_schema.as_str().len()) as u64)?;
+    charge(store, (tool.description.len() + tool.input_schema.as_str().len()) as u64)?;
     Ok(Ok(tool))
 }
 
 /// Calls one tool and waits for its result.
 pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
-    charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
+    charge_call(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
     let result = match store.data_mut().admit(&request)? {
         Ok(admitted) => detach(admitted).await,
         Err(refused) => Err(refused),
     };
-    settle(&mut store, result)
+    receive(&mut store, result)
 }
 
 /// Calls several tools at the same time. The results are in the order of the requests.
@@ -85,10 +86,14 @@ pub(crate) async fn call_batch(
     // an effect.
     let mut decided = Vec::new();
     for request in &requests {
-        charge(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
+        charge_call(
+            &mut store,
+            BASE_FUEL + TOOL_FUEL,
+            request.name.len() + request.arguments.len(),
+        )?;
         decided.push(store.data_mut().admit(request)?);
     }
-    let in_flight = store.data().chain.as_ref().map_or(1, Chain::in_flight).max(1);
+    let in_flight = store.data().call.chain.as_ref().map_or(1, Chain::in_flight).max(1);
     let running = decided.into_iter().map(|decided| async {
         match decided {
             Ok(admitted) => detach(admitted).await,
@@ -98,23 +103,23 @@ pub(crate) async fn call_batch(
     let mut answers = pin!(stream::iter(running).buffered(in_flight));
     let mut results = Vec::new();
     while let Some(answer) = answers.next().await {
-        results.push(settle(&mut store, answer)?);
+        results.push(receive(&mut store, answer)?);
     }
     Ok(results)
 }
 
 /// Charges fuel for a result. Stops the guest if the guest may not receive it.
-fn settle(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
+fn receive(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
     let size = answer.as_ref().map_or(0, ToolOutput::size);
-    let answer = store.data_mut().take_answer(answer, size)?;
-    burn(store, size as u64)?;
+    let answer = store.data_mut().take_result(answer, size)?;
+    charge(store, size as u64)?;
     Ok(answer)
 }
 
 impl State {
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
-        let Some(chain) = &self.chain else { return Page::default() };
-        let entries = chain.view().list(&self.origin);
+        let Some(chain) = &self.call.chain else { return Page::default() };
+        let entries = chain.view().list(&self.call.origin);
         let mut rest =
             entries.filter(|entry| cursor.is_none_or(|after| entry.tool.name.as_str() > after));
         let items: Vec<_> = rest.by_ref().take(limit).map(|entry| entry.tool.clone()).collect();
@@ -125,10 +130,10 @@ impl State {
     /// Decides a guest's call. The outer error is a refusal that ends the guest; any other refusal
     /// is the inner error.
     fn admit(&mut self, request: &Request) -> wasmtime::Result<Result<Admitted, CallError>> {
-        let Some(chain) = &self.chain else {
+        let Some(chain) = &self.call.chain else {
             return Ok(Err(CallError::NotFound { name: request.name.clone() }));
         };
-        match chain.admit(&self.origin, &request.name, &request.arguments) {
+        match chain.admit(&self.call.origin, &request.name, &request.arguments) {
             Ok(admitted) => Ok(Ok(match request.timeout {
                 Some(limit) => admitted.within(limit),
                 None => admitted,
@@ -142,16 +147,16 @@ impl State {
 
     /// Takes the result of a finished call, `size` bytes. A missing approval further down the chain
     /// ends this guest too.
-    fn take_answer(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
+    fn take_result(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
         match answer {
             Ok(output) => {
-                let Some(left) = self.answer_bytes_left.checked_sub(size) else {
-                    let limit = self.limits.copied_bytes as u64 * 8;
+                let Some(left) = self.result_bytes_left.checked_sub(size) else {
+                    let limit = self.call.limits.copied_bytes as u64 * 8;
                     return Err(
                         self.stop(CallError::Budget { what: "bytes of tool answers", limit })
                     );
                 };
-                self.answer_bytes_left = left;
+                self.result_bytes_left = left;
                 Ok(Ok(output))
             }
             Err(missing @ CallError::NeedsApproval { .. }) => Err(self.stop(missing)),

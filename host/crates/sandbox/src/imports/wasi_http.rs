@@ -16,7 +16,7 @@ use std::{
 };
 
 use airlock_core::tenant::Held;
-use airlock_egress::{self, ErrorKind, Place, Redirects, Request, Session};
+use airlock_egress::{self, ErrorKind, Redirects, Request, RequestSlot, Session};
 use bytes::Bytes;
 use http::{HeaderName, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -27,7 +27,7 @@ use wasmtime_wasi_http::{
 };
 
 use super::http::{SEND_FUEL, request_bytes, response_bytes};
-use crate::instance::State;
+use crate::run::instance::State;
 
 /// Bytes of one set of headers that a guest builds, as held in memory.
 const MAX_FIELD_BYTES: usize = 32 << 10;
@@ -126,7 +126,7 @@ async fn send(
 ) -> Sent {
     // Held from the first byte of the request's body to the last of the response's, because both
     // are held in memory.
-    let mut place = session.reserve().map_err(for_guest)?;
+    let mut slot = session.reserve().map_err(for_guest)?;
     let (head, body) = request.into_parts();
     let body = collect(body, session.bounds().request_bytes).await?;
     let own = head.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH);
@@ -142,10 +142,10 @@ async fn send(
         ..Request::default()
     };
     fuel_debt.fetch_add(request_bytes(&request) as u64, Ordering::Relaxed);
-    let response = place.send(request).await.map_err(for_guest)?;
+    let response = slot.send(request).await.map_err(for_guest)?;
     fuel_debt.fetch_add(response_bytes(&response) as u64, Ordering::Relaxed);
     let nothing_goes_on: Io = Box::new(async { Ok(()) });
-    Ok((into_http(response, place)?, nothing_goes_on))
+    Ok((into_http(response, slot)?, nothing_goes_on))
 }
 
 /// Collects a guest's body, which the guest may still be writing. The end of the call cancels this.
@@ -187,11 +187,11 @@ impl AsRef<[u8]> for Unread {
     }
 }
 
-/// Converts a response. Its place among the requests of the call is released when the guest drops
+/// Converts a response. Its slot among the requests of the call is released when the guest drops
 /// the body.
 fn into_http(
     response: airlock_egress::Response,
-    place: Place,
+    slot: RequestSlot,
 ) -> Result<http::Response<WasiBody>, HttpError> {
     let mut built = http::Response::builder().status(response.status);
     for (name, value) in response.headers {
@@ -199,7 +199,7 @@ fn into_http(
     }
     let unread = Unread { body: response.body, _memory: response.memory };
     let body = Full::new(Bytes::from_owner(unread)).map_frame(move |frame| {
-        let _held = &place;
+        let _held = &slot;
         frame
     });
     built.body(body.map_err(Into::into).boxed_unsync()).map_err(|_| HttpError::HttpProtocolError)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::{LoadError, section};
+use crate::{LoadError, load::section};
 
 /// Name of the section.
 pub(super) const SECTION: &str = "package-docs";

@@ -5,21 +5,19 @@ mod exports;
 mod generated;
 mod values;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use airlock_core::{
-    door::Origin,
-    tool::{CallError, ToolName, ToolOutput},
-};
+use airlock_core::tool::{CallError, ToolName, ToolOutput};
 use serde_json::{Value, json};
 use wasmtime::{Engine, Store, component::Component};
 
 use super::{BadComponent, Plain, ToolGuest as _};
 use crate::{
-    Limits, engine,
-    instance::{self, Speaker, Start, State},
-    memory, plugin,
-    wasi::Wasi,
+    Limits, engine, plugin,
+    run::{
+        instance::{self, Call, Guest, State},
+        memory,
+    },
 };
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine::engine(4).expect("an engine"));
@@ -107,17 +105,8 @@ async fn run<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let start = Start {
-        chain: None,
-        origin: Origin::Script,
-        speaker: Speaker::Script,
-        limits,
-        grants: Arc::default(),
-        database: None,
-        outlet: None,
-        wasi: Wasi::denied(),
-    };
-    instance::run(&ENGINE, &memory::budget(1 << 30), &ToolName::own("plain"), start, body).await
+    let call = Call::denied(ToolName::own("plain"), Guest::Script, limits);
+    instance::run(&ENGINE, &memory::budget(1 << 30), call, body).await
 }
 
 /// Calls a function within limits. The function's failure is returned as [`CallError::Tool`].

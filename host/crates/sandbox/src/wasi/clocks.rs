@@ -26,7 +26,7 @@ use wasmtime_wasi::{
     },
 };
 
-use crate::instance::State;
+use crate::run::instance::State;
 
 /// 2000-01-01T00:00:00Z, in seconds since 1970.
 const BEGINNING: u64 = 946_684_800;
@@ -83,8 +83,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 fn clocks(state: &mut State) -> Clocks<'_> {
-    let real = WasiClocksCtxView { ctx: state.wasi.context.clocks(), table: &mut state.table };
-    Clocks { real, own: state.wasi.time.as_ref() }
+    let real = WasiClocksCtxView { ctx: state.call.wasi.context.clocks(), table: &mut state.table };
+    Clocks { real, own: state.call.wasi.time.as_ref() }
 }
 
 /// Marks the host's side of the generated traits.

@@ -42,7 +42,10 @@ use super::{
     scratch::Base,
     streams::{Reader, Writer},
 };
-use crate::{Quota, instance::State};
+use crate::{
+    Quota,
+    run::{instance::State, meter::Meter},
+};
 
 /// Files, directories and file streams that one call may have open. Each takes a descriptor of the
 /// process, or buffers.
@@ -168,7 +171,7 @@ impl Files {
 pub(super) struct View<'a> {
     wasi: WasiFilesystemCtxView<'a>,
     files: &'a mut Files,
-    fuel_debt: &'a mut u64,
+    meter: &'a mut Meter,
 }
 
 /// Links the two interfaces over those of wasmtime-wasi.
@@ -178,7 +181,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 fn view(state: &mut State) -> View<'_> {
-    View::new(&mut state.wasi, &mut state.table, &mut state.fuel_debt)
+    View::new(&mut state.call.wasi, &mut state.table, &mut state.meter)
 }
 
 /// Marks the host's side of the generated traits.
@@ -192,18 +195,18 @@ impl<'a> View<'a> {
     pub(super) fn new(
         wasi: &'a mut Wasi,
         table: &'a mut ResourceTable,
-        fuel_debt: &'a mut u64,
+        meter: &'a mut Meter,
     ) -> Self {
         Self {
             wasi: WasiFilesystemCtxView { ctx: wasi.context.filesystem(), table },
             files: &mut wasi.files,
-            fuel_debt,
+            meter,
         }
     }
 
     /// Charges fuel for a call to the file system and for `bytes`.
     fn charge(&mut self, bytes: usize) {
-        *self.fuel_debt = self.fuel_debt.saturating_add(FUEL + bytes as u64);
+        self.meter.add(FUEL + bytes as u64);
     }
 
     fn opened(&self, descriptor: &Resource<Descriptor>) -> FsResult<&Opened> {

@@ -10,7 +10,7 @@ use wasmtime_wasi::{
     random::WasiRandomCtx,
 };
 
-use crate::instance::State;
+use crate::run::instance::State;
 
 /// The longest random string that a guest may request at once. Bounds the work of one host call.
 pub(super) const MAX_BYTES: u64 = 4 << 10;
@@ -72,7 +72,7 @@ pub(super) fn link(linker: &mut wasmtime::component::Linker<State>) -> wasmtime:
 }
 
 fn source(state: &mut State) -> Source<'_> {
-    Source { real: state.wasi.context.random(), fixed: state.wasi.random.as_mut() }
+    Source { real: state.call.wasi.context.random(), fixed: state.call.wasi.random.as_mut() }
 }
 
 /// Marks the host's side of the generated traits.

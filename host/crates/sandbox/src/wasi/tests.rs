@@ -32,7 +32,7 @@ use wasmtime_wasi::{
 };
 
 use super::{Mounts, Wasi, files::View, measure::Amount, mount::Mount};
-use crate::{Access, Directory, Grants, Quota};
+use crate::{Access, Directory, Grants, Quota, run::meter::Meter};
 
 const ROOM: Quota = Quota { bytes: 1 << 20, files: 100 };
 
@@ -93,8 +93,12 @@ impl Host {
         let wasi =
             Wasi::granted(&client, &Tenant::ANONYMOUS, &self.grants, &self.mounts, &self.memory)
                 .expect("the directories are there");
-        let mut call =
-            Call { wasi, table: ResourceTable::new(), fuel_debt: 0, directories: Vec::new() };
+        let mut call = Call {
+            wasi,
+            table: ResourceTable::new(),
+            meter: Meter::new(0),
+            directories: Vec::new(),
+        };
         let directories = call.view().get_directories().expect("directories");
         call.directories =
             directories.into_iter().map(|(directory, name)| (name, directory.rep())).collect();
@@ -114,7 +118,7 @@ impl Host {
 struct Call {
     wasi: Wasi,
     table: ResourceTable,
-    fuel_debt: u64,
+    meter: Meter,
     directories: Vec<(String, u32)>,
 }
 
@@ -130,7 +134,7 @@ enum How {
 
 impl Call {
     fn view(&mut self) -> View<'_> {
-        View::new(&mut self.wasi, &mut self.table, &mut self.fuel_debt)
+        View::new(&mut self.wasi, &mut self.table, &mut self.meter)
     }
 
     /// Returns a granted directory.

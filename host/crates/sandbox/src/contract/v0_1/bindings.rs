@@ -9,7 +9,7 @@ pub(super) mod plugin {
         imports: { default: trappable },
         exports: { default: async },
         with: {
-            "airlock:host/call.call-context": crate::instance::CallHandle,
+            "airlock:host/call.call-context": crate::run::instance::CallHandle,
             "airlock:host/kv.store": crate::imports::kv::OpenStore,
         },
     });

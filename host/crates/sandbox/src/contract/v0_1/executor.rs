@@ -3,7 +3,7 @@
 use wasmtime::{Store, component::InstancePre};
 
 use super::bindings::executor::{ScriptExecutorPre, exports::airlock::plugin::executor as wit};
-use crate::{Binding, FailureKind, Script, ScriptFailure, instance::State};
+use crate::{Binding, FailureKind, Script, ScriptFailure, run::instance::State};
 
 /// A linked script executor.
 pub(crate) struct ScriptGuest(ScriptExecutorPre<State>);

@@ -36,7 +36,7 @@ use crate::{
         secrets::{self, SecretError},
         tools,
     },
-    instance::{CallHandle, State},
+    run::instance::{CallHandle, State},
 };
 
 type Store<'a> = StoreContextMut<'a, State>;

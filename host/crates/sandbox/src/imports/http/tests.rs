@@ -8,7 +8,6 @@ use std::{
 };
 
 use airlock_core::{
-    door::Origin,
     secret::Secret,
     tool::{CallError, ClientName, ToolName},
 };
@@ -25,9 +24,11 @@ use wasmtime::{
 use crate::{
     Limits,
     engine::engine,
-    instance::{self, Speaker, Start, State},
-    memory, plugin,
-    wasi::Wasi,
+    plugin,
+    run::{
+        instance::{self, Call, Guest, State},
+        memory,
+    },
 };
 
 /// Component that exports `send` as it imports it: passes on the sixteen values of the request, and
@@ -95,23 +96,11 @@ pub(crate) async fn run_with<T>(
 ) -> Result<T, CallError> {
     let engine = engine(1).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
-    let start = Start {
-        chain: None,
-        origin: Origin::Plugin(Arc::default()),
-        speaker: Speaker::Plugin(client.clone(), Arc::default()),
-        limits,
-        grants: Arc::default(),
-        database: None,
-        outlet,
-        wasi: Wasi::denied(),
-    };
-    instance::run(
-        &engine,
-        &memory::budget(memory_bytes),
-        &ToolName::new(&client, "call"),
-        start,
-        async |store| body(&engine, store).await,
-    )
+    let guest = Guest::Plugin(client.clone(), Arc::default());
+    let call = Call { outlet, ..Call::denied(ToolName::new(&client, "call"), guest, limits) };
+    instance::run(&engine, &memory::budget(memory_bytes), call, async |store| {
+        body(&engine, store).await
+    })
     .await
 }
 
@@ -263,7 +252,7 @@ async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
                 send(engine, store, request("POST", &url, &[], Some(body), None))
                     .await?
                     .expect("a response");
-                Ok(store.data().fuel_debt)
+                Ok(store.data().meter.debt())
             });
         spent.await.expect("it returns")
     };

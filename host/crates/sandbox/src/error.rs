@@ -1,0 +1,89 @@
+//! Reasons that a component cannot be used.
+
+use std::path::PathBuf;
+
+use airlock_core::tool::{CallError, Cause};
+
+use crate::{MAX_COMPONENT_BYTES, plain::BadComponent};
+
+/// Reason that a component cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file does not exist or cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The component is larger than [`MAX_COMPONENT_BYTES`].
+    #[error("the component has {found} bytes, the limit is {MAX_COMPONENT_BYTES}")]
+    TooLarge {
+        /// Its size, in bytes.
+        found: usize,
+    },
+    /// The component has more items of one kind than the limit.
+    #[error("the component has {found} {what}, the limit is {limit}")]
+    TooMuch {
+        /// Kind of item.
+        what: &'static str,
+        /// Number of items found.
+        found: u64,
+        /// Most items of this kind.
+        limit: u64,
+    },
+    /// The bytes are not a WebAssembly component.
+    #[error("not a WebAssembly component: {0}")]
+    NotAComponent(String),
+    /// The component does not compile, or uses a feature that this engine does not allow.
+    #[error("the component does not compile")]
+    Compile(#[source] Cause),
+    /// The component imports something that the gateway does not provide.
+    #[error("the component imports what this gateway does not lend: {}", names.join(", "))]
+    UnknownImports {
+        /// Names of these imports.
+        names: Vec<String>,
+    },
+    /// The plugin was built for a version of the contract that this build does not support.
+    #[error(
+        "the plugin was built for version {found} of the contract, this gateway speaks {supported}; build it again with the SDK \
+         of one of these"
+    )]
+    Version {
+        /// Version that it exports.
+        found: String,
+        /// Versions that this build supports.
+        supported: String,
+    },
+    /// The imports or exports of the component differ from those of its world.
+    #[error("the component does not fit the world {world}")]
+    Contract {
+        /// Name of the world.
+        world: &'static str,
+        /// The missing or different import or export.
+        #[source]
+        cause: Cause,
+    },
+    /// The component exports no plugin contract, and its functions cannot be used as tools either.
+    #[error("the component is no set of tools")]
+    Plain(#[source] BadComponent),
+    /// The tool descriptors cannot be read.
+    #[error("the tool descriptors cannot be read")]
+    Descriptors(#[source] Cause),
+    /// The call that asks the plugin for its tools failed.
+    #[error("the plugin did not describe its tools")]
+    Describe(#[source] CallError),
+    /// The plugin returned an error when it was asked for its tools.
+    #[error("the plugin refused to describe its tools: {0}")]
+    RefusedToDescribe(String),
+    /// A granted directory does not exist, cannot be used or must not be granted.
+    #[error("the granted directory {path} cannot be used: {reason}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Reason for the refusal.
+        reason: String,
+    },
+}

@@ -1,0 +1,42 @@
+//! Reads and writes the custom sections, imports and exports of a component without running it.
+
+use airlock_core::tool::ToolDefinition;
+
+use crate::{
+    LoadError, contract,
+    load::{embed as sections, section},
+};
+
+/// Returns a custom section of a component, without running the component. This is the section of
+/// the component itself, or else of the first nested module or component that has one, because
+/// compilers put sections there. Its content is as untrusted as the component.
+pub fn embedded<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
+    section::named_anywhere(wasm, name)
+}
+
+/// Returns the tool descriptors that the build of a component embedded; `None` if it embedded none.
+pub fn embedded_tools(wasm: &[u8]) -> Result<Option<Vec<ToolDefinition>>, LoadError> {
+    section::find(wasm)?.map(section::parse).transpose()
+}
+
+/// Returns the component with its descriptors embedded, so that listing its tools does not run it.
+pub fn embed_tools(wasm: &[u8], tools: &[ToolDefinition]) -> Result<Vec<u8>, LoadError> {
+    sections::replace(wasm, section::NAME, section::of(tools).as_bytes())
+}
+
+/// Returns the component with a custom section of its own, which replaces all its sections of that
+/// name. The name must begin with `airlock:`; such sections are never part of the compiled code.
+pub fn embed(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, LoadError> {
+    sections::replace(wasm, name, content)
+}
+
+/// Returns the names of the interfaces and other items that a component imports.
+pub fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
+    section::imports(wasm)
+}
+
+/// Returns the version of the plugin contract that a component exports; `None` if it exports none.
+pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {
+    let exports = section::exports(wasm)?;
+    Ok(exports.iter().find_map(|name| Some(contract::version_of(name)?.to_owned())))
+}

@@ -1,0 +1,171 @@
+//! Custom section `airlock:tools`: a plugin's tool descriptors, embedded when it was built, so that
+//! listing tools runs no guest. Its content is as untrusted as the plugin's code.
+
+use airlock_core::tool::ToolDefinition;
+use serde::{Deserialize, Serialize};
+use wasmparser::{Parser, Payload};
+
+use crate::LoadError;
+
+/// Name of the section.
+pub(crate) const NAME: &str = "airlock:tools";
+const SCHEMA: &str = "airlock.tools/1";
+/// Most bytes of descriptors; a larger section is refused.
+pub(crate) const MAX_BYTES: usize = 4 << 20;
+
+#[derive(Deserialize)]
+struct Section {
+    schema: String,
+    tools: Vec<ToolDefinition>,
+}
+
+/// Finds the section in the component itself, not in nested modules or components.
+pub(crate) fn find(wasm: &[u8]) -> Result<Option<&[u8]>, LoadError> {
+    named(wasm, NAME)
+}
+
+/// Returns the names of the interfaces and other items that a component imports.
+pub(crate) fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
+    outermost(wasm, |payload, imports: &mut Vec<String>| {
+        let Payload::ComponentImportSection(section) = payload else { return Ok(()) };
+        for import in section {
+            imports.push(import?.name.name.to_owned());
+        }
+        Ok(())
+    })
+}
+
+/// Returns the names of the items that a component exports.
+pub(crate) fn exports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
+    outermost(wasm, |payload, exports: &mut Vec<String>| {
+        let Payload::ComponentExportSection(section) = payload else { return Ok(()) };
+        for export in section {
+            exports.push(export?.name.name.to_owned());
+        }
+        Ok(())
+    })
+}
+
+/// Collects items from the sections of the component itself, not from those of nested modules or
+/// components.
+fn outermost<'a, T: Default>(
+    wasm: &'a [u8],
+    mut gather: impl FnMut(Payload<'a>, &mut T) -> Result<(), wasmparser::BinaryReaderError>,
+) -> Result<T, LoadError> {
+    let bad = |error: wasmparser::BinaryReaderError| LoadError::NotAComponent(error.to_string());
+    let mut depth = 0_usize;
+    let mut gathered = T::default();
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.map_err(bad)? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            payload if depth == 0 => gather(payload, &mut gathered).map_err(bad)?,
+            _ => {}
+        }
+    }
+    Ok(gathered)
+}
+
+/// Finds a custom section of the component itself, or else of the first nested module or component
+/// that has one, because compilers put sections there.
+pub(crate) fn named_anywhere<'a>(
+    wasm: &'a [u8],
+    name: &str,
+) -> Result<Option<&'a [u8]>, LoadError> {
+    if let Some(section) = named(wasm, name)? {
+        return Ok(Some(section));
+    }
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {
+            Payload::CustomSection(section) if section.name() == name => {
+                return Ok(Some(section.data()));
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Finds a custom section of the component itself, not of nested modules or components.
+pub(crate) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CustomSection(section) if depth == 0 && section.name() == name => {
+                return Ok(Some(section.data()));
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the content of the section for these tools.
+pub(crate) fn of(tools: &[ToolDefinition]) -> String {
+    #[derive(Serialize)]
+    struct Section<'a> {
+        schema: &'static str,
+        tools: &'a [ToolDefinition],
+    }
+    serde_json::to_string(&Section { schema: SCHEMA, tools })
+        .expect("names are text and the rest is JSON already")
+}
+
+/// Parses the content of the section. Fails if it is too large or of another form.
+pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
+    let bad = |reason: String| LoadError::Descriptors(reason.into());
+    if section.len() > MAX_BYTES {
+        return Err(bad(format!(
+            "{} bytes of descriptors, the limit is {MAX_BYTES}",
+            section.len()
+        )));
+    }
+    let section: Section =
+        serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
+    if section.schema != SCHEMA {
+        return Err(bad(format!(
+            "descriptors of the form {:?}, this build reads {SCHEMA:?}",
+            section.schema
+        )));
+    }
+    Ok(section.tools)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn component(section: &str) -> Vec<u8> {
+        wat::parse_str(format!(
+            "(component (core module (@custom \"airlock:tools\" \"inner\")) {section})"
+        ))
+        .expect("a component")
+    }
+
+    #[test]
+    fn the_components_own_section_is_read_and_no_nested_one() {
+        assert!(find(&component("")).expect("it parses").is_none());
+        let wasm = component(
+            r#"(@custom "airlock:tools" "{\"schema\":\"airlock.tools/1\",\"tools\":[{\"name\":\"a\",\"inputSchema\":{}}]}")"#,
+        );
+        let tools =
+            parse(find(&wasm).expect("it parses").expect("it is there")).expect("good descriptors");
+        assert_eq!(tools.len(), 1);
+        assert_eq!(parse(of(&tools).as_bytes()).expect("what was written is read"), tools);
+    }
+
+    #[test]
+    fn descriptors_that_do_not_parse_are_refused() {
+        assert!(find(b"\0asm").is_err());
+        for bad in [
+            "",
+            "[]",
+            r#"{"schema":"airlock.tools/2","tools":[]}"#,
+            r#"{"schema":"airlock.tools/1","tools":[{}]}"#,
+        ] {
+            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

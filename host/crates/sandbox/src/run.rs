@@ -1,0 +1,9 @@
+//! One call of a guest: it waits for a slot, runs in a store of its own within its limits, and its
+//! end is classified. Crashes of a plugin open its circuit breaker.
+
+pub(crate) mod admission;
+pub(crate) mod circuit;
+pub(crate) mod instance;
+pub(crate) mod memory;
+pub(crate) mod meter;
+mod outcome;

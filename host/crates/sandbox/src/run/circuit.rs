@@ -1,0 +1,136 @@
+//! Circuit breakers of one plugin. Calls that keep failing fail fast until the cool-down ends, so
+//! that their callers get an error at once and no time or memory is spent on another failure.
+//!
+//! A failure that arguments can cause counts against the tenant that sent them. A limit that was
+//! overrun counts against that tenant's calls of that tool; a crash counts against all its calls of
+//! the plugin. Only crashes of several tenants stop the plugin for all. So no caller can switch a
+//! plugin off for another.
+
+mod breaker;
+mod breakers;
+mod widespread;
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use airlock_core::{
+    tenant::Tenant,
+    tool::{CallError, ClientName, ToolName},
+};
+use serde_json::{Map, Value};
+use tracing::{info, warn};
+
+use self::breakers::{Breakers, Change, Outcome, Trials};
+use crate::Limits;
+
+/// The breakers of one plugin, with its limits.
+pub(crate) struct Circuit {
+    plugin: ClientName,
+    /// Wall-clock limit of a call of the plugin, unless its caller has shortened it.
+    deadline: Duration,
+    /// Fuel limit of a call, unless its chain has less left.
+    fuel: u64,
+    breakers: Mutex<Breakers>,
+}
+
+/// A permitted call. [`Permit::end`] records its outcome. If a trial call is dropped without an
+/// outcome, the next call is the trial.
+#[must_use = "a call that passed has to tell how it ended"]
+pub(crate) struct Permit<'c> {
+    circuit: &'c Circuit,
+    tenant: Tenant,
+    tool: ToolName,
+    trials: Trials,
+}
+
+impl Circuit {
+    pub(crate) fn new(plugin: ClientName, limits: &Limits) -> Self {
+        Self { plugin, deadline: limits.deadline, fuel: limits.fuel, breakers: Mutex::default() }
+    }
+
+    /// Permits a tenant's call. Fails while a breaker that applies to it is open.
+    pub(crate) fn permit(&self, tenant: &Tenant, tool: &ToolName) -> Result<Permit<'_>, CallError> {
+        let passed = self.lock().permit(Instant::now(), tenant, tool);
+        match passed {
+            Ok(trials) => {
+                Ok(Permit { circuit: self, tenant: tenant.clone(), tool: tool.clone(), trials })
+            }
+            Err(retry_after) => Err(CallError::CircuitOpen { tool: tool.clone(), retry_after }),
+        }
+    }
+
+    /// Describes the breaker that refuses the most, for the operator.
+    pub(crate) fn describe(&self) -> Map<String, Value> {
+        self.lock().describe(Instant::now())
+    }
+
+    fn record(&self, pass: &mut Permit<'_>, outcome: Outcome) {
+        let trials = std::mem::take(&mut pass.trials);
+        let changes = self.lock().record(Instant::now(), &pass.tenant, &pass.tool, trials, outcome);
+        for change in changes {
+            let plugin = &self.plugin;
+            match change {
+                Change::Opened { scope, open } => {
+                    let (failures, wait) = (open.failures, open.wait);
+                    warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the wait ends");
+                }
+                Change::Closed { scope } => {
+                    info!(%plugin, %scope, "the plugin works again; its calls are let through");
+                }
+            }
+        }
+    }
+
+    fn outcome<T>(&self, result: &Result<T, CallError>) -> Outcome {
+        match result {
+            Ok(_)
+            | Err(
+                CallError::Tool(_)
+                | CallError::ResultTooLarge { .. }
+                | CallError::BadResult { .. }
+                | CallError::InvalidResult { .. },
+            ) => Outcome::Worked,
+            // A deadline that the caller shortened, or fuel that the rest of the chain has burnt,
+            // is not the plugin's fault.
+            Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Outcome::Unknown,
+            Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Outcome::Unknown,
+            Err(
+                CallError::Deadline { .. }
+                | CallError::Cpu { .. }
+                | CallError::Fuel { .. }
+                | CallError::Memory { .. }
+                | CallError::Stack { .. },
+            ) => Outcome::Overran,
+            Err(CallError::Trap { .. }) => Outcome::Crashed,
+            Err(_) => Outcome::Unknown,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Breakers> {
+        // The state is consistent after every statement.
+        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permit<'_> {
+    /// Records how the call ended.
+    pub(crate) fn end<T>(mut self, result: &Result<T, CallError>) {
+        let circuit = self.circuit;
+        circuit.record(&mut self, circuit.outcome(result));
+    }
+}
+
+impl Drop for Permit<'_> {
+    /// Settles a trial call that was cancelled.
+    fn drop(&mut self) {
+        if self.trials.any() {
+            let circuit = self.circuit;
+            circuit.record(self, Outcome::Unknown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! All breakers of one plugin: selects those that apply to a call, and records in each how the call
+//! ended. Pure: callers pass the time.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    time::{Duration, Instant},
+};
+
+use airlock_core::{tenant::Tenant, tool::ToolName};
+use serde_json::{Map, Value, json};
+
+use super::{
+    breaker::{Breaker, Open, Transition, Verdict},
+    widespread::Widespread,
+};
+
+/// Most breakers that are kept for one tenant. A breaker exists only where a call has failed.
+pub(super) const MAX_OF_TENANT: usize = 64;
+/// Most breakers that are kept for all tenants together.
+pub(super) const MAX_BREAKERS: usize = 1_024;
+
+/// Calls that a breaker stops.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Scope {
+    /// All calls of the plugin.
+    All,
+    /// All calls of one tenant.
+    Tenant(Tenant),
+    /// Calls of one tenant to one tool.
+    Tool(Tenant, ToolName),
+}
+
+/// Outcome of a call, as far as the plugin is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The guest ran to its end, with whatever result.
+    Worked,
+    /// The host stopped it at one of its limits.
+    Overran,
+    /// It trapped or ended itself.
+    Crashed,
+    /// It was not reached, or ended for a reason that is not its own.
+    Unknown,
+}
+
+/// Breakers for which a call is the trial call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Trials {
+    tenant: bool,
+    tool: bool,
+}
+
+impl Trials {
+    pub(super) fn any(self) -> bool {
+        self.tenant || self.tool
+    }
+}
+
+/// Changes that the operator's log reports.
+#[derive(Debug, PartialEq)]
+pub(super) enum Change {
+    Opened { scope: Scope, open: Open },
+    Closed { scope: Scope },
+}
+
+/// The breakers of one plugin.
+#[derive(Debug, Default)]
+pub(super) struct Breakers {
+    widespread: Widespread,
+    scoped: HashMap<Scope, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    breaker: Breaker,
+    /// Time of its last change.
+    changed: Instant,
+}
+
+impl Breakers {
+    /// Permits a call, and returns the breakers for which it is the trial. Fails with the time left
+    /// to wait.
+    pub(super) fn permit(
+        &mut self,
+        now: Instant,
+        tenant: &Tenant,
+        tool: &ToolName,
+    ) -> Result<Trials, Duration> {
+        self.widespread.check(now)?;
+        // The common case: nothing has failed.
+        if self.scoped.is_empty() {
+            return Ok(Trials::default());
+        }
+        let of_tenant = Scope::Tenant(tenant.clone());
+        let trial_of_tenant = self.permit_one(now, &of_tenant)?;
+        match self.permit_one(now, &Scope::Tool(tenant.clone(), tool.clone())) {
+            Ok(trial_of_tool) => Ok(Trials { tenant: trial_of_tenant, tool: trial_of_tool }),
+            Err(wait) => {
+                // This call is refused, so another one has to be the trial.
+                self.record_one(now, of_tenant, trial_of_tenant, Verdict::None);
+                Err(wait)
+            }
+        }
+    }
+
+    /// Records how a call ended. Returns the state changes.
+    pub(super) fn record(
+        &mut self,
+        now: Instant,
+        tenant: &Tenant,
+        tool: &ToolName,
+        trials: Trials,
+        outcome: Outcome,
+    ) -> Vec<Change> {
+        let (of_tenant, of_tool) = match outcome {
+            Outcome::Worked => (Verdict::Works, Verdict::Works),
+            Outcome::Overran => (Verdict::None, Verdict::Fails),
+            Outcome::Crashed => (Verdict::Fails, Verdict::None),
+            Outcome::Unknown => (Verdict::None, Verdict::None),
+        };
+        if self.scoped.is_empty() && matches!(outcome, Outcome::Worked | Outcome::Unknown) {
+            return Vec::new();
+        }
+        let widespread =
+            (outcome == Outcome::Crashed).then(|| self.widespread.crashed(now, tenant)).flatten();
+        let widespread = widespread.map(|open| Change::Opened { scope: Scope::All, open });
+        let of_tenant =
+            self.record_one(now, Scope::Tenant(tenant.clone()), trials.tenant, of_tenant);
+        let of_tool =
+            self.record_one(now, Scope::Tool(tenant.clone(), tool.clone()), trials.tool, of_tool);
+        widespread.into_iter().chain(of_tenant).chain(of_tool).collect()
+    }
+
+    /// Describes the breaker that refuses the most: the one whose cool-down ends last, or else the
+    /// one with the most failures. It does not name the tenant, because other tenants may read
+    /// this.
+    pub(super) fn describe(&self, now: Instant) -> Map<String, Value> {
+        let widespread = self
+            .widespread
+            .open(now)
+            .map(|open| (Some(open.until), open.failures, Some(&Scope::All)));
+        let scoped = self.scoped.iter().map(|(scope, kept)| {
+            (kept.breaker.open_until(), kept.breaker.failures(now), Some(scope))
+        });
+        let worst = widespread
+            .into_iter()
+            .chain(scoped)
+            .max_by_key(|(until, failures, _)| (*until, *failures));
+        let (until, failures, scope) = worst.unwrap_or_default();
+        let left = until.map(|until| until.saturating_duration_since(now));
+        let state = match left {
+            None => "closed",
+            Some(Duration::ZERO) => "half_open",
+            Some(_) => "open",
+        };
+        let retry_after = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let scope = scope.filter(|_| until.is_some()).map(Scope::kind);
+        Map::from_iter([
+            ("state".to_owned(), json!(state)),
+            ("scope".to_owned(), json!(scope)),
+            ("failures".to_owned(), json!(failures)),
+            ("retry_after_ms".to_owned(), json!(retry_after)),
+        ])
+    }
+
+    /// Ends every cool-down, for tests.
+    #[cfg(test)]
+    pub(super) fn end_cool_downs(&mut self) {
+        for kept in self.scoped.values_mut() {
+            if let Breaker::Open(open) = &mut kept.breaker {
+                open.until = Instant::now();
+            }
+        }
+    }
+
+    fn permit_one(&mut self, now: Instant, scope: &Scope) -> Result<bool, Duration> {
+        self.scoped.get_mut(scope).map_or(Ok(false), |kept| kept.breaker.permit(now))
+    }
+
+    fn record_one(
+        &mut self,
+        now: Instant,
+        scope: Scope,
+        is_trial: bool,
+        verdict: Verdict,
+    ) -> Option<Change> {
+        if verdict == Verdict::Fails && !self.scoped.contains_key(&scope) {
+            self.make_room(now, &scope);
+            self.scoped.insert(scope.clone(), Entry { breaker: Breaker::closed(), changed: now });
+        }
+        let kept = self.scoped.get_mut(&scope)?;
+        let transition = kept.breaker.record(now, is_trial, verdict);
+        if verdict == Verdict::Fails || transition.is_some() {
+            kept.changed = now;
+        }
+        match transition? {
+            Transition::Opened(open) => Some(Change::Opened { scope, open }),
+            Transition::Closed => {
+                self.scoped.remove(&scope);
+                Some(Change::Closed { scope })
+            }
+        }
+    }
+
+    /// Removes stale breakers. If that is not enough, evicts the breaker that changed longest ago:
+    /// one of the same tenant at [`MAX_OF_TENANT`], one of any tenant at [`MAX_BREAKERS`]. It runs
+    /// only when a call has failed, which takes longer than a scan of all breakers.
+    fn make_room(&mut self, now: Instant, newcomer: &Scope) {
+        self.scoped.retain(|_, kept| !kept.breaker.is_stale(now));
+        let of_tenant =
+            self.scoped.keys().filter(|scope| scope.tenant() == newcomer.tenant()).count();
+        let oldest = if of_tenant >= MAX_OF_TENANT {
+            self.oldest(|scope| scope.tenant() == newcomer.tenant())
+        } else if self.scoped.len() >= MAX_BREAKERS {
+            self.oldest(|_| true)
+        } else {
+            None
+        };
+        if let Some(scope) = oldest {
+            self.scoped.remove(&scope);
+        }
+    }
+
+    fn oldest(&self, concerns: impl Fn(&Scope) -> bool) -> Option<Scope> {
+        let kept = self.scoped.iter().filter(|(scope, _)| concerns(scope));
+        kept.min_by_key(|(_, kept)| kept.changed).map(|(scope, _)| scope.clone())
+    }
+}
+
+impl Scope {
+    /// Returns the kind of scope, without the names of tenants and tools.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::All => "all callers",
+            Self::Tenant(_) => "one caller",
+            Self::Tool(..) => "one caller of one tool",
+        }
+    }
+
+    fn tenant(&self) -> Option<&Tenant> {
+        match self {
+            Self::All => None,
+            Self::Tenant(tenant) | Self::Tool(tenant, _) => Some(tenant),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all callers"),
+            Self::Tenant(tenant) => write!(f, "{tenant}"),
+            Self::Tool(tenant, tool) => write!(f, "{tenant}, tool {tool}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

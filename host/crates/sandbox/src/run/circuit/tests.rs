@@ -1,0 +1,110 @@
+use airlock_core::tool::{ErrorKind, ToolError};
+
+use super::{
+    breaker::{FAILURES, FIRST_COOL_DOWN},
+    *,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn circuit() -> (Circuit, ToolName) {
+    let plugin = ClientName::parse("p").expect("a good name");
+    let tool = ToolName::new(&plugin, "t");
+    (Circuit::new(plugin, &Limits::PLUGIN), tool)
+}
+
+fn key(number: u8) -> Tenant {
+    Tenant::of_key([number; 32], number.to_string())
+}
+
+#[test]
+fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
+    let (circuit, tool) = circuit();
+    let outcome = |error| circuit.outcome::<()>(&Err(error));
+    let tool = || tool.clone();
+    let trap = || -> airlock_core::tool::Cause { "unreachable".into() };
+    assert_eq!(outcome(CallError::Trap { tool: tool(), trap: trap() }), Outcome::Crashed);
+    for overrun in [
+        CallError::Fuel { tool: tool(), limit: Limits::PLUGIN.fuel },
+        CallError::Cpu { tool: tool(), limit: SECOND },
+        CallError::Deadline { tool: tool(), limit: 30 * SECOND },
+        CallError::Memory { tool: tool(), limit_bytes: 1 },
+        CallError::Stack { tool: tool() },
+    ] {
+        assert_eq!(outcome(overrun), Outcome::Overran);
+    }
+    for worked in [
+        CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck")),
+        CallError::ResultTooLarge { tool: tool(), limit_bytes: 1 },
+        CallError::BadResult { tool: tool(), cause: trap() },
+    ] {
+        assert_eq!(outcome(worked), Outcome::Worked);
+    }
+    for unrelated in [
+        CallError::Busy,
+        CallError::Cancelled,
+        CallError::NotFound { name: "x".into() },
+        CallError::Deadline { tool: tool(), limit: 29 * SECOND },
+        CallError::Fuel { tool: tool(), limit: Limits::PLUGIN.fuel - 1 },
+        CallError::Budget { what: "nested tool calls", limit: 1 },
+    ] {
+        assert_eq!(outcome(unrelated), Outcome::Unknown);
+    }
+    assert_eq!(circuit.outcome(&Ok(())), Outcome::Worked);
+}
+
+#[test]
+fn the_failures_of_one_tenant_stop_no_calls_of_another() {
+    let (circuit, tool) = circuit();
+    for _ in 0..FAILURES {
+        circuit
+            .permit(&key(1), &tool)
+            .expect("closed")
+            .end(&Err::<(), _>(CallError::Cpu { tool: tool.clone(), limit: SECOND }));
+    }
+    let Err(refused) = circuit.permit(&key(1), &tool) else { panic!("it is open") };
+    assert_eq!((refused.code(), refused.kind()), ("circuit_open", ErrorKind::Unavailable));
+    assert!(
+        refused.retry_after().is_some_and(|wait| wait <= FIRST_COOL_DOWN
+            && wait > FIRST_COOL_DOWN.checked_sub(10 * SECOND).unwrap())
+    );
+    for other in [key(2), Tenant::ANONYMOUS] {
+        circuit.permit(&other, &tool).expect("it is open for one key").end(&Ok(()));
+    }
+}
+
+#[test]
+fn a_pass_dropped_without_an_outcome_counts_as_no_failure() {
+    let (circuit, tool) = circuit();
+    for _ in 0..2 * FAILURES {
+        drop(circuit.permit(&key(1), &tool).expect("closed"));
+    }
+    circuit.permit(&key(1), &tool).expect("still closed").end(&Ok(()));
+}
+
+#[test]
+fn of_many_calls_at_once_one_is_the_trial_and_a_cancelled_trial_is_replaced() {
+    let (circuit, tool) = circuit();
+    let tenant = key(1);
+    let crash = || Err::<(), _>(CallError::Trap { tool: tool.clone(), trap: "unreachable".into() });
+    for _ in 0..FAILURES {
+        circuit.permit(&tenant, &tool).expect("closed").end(&crash());
+    }
+    circuit.lock().end_cool_downs();
+    let enter_many = || {
+        let mut passes: Vec<_> = (0..100).map(|_| circuit.permit(&tenant, &tool)).collect();
+        passes.retain(Result::is_ok);
+        passes
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter_many)).collect();
+        let passes: Vec<_> =
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
+        assert_eq!(passes.len(), 1);
+        assert!(circuit.permit(&tenant, &tool).is_err());
+        // Dropped without an outcome, as when the caller disconnects.
+        drop(passes);
+    });
+    circuit.permit(&tenant, &tool).expect("the next one trials").end(&Ok(()));
+    circuit.permit(&tenant, &tool).expect("it works again").end(&Ok(()));
+}

@@ -1,0 +1,168 @@
+//! Limits on what a store allocates: one for all its memories together, one for all its tables
+//! together, and one memory budget for the process.
+
+use airlock_core::tenant::{Held, Pool, Tenant};
+use wasmtime::ResourceLimiter;
+
+use crate::Limits;
+
+/// Weight that divides the budget of the process: one tenant alone gets at most seven eighths.
+const TENANT_WEIGHT: usize = 7;
+
+/// Makes the budget of memory that all guests of the process may hold together, in bytes: linear
+/// memory, and what the host holds for them until they read it.
+pub(crate) fn budget(bytes: usize) -> Pool {
+    Pool::new(bytes, TENANT_WEIGHT)
+}
+
+/// Resource limiter of one store. Growth beyond a limit fails inside the guest, which may continue
+/// without it.
+pub(crate) struct Limiter {
+    /// Part of the process's budget that the store holds: the size of all its memories together.
+    held: Held,
+    memory_limit: usize,
+    last_growth: usize,
+    table_elements: usize,
+    table_limit: usize,
+    /// True if growth was refused because of the guest's own limit.
+    pub(crate) denied: bool,
+    /// True if growth was refused because the process's budget has no more for the tenant, which is
+    /// not the guest's fault.
+    pub(crate) starved: bool,
+}
+
+impl Limiter {
+    pub(crate) fn new(limits: &Limits, budget: &Pool, tenant: &Tenant) -> Self {
+        Self {
+            held: budget.account(tenant.clone()),
+            memory_limit: limits.memory_bytes,
+            last_growth: 0,
+            table_elements: 0,
+            table_limit: limits.table_elements,
+            denied: false,
+            starved: false,
+        }
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let more = desired.saturating_sub(current);
+        if self.held.amount().saturating_add(more) > self.memory_limit {
+            self.denied = true;
+            self.last_growth = 0;
+            return Ok(false);
+        }
+        if !self.held.grow(more) {
+            self.starved = true;
+            self.last_growth = 0;
+            return Ok(false);
+        }
+        self.last_growth = more;
+        Ok(true)
+    }
+
+    /// Releases the memory of growth that was allowed and then failed.
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.held.shrink(std::mem::take(&mut self.last_growth));
+        Ok(())
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let more = desired.saturating_sub(current);
+        if self.table_elements.saturating_add(more) > self.table_limit {
+            self.denied = true;
+            return Ok(false);
+        }
+        self.table_elements += more;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        32
+    }
+
+    fn tables(&self) -> usize {
+        8
+    }
+
+    fn memories(&self) -> usize {
+        8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_of_a_store_share_one_limit_and_all_stores_one_budget() {
+        let budget = budget(3 << 16);
+        let limits = Limits { memory_bytes: 2 << 16, ..Limits::PLUGIN };
+        let mut one = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
+        assert!(one.memory_growing(0, 1 << 16, None).expect("answers"));
+        assert!(
+            one.memory_growing(0, 1 << 16, None).expect("answers"),
+            "a second memory counts on"
+        );
+        assert!(!one.memory_growing(0, 1, None).expect("answers"), "beyond the edge");
+        assert!(one.denied && !one.starved);
+        let mut other = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
+        assert!(
+            !other.memory_growing(0, 2 << 16, None).expect("answers"),
+            "the process has no more"
+        );
+        assert!(other.starved && !other.denied);
+        drop(one);
+        assert!(
+            other.memory_growing(0, 2 << 16, None).expect("answers"),
+            "what a store held comes back"
+        );
+    }
+
+    #[test]
+    fn growth_that_failed_is_returned_to_the_budget() {
+        let budget = budget(2 << 16);
+        let mut limiter = Limiter::new(&Limits::PLUGIN, &budget, &Tenant::ANONYMOUS);
+        for _ in 0..3 {
+            assert!(limiter.memory_growing(0, 1 << 16, None).expect("answers"));
+            limiter.memory_grow_failed(wasmtime::Error::msg("no mapping")).expect("answers");
+        }
+        assert!(limiter.memory_growing(0, 1 << 16, None).expect("answers") && !limiter.starved);
+        assert!(
+            !limiter.memory_growing(0, 1 << 16, None).expect("answers"),
+            "a tenant does not get all of it"
+        );
+        assert!(limiter.starved);
+    }
+
+    #[test]
+    fn one_tenant_does_not_get_the_whole_budget() {
+        let budget = budget(64 << 16);
+        let grown = |tenant: &Tenant| {
+            let mut limiters: Vec<_> =
+                (0..64).map(|_| Limiter::new(&Limits::PLUGIN, &budget, tenant)).collect();
+            let grow =
+                |limiter: &mut Limiter| limiter.memory_growing(0, 1 << 16, None).expect("answers");
+            let grown =
+                limiters.iter_mut().filter_map(|limiter| grow(limiter).then_some(())).count();
+            (limiters, grown)
+        };
+        let (greedy, pages) = grown(&Tenant::ANONYMOUS);
+        assert_eq!(pages, 56);
+        let other = Tenant::of_key([1; 32], "other");
+        assert_eq!(grown(&other).1, 7);
+        drop(greedy);
+        assert_eq!(grown(&other).1, 56);
+    }
+}

@@ -1,0 +1,60 @@
+//! Settings of the sandbox, and the files of the gateway that no plugin gets.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::Compiling;
+
+/// Settings of the sandbox. All defaults are in [`Settings::new`]; there are no hidden ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Instances at each depth of call chains. One plugin, and likewise the executor, gets at most
+    /// three quarters of them. One tenant gets at most three quarters of such a share, and seven
+    /// eighths of all.
+    pub instances_per_depth: u32,
+    /// Depths that have instances of their own. Deeper calls share those of the last depth.
+    pub depths: u32,
+    /// Calls that may wait for an instance, at each depth. One tenant's calls of one plugin fill at
+    /// most three quarters of the queue. In a full queue, the newest call of the tenant with the
+    /// most calls is evicted to make room for a call of another tenant.
+    pub queue: usize,
+    /// Time that a call may wait. While its tenant has less than its part of the instances and
+    /// another tenant has more, the call waits on until its deadline.
+    pub queue_wait: Duration,
+    /// Memory of all guests together, in bytes: linear memory, and HTTP responses and directory
+    /// listings that they have not read yet. One tenant gets at most seven eighths.
+    pub process_memory_bytes: usize,
+    /// Directory for compiled code; `None` keeps none.
+    pub cache: Option<PathBuf>,
+    /// Settings for compiling components.
+    pub compiling: Compiling,
+    /// Files and directories of the gateway itself, which are granted to no plugin.
+    pub off_limits: OffLimits,
+}
+
+/// Files and directories that control the gateway, or hold data that plugins must not see. A
+/// granted directory must not overlap with one of them; only a read-only one may overlap with an
+/// unwritable one. The cache of compiled code is always unreadable.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OffLimits {
+    /// Plugins may not write to these: the configuration, `airlock.lock`, components.
+    pub unwritable: Vec<PathBuf>,
+    /// Plugins may not even read these: the store that plugins share, secrets.
+    pub unreadable: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Returns settings for a gateway on a small machine: 64 instances at each of four depths,
+    /// 1,000 waiting calls for 5 s, 4 GiB of guest memory. Components are compiled in this process.
+    pub fn new(cache: Option<PathBuf>) -> Self {
+        Self {
+            instances_per_depth: 64,
+            depths: 4,
+            queue: 1_000,
+            queue_wait: Duration::from_secs(5),
+            process_memory_bytes: 4 << 30,
+            cache,
+            compiling: Compiling::in_process(),
+            off_limits: OffLimits::default(),
+        }
+    }
+}
