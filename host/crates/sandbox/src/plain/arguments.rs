@@ -4,19 +4,23 @@
 //! relies on that. Invalid arguments are refused with the path, the value found there and the
 //! values that would be valid, in terms that a model can act on.
 
-use std::fmt;
+mod place;
+mod scalars;
 
 use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use serde_json::{Number, Value};
+use serde_json::Value;
 use wasmtime::component::Val;
 
+use self::{
+    place::Place,
+    scalars::{double, integer, only_character, single},
+};
 use super::{
-    schema::MAX_SAFE,
-    shape::{Field, Int, Shape},
-    words::{excerpt, expected, listed, quoted, shown},
+    shape::{Field, Shape},
+    words::{excerpt, expected, listed, quoted},
 };
 
 /// Host memory that the arguments of one call may take. Three bytes of JSON, an empty object, may
@@ -41,34 +45,6 @@ pub(super) fn read(parameters: &[Field], json: &str) -> Result<Vec<Val>, BadArgu
         .map_err(|error| BadArguments(format!("the arguments are not JSON: {error}")))?;
     let mut reader = Reader { bytes_left: MAX_BYTES };
     Ok(reader.fields(value, parameters, &Place::Root)?.into_iter().map(|(_, val)| val).collect())
-}
-
-/// Path of a value in the arguments.
-enum Place<'a> {
-    Root,
-    Member(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => f.write_str("the arguments"),
-            Self::Member(Self::Root, name) => f.write_str(name),
-            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
-            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
-        }
-    }
-}
-
-impl Place<'_> {
-    fn is(&self, problem: impl fmt::Display) -> BadArguments {
-        BadArguments(format!("{self}: {problem}"))
-    }
-
-    fn found(&self, value: &Value, expected: &str) -> BadArguments {
-        self.is(format_args!("found {}, expected {expected}", shown(value)))
-    }
 }
 
 struct Reader {
@@ -279,64 +255,4 @@ fn split(
         }
         value => Err(place.found(&value, &expected(shape))),
     }
-}
-
-/// Reads an integer: a whole number, or for a 64-bit type also its digits as text. For 64-bit
-/// types, numbers beyond the safe integers are refused, because a program on the way may have
-/// rounded them already.
-fn integer(int: Int, value: &Value) -> Option<Val> {
-    let (least, most) = int.range();
-    let is_wide = most > MAX_SAFE;
-    let number = match value {
-        Value::Number(number) => {
-            whole(number).filter(|number| !is_wide || number.abs() <= MAX_SAFE)?
-        }
-        Value::String(digits) if is_wide => {
-            let (unsigned, room) = if least < 0 {
-                (digits.strip_prefix('-').unwrap_or(digits), 19)
-            } else {
-                (&**digits, 20)
-            };
-            if !(1..=room).contains(&unsigned.len())
-                || !unsigned.bytes().all(|byte| byte.is_ascii_digit())
-            {
-                return None;
-            }
-            digits.parse().ok()?
-        }
-        _ => return None,
-    };
-    int.val(number)
-}
-
-/// Returns a number without a fraction. `3.0` counts, because it is an integer to JSON Schema.
-fn whole(number: &Number) -> Option<i128> {
-    if let Some(number) = number.as_i64() {
-        return Some(number.into());
-    }
-    if let Some(number) = number.as_u64() {
-        return Some(number.into());
-    }
-    let number = double(number)
-        .filter(|number| number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0)?;
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small, as was just seen")]
-    Some(number as i128)
-}
-
-fn double(number: &Number) -> Option<f64> {
-    number.as_f64().filter(|number| number.is_finite())
-}
-
-fn single(number: &Number) -> Option<f32> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "rounding is what a narrower type asks for; overflow is looked at"
-    )]
-    let single = double(number)? as f32;
-    single.is_finite().then_some(single)
-}
-
-fn only_character(value: &Value) -> Option<char> {
-    let mut characters = value.as_str()?.chars();
-    characters.next().filter(|_| characters.next().is_none())
 }

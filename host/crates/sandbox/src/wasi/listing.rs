@@ -12,7 +12,8 @@ use wasmtime_wasi::{
     },
 };
 
-use super::files::ENTRY_BYTES;
+/// Host memory for one entry in addition to its name, in bytes.
+const ENTRY_BYTES: usize = 64;
 
 /// Reads the entries of a directory, sorted by name, and returns them with the bytes that they
 /// take. Fails if they take more than `room` bytes, without reading the rest. Names that are not

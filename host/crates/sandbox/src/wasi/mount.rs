@@ -6,8 +6,9 @@
 //! are seen at the next measurement. Two grants of one directory, to one plugin or to two, are two
 //! mounts; each sees the other's changes only at its next measurement too.
 
+mod ledger;
+
 use std::{
-    collections::HashMap,
     fs::File,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,19 +20,12 @@ use wasmtime_wasi::{
     runtime::spawn_blocking,
 };
 
+use self::ledger::{BELIEVED, Ledger, Measured, Open, length};
 use super::{
     measure::{Amount, measure},
     scratch::Scratch,
 };
 use crate::Quota;
-
-/// Time for which a measurement is trusted, although other programs may change the directory.
-const BELIEVED: Duration = Duration::from_mins(1);
-/// Least time from a measurement to the next one that is made to avoid a refusal.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The pause after a measurement, as a multiple of the time that it took. So at most a tenth of the
-/// time is spent measuring.
-const PAUSE_FACTOR: u32 = 9;
 
 /// There is no room for what a guest wants to add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,31 +60,6 @@ pub(super) struct Mount {
     /// Held for moments only, never during a walk.
     ledger: Mutex<Ledger>,
     _scratch: Option<Scratch>,
-}
-
-/// Amount and measurements known of a mount.
-#[derive(Default)]
-struct Ledger {
-    /// Amount that the mount holds; `None` if that is unknown or exceeds the quota.
-    held: Option<Amount>,
-    measured: Option<Measured>,
-    /// Files that guests have open. A file that has lost its last name takes space until it is
-    /// closed.
-    open: HashMap<Identity, Open>,
-}
-
-#[derive(Clone, Copy)]
-struct Measured {
-    at: Instant,
-    /// Earliest time of the next measurement to avoid a refusal.
-    again: Instant,
-}
-
-struct Open {
-    file: Arc<File>,
-    holders: usize,
-    /// True if the file has no name any more; its bytes still count.
-    nameless: bool,
 }
 
 impl Mount {
@@ -260,64 +229,5 @@ impl Turn {
             measure();
             take()
         })
-    }
-}
-
-impl Ledger {
-    fn take(&mut self, more: Amount, quota: Quota) -> Result<(), OverQuota> {
-        let after = self.held.ok_or(OverQuota)?.plus(more);
-        if !after.is_within(quota) {
-            return Err(OverQuota);
-        }
-        self.held = Some(after);
-        Ok(())
-    }
-
-    fn give_back(&mut self, less: Amount) {
-        self.held = self.held.map(|held| held.minus(less));
-    }
-
-    /// Counts what is there already, without checking the quota.
-    fn count(&mut self, more: Amount) {
-        self.held = self.held.map(|held| held.plus(more));
-    }
-
-    /// Replaces the count by a measurement. Open files without a name are added to it.
-    fn measured(&mut self, held: Option<Amount>, measured: Measured) {
-        let nameless =
-            self.open.values().filter(|open| open.nameless).map(|open| length(&open.file));
-        let nameless =
-            nameless.fold(Amount::default(), |sum, bytes| sum.plus(Amount::bytes(bytes)));
-        self.held = held.map(|held| held.plus(nameless));
-        self.measured = Some(measured);
-    }
-}
-
-impl Measured {
-    fn now(took: Duration) -> Self {
-        let at = Instant::now();
-        Self { at, again: at + PAUSE.max(took.saturating_mul(PAUSE_FACTOR)) }
-    }
-}
-
-/// Returns the length of an open file. If the length cannot be read, the file is taken for empty,
-/// so that all of it counts as added.
-fn length(file: &File) -> u64 {
-    file.metadata().map_or(0, |metadata| metadata.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn measurements_are_at_least_a_second_apart_and_take_at_most_a_tenth_of_the_time() {
-        let pause = |took| {
-            let measured = Measured::now(took);
-            measured.again - measured.at
-        };
-        assert_eq!(pause(Duration::ZERO), Duration::from_secs(1));
-        assert_eq!(pause(Duration::from_secs(2)), Duration::from_secs(18));
-        assert!(pause(Duration::from_hours(24)) > Duration::from_hours(24));
     }
 }
