@@ -152,9 +152,7 @@ impl HostDescriptor for View<'_> {
         descriptor: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        self.charge(path.len());
-        let (directory, mount) = self.writable_directory(&descriptor)?;
-        mount.change(move |turn| directory::create_directory(turn, &directory, &path)).await
+        self.change_name(&descriptor, path, directory::create_directory).await
     }
 
     async fn remove_directory_at(
@@ -162,9 +160,7 @@ impl HostDescriptor for View<'_> {
         descriptor: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        self.charge(path.len());
-        let (directory, mount) = self.writable_directory(&descriptor)?;
-        mount.change(move |turn| directory::remove_directory(turn, &directory, &path)).await
+        self.change_name(&descriptor, path, directory::remove_directory).await
     }
 
     async fn unlink_file_at(
@@ -172,9 +168,7 @@ impl HostDescriptor for View<'_> {
         descriptor: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        self.charge(path.len());
-        let (directory, mount) = self.writable_directory(&descriptor)?;
-        mount.change(move |turn| directory::unlink(turn, &directory, &path)).await
+        self.change_name(&descriptor, path, directory::unlink).await
     }
 
     async fn rename_at(

@@ -20,7 +20,7 @@ use crate::{
     instance::State,
     wasi::{
         Wasi,
-        mount::{Held, Mount, OverQuota},
+        mount::{Held, Mount, OverQuota, Turn},
         streams::Writer,
     },
 };
@@ -91,6 +91,19 @@ impl<'a> View<'a> {
     ) -> FsResult<(Dir, Arc<Mount>)> {
         let (directory, mount) = self.directory(descriptor)?;
         Ok((directory, mount.ok_or(ErrorCode::NotPermitted)?))
+    }
+
+    /// Changes one name in a directory by calling `change` with the directory and the path of the
+    /// name. Charges fuel for the path. Fails if the directory is read-only.
+    pub(super) async fn change_name(
+        &mut self,
+        descriptor: &Resource<Descriptor>,
+        path: String,
+        change: fn(&Turn, &Dir, &str) -> FsResult<()>,
+    ) -> FsResult<()> {
+        self.charge(path.len());
+        let (directory, mount) = self.writable_directory(descriptor)?;
+        mount.change(move |turn| change(turn, &directory, &path)).await
     }
 
     /// Returns a file and its mount. Fails if the file is in a read-only directory.
