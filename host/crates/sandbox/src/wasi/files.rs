@@ -25,11 +25,11 @@ use wasmtime_wasi::{
     p2::{FsResult, bindings::filesystem::types::ErrorCode},
 };
 
-pub(super) use self::host::{View, link};
+pub(super) use self::host::{FilesystemHost, link};
 use super::{
-    descriptors::Place,
-    mount::{Held, Mount},
-    scratch::Base,
+    descriptors::DescriptorPermit,
+    mount::{Mount, OpenFile},
+    scratch::ScratchRoot,
 };
 use crate::Quota;
 
@@ -42,9 +42,11 @@ pub(super) const MAX_LISTED_BYTES: usize = 16 << 20;
 /// thread, which takes about ten times as long as the exit.
 pub(super) const FUEL: u64 = 9_000;
 
-/// Counts one open file or stream while it is alive: for its call, and for all guests of the
-/// process.
-pub(super) type Token = Arc<(Arc<()>, Place)>;
+/// Counts one open file or stream until dropped: for its call, and for all guests of the process.
+pub(super) struct OpenPermit {
+    _of_call: Arc<()>,
+    _of_process: DescriptorPermit,
+}
 
 /// Files of one call.
 pub(super) struct Files {
@@ -55,29 +57,30 @@ pub(super) struct Files {
     /// Mounts of the directories that wasmtime-wasi opened for the guest, in the same order; `None`
     /// for a read-only directory.
     mounts: Vec<Option<Arc<Mount>>>,
-    scratch: Scratch,
+    scratch: ScratchState,
     /// Open descriptors, by the number of the resource.
-    open: HashMap<u32, Opened>,
-    tokens: Arc<()>,
+    open: HashMap<u32, OpenDescriptor>,
+    /// Shared with every [`OpenPermit`] of the call, so that its references count them.
+    permits: Arc<()>,
     listed_bytes: usize,
     /// Fuel that file streams cost. They are used where the store cannot be accessed.
-    late_debt: Arc<AtomicU64>,
+    stream_fuel_debt: Arc<AtomicU64>,
 }
 
-enum Scratch {
+enum ScratchState {
     Denied,
-    Granted(Arc<Base>, Quota),
+    Granted(Arc<ScratchRoot>, Quota),
     /// Made when the guest first lists its directories.
     Made(Dir, Arc<Mount>),
 }
 
 /// The host's record of an open descriptor.
 #[derive(Clone)]
-struct Opened {
+struct OpenDescriptor {
     mount: Option<Arc<Mount>>,
-    held: Option<Arc<Held>>,
+    open_file: Option<Arc<OpenFile>>,
     /// `None` for a granted directory, which the host opened and not the guest.
-    _token: Option<Token>,
+    _permit: Option<Arc<OpenPermit>>,
 }
 
 /// The scratch directory could not be made.
@@ -92,11 +95,11 @@ impl Files {
             tenant,
             memory,
             mounts: Vec::new(),
-            scratch: Scratch::Denied,
+            scratch: ScratchState::Denied,
             open: HashMap::new(),
-            tokens: Arc::default(),
+            permits: Arc::default(),
             listed_bytes: 0,
-            late_debt: Arc::default(),
+            stream_fuel_debt: Arc::default(),
         }
     }
 
@@ -105,39 +108,40 @@ impl Files {
         self.mounts.push(mount);
     }
 
-    pub(super) fn add_scratch(&mut self, base: Arc<Base>, quota: Quota) {
-        self.scratch = Scratch::Granted(base, quota);
+    pub(super) fn add_scratch(&mut self, root: Arc<ScratchRoot>, quota: Quota) {
+        self.scratch = ScratchState::Granted(root, quota);
     }
 
     /// Counts one more open file or stream. Fails if the call or the tenant has too many.
-    fn token(&self) -> FsResult<Token> {
-        if Arc::strong_count(&self.tokens) > MAX_OPEN {
+    fn permit(&self) -> FsResult<Arc<OpenPermit>> {
+        if Arc::strong_count(&self.permits) > MAX_OPEN {
             return Err(ErrorCode::InsufficientMemory.into());
         }
-        let place = Place::take(&self.tenant).ok_or(ErrorCode::InsufficientMemory)?;
-        Ok(Arc::new((self.tokens.clone(), place)))
+        let descriptor =
+            DescriptorPermit::take(&self.tenant).ok_or(ErrorCode::InsufficientMemory)?;
+        Ok(Arc::new(OpenPermit { _of_call: self.permits.clone(), _of_process: descriptor }))
     }
 
     pub(super) fn take_fuel_debt(&self) -> u64 {
         // Called at every exit of every guest, and nearly always zero.
-        if self.late_debt.load(Ordering::Relaxed) == 0 {
+        if self.stream_fuel_debt.load(Ordering::Relaxed) == 0 {
             0
         } else {
-            self.late_debt.swap(0, Ordering::Relaxed)
+            self.stream_fuel_debt.swap(0, Ordering::Relaxed)
         }
     }
 
     /// Returns the scratch directory, and makes it at the first call; `None` if it was not granted.
     fn scratch(&mut self) -> wasmtime::Result<Option<(Dir, Arc<Mount>)>> {
-        if let Scratch::Granted(base, quota) = &self.scratch {
-            let scratch = base.make().map_err(NoScratch)?;
+        if let ScratchState::Granted(root, quota) = &self.scratch {
+            let scratch = root.create().map_err(NoScratch)?;
             let directory = std::fs::File::open(scratch.path()).map_err(NoScratch)?;
             let directory =
                 Dir::new(directory, FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE, false);
-            self.scratch = Scratch::Made(directory, Mount::of_scratch(scratch, *quota));
+            self.scratch = ScratchState::Made(directory, Mount::of_scratch(scratch, *quota));
         }
         Ok(match &self.scratch {
-            Scratch::Made(directory, mount) => Some((directory.clone(), mount.clone())),
+            ScratchState::Made(directory, mount) => Some((directory.clone(), mount.clone())),
             _ => None,
         })
     }

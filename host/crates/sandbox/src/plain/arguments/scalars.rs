@@ -60,7 +60,7 @@ pub(super) fn single(number: &Number) -> Option<f32> {
     single.is_finite().then_some(single)
 }
 
-pub(super) fn only_character(value: &Value) -> Option<char> {
+pub(super) fn single_char(value: &Value) -> Option<char> {
     let mut characters = value.as_str()?.chars();
     characters.next().filter(|_| characters.next().is_none())
 }

@@ -17,11 +17,11 @@ use wasmtime_wasi::{
     runtime::spawn_blocking,
 };
 
-use super::{Opened, View};
+use super::{FilesystemHost, OpenDescriptor};
 use crate::wasi::{directory, streams::Reader};
 
 /// Passes calls to wasmtime-wasi. The flags with which the descriptor was opened decide about them.
-macro_rules! leave_to_wasi {
+macro_rules! delegate_to_wasi {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
         $(async fn $name(&mut self, descriptor: Resource<Descriptor>, $($argument: $kind),*) -> FsResult<$answer> {
             self.charge(0);
@@ -30,8 +30,8 @@ macro_rules! leave_to_wasi {
     };
 }
 
-impl HostDescriptor for View<'_> {
-    leave_to_wasi! {
+impl HostDescriptor for FilesystemHost<'_> {
+    delegate_to_wasi! {
         advise(offset: Filesize, length: Filesize, advice: Advice) -> ();
         get_flags() -> DescriptorFlags;
         get_type() -> DescriptorType;
@@ -73,14 +73,14 @@ impl HostDescriptor for View<'_> {
         offset: Filesize,
     ) -> FsResult<Filesize> {
         self.charge(bytes.len());
-        let (file, mount, _held) = self.writable_file(&descriptor)?;
-        mount.change(move |turn| directory::write(turn, &file, &bytes, offset)).await
+        let (file, mount, _open_file) = self.writable_file(&descriptor)?;
+        mount.change(move |guard| directory::write(guard, &file, &bytes, offset)).await
     }
 
     async fn set_size(&mut self, descriptor: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
         self.charge(0);
-        let (file, mount, _held) = self.writable_file(&descriptor)?;
-        mount.change(move |turn| directory::set_size(turn, &file, size)).await
+        let (file, mount, _open_file) = self.writable_file(&descriptor)?;
+        mount.change(move |guard| directory::set_size(guard, &file, size)).await
     }
 
     fn read_via_stream(
@@ -89,10 +89,16 @@ impl HostDescriptor for View<'_> {
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
         self.charge(0);
-        let (token, held) = (self.files.token()?, self.opened(&descriptor)?.held.clone());
+        let permit = self.files.permit()?;
+        let open_file = self.opened(&descriptor)?.open_file.clone();
         let stream = self.wasi.read_via_stream(descriptor, offset)?;
         let stream = self.wasi.table.delete(stream)?;
-        Ok(self.wasi.table.push(Reader::open(stream, held, token, self.files.late_debt.clone()))?)
+        Ok(self.wasi.table.push(Reader::open(
+            stream,
+            open_file,
+            permit,
+            self.files.stream_fuel_debt.clone(),
+        ))?)
     }
 
     fn write_via_stream(
@@ -122,12 +128,12 @@ impl HostDescriptor for View<'_> {
     ) -> FsResult<Resource<Descriptor>> {
         self.charge(path.len());
         let (directory, mount) = self.directory(&descriptor)?;
-        let token = self.files.token()?;
-        let (opened, held) = match mount.clone() {
+        let permit = self.files.permit()?;
+        let (opened, open_file) = match mount.clone() {
             Some(mount) => {
                 mount
-                    .change(move |turn| {
-                        directory::open_in_mount(turn, &directory, follow, &path, open, flags)
+                    .change(move |guard| {
+                        directory::open_in_mount(guard, &directory, follow, &path, open, flags)
                     })
                     .await?
             }
@@ -137,7 +143,10 @@ impl HostDescriptor for View<'_> {
                 None,
             ),
         };
-        self.push(opened, Opened { mount, held: held.map(Arc::new), _token: Some(token) })
+        self.push(
+            opened,
+            OpenDescriptor { mount, open_file: open_file.map(Arc::new), _permit: Some(permit) },
+        )
     }
 
     async fn read_directory(
@@ -186,7 +195,7 @@ impl HostDescriptor for View<'_> {
             // then copy.
             return Err(ErrorCode::CrossDevice.into());
         }
-        mount.change(move |turn| directory::rename(turn, &directory, &path, &to, &new_path)).await
+        mount.change(move |guard| directory::rename(guard, &directory, &path, &to, &new_path)).await
     }
 
     async fn link_at(

@@ -15,18 +15,18 @@ use wasmtime_wasi::{
     },
 };
 
-use super::{FUEL, Files, Opened};
+use super::{FUEL, Files, OpenDescriptor};
 use crate::{
     instance::State,
     wasi::{
         Wasi,
-        mount::{Held, Mount, OverQuota, Turn},
+        mount::{Mount, MountGuard, OpenFile, OverQuota},
         streams::Writer,
     },
 };
 
 /// Files of one call while its guest uses them.
-pub(in crate::wasi) struct View<'a> {
+pub(in crate::wasi) struct FilesystemHost<'a> {
     pub(super) wasi: WasiFilesystemCtxView<'a>,
     pub(super) files: &'a mut Files,
     fuel_debt: &'a mut u64,
@@ -38,18 +38,18 @@ pub(in crate::wasi) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     preopens::add_to_linker::<State, Filesystem>(linker, view)
 }
 
-fn view(state: &mut State) -> View<'_> {
-    View::new(&mut state.wasi, &mut state.table, &mut state.fuel_debt)
+fn view(state: &mut State) -> FilesystemHost<'_> {
+    FilesystemHost::new(&mut state.wasi, &mut state.table, &mut state.fuel_debt)
 }
 
-/// Marks the host's side of the generated traits.
+/// Names the type that implements the generated traits.
 struct Filesystem;
 
 impl HasData for Filesystem {
-    type Data<'a> = View<'a>;
+    type Data<'a> = FilesystemHost<'a>;
 }
 
-impl<'a> View<'a> {
+impl<'a> FilesystemHost<'a> {
     pub(in crate::wasi) fn new(
         wasi: &'a mut Wasi,
         table: &'a mut ResourceTable,
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         *self.fuel_debt = self.fuel_debt.saturating_add(FUEL + bytes as u64);
     }
 
-    pub(super) fn opened(&self, descriptor: &Resource<Descriptor>) -> FsResult<&Opened> {
+    pub(super) fn opened(&self, descriptor: &Resource<Descriptor>) -> FsResult<&OpenDescriptor> {
         // Every descriptor that a guest holds was recorded here when it was opened.
         self.files.open.get(&descriptor.rep()).ok_or_else(|| ErrorCode::BadDescriptor.into())
     }
@@ -99,29 +99,29 @@ impl<'a> View<'a> {
         &mut self,
         descriptor: &Resource<Descriptor>,
         path: String,
-        change: fn(&Turn, &Dir, &str) -> FsResult<()>,
+        change: fn(&MountGuard, &Dir, &str) -> FsResult<()>,
     ) -> FsResult<()> {
         self.charge(path.len());
         let (directory, mount) = self.writable_directory(descriptor)?;
-        mount.change(move |turn| change(turn, &directory, &path)).await
+        mount.change(move |guard| change(guard, &directory, &path)).await
     }
 
     /// Returns a file and its mount. Fails if the file is in a read-only directory.
     pub(super) fn writable_file(
         &self,
         descriptor: &Resource<Descriptor>,
-    ) -> FsResult<(File, Arc<Mount>, Option<Arc<Held>>)> {
+    ) -> FsResult<(File, Arc<Mount>, Option<Arc<OpenFile>>)> {
         let Descriptor::File(file) = self.wasi.table.get(descriptor)? else {
             return Err(ErrorCode::BadDescriptor.into());
         };
-        let Opened { mount, held, .. } = self.opened(descriptor)?.clone();
-        Ok((file.clone(), mount.ok_or(ErrorCode::NotPermitted)?, held))
+        let OpenDescriptor { mount, open_file, .. } = self.opened(descriptor)?.clone();
+        Ok((file.clone(), mount.ok_or(ErrorCode::NotPermitted)?, open_file))
     }
 
     pub(super) fn push(
         &mut self,
         descriptor: Descriptor,
-        opened: Opened,
+        opened: OpenDescriptor,
     ) -> FsResult<Resource<Descriptor>> {
         let descriptor = self.wasi.table.push(descriptor)?;
         self.files.open.insert(descriptor.rep(), opened);
@@ -133,35 +133,35 @@ impl<'a> View<'a> {
         descriptor: &Resource<Descriptor>,
         position: Option<u64>,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let (file, mount, held) = self.writable_file(descriptor)?;
+        let (file, mount, open_file) = self.writable_file(descriptor)?;
         let writer = Writer::open(
             mount,
             &file,
             position,
-            held,
-            self.files.token()?,
-            self.files.late_debt.clone(),
+            open_file,
+            self.files.permit()?,
+            self.files.stream_fuel_debt.clone(),
         )?;
         Ok(self.wasi.table.push(writer)?)
     }
 }
 
-impl preopens::Host for View<'_> {
+impl preopens::Host for FilesystemHost<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let mut directories = self.wasi.get_directories()?;
         for ((descriptor, _), mount) in directories.iter().zip(&self.files.mounts) {
-            let opened = Opened { mount: mount.clone(), held: None, _token: None };
+            let opened = OpenDescriptor { mount: mount.clone(), open_file: None, _permit: None };
             self.files.open.insert(descriptor.rep(), opened);
         }
         if let Some((directory, mount)) = self.files.scratch()? {
-            let opened = Opened { mount: Some(mount), held: None, _token: None };
+            let opened = OpenDescriptor { mount: Some(mount), open_file: None, _permit: None };
             directories.push((self.push(Descriptor::Dir(directory), opened)?, "/tmp".to_owned()));
         }
         Ok(directories)
     }
 }
 
-impl types::Host for View<'_> {
+impl types::Host for FilesystemHost<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
         error.downcast()
     }

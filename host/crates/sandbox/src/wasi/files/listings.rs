@@ -1,8 +1,8 @@
 //! The listings that a guest has open, bounded in memory.
 
-use std::vec;
+use std::{sync::Arc, vec};
 
-use airlock_core::tenant::Held as HeldMemory;
+use airlock_core::tenant::Held;
 use wasmtime::component::Resource;
 use wasmtime_wasi::{
     filesystem::Descriptor,
@@ -15,31 +15,31 @@ use wasmtime_wasi::{
     runtime::spawn_blocking,
 };
 
-use super::{MAX_LISTED_BYTES, Token, View};
-use crate::wasi::{inside, listing};
+use super::{FilesystemHost, MAX_LISTED_BYTES, OpenPermit};
+use crate::wasi::{blocking, listing};
 
 /// A listing that the guest has open.
 struct Listing {
     entries: vec::IntoIter<DirectoryEntry>,
     bytes: usize,
-    _memory: HeldMemory,
-    _token: Token,
+    _memory: Held,
+    _permit: Arc<OpenPermit>,
 }
 
-impl View<'_> {
+impl FilesystemHost<'_> {
     /// Reads a directory to its end and opens a listing of it. Charges fuel for the bytes read.
     pub(super) async fn list(
         &mut self,
         descriptor: Resource<Descriptor>,
     ) -> FsResult<Resource<DirectoryEntryStream>> {
         let (directory, _) = self.directory(&descriptor)?;
-        let token = self.files.token()?;
+        let permit = self.files.permit()?;
         let room = MAX_LISTED_BYTES.saturating_sub(self.files.listed_bytes);
         let listed = spawn_blocking(move || listing::read(&directory, room)).await;
         self.charge(match &listed {
             Ok((_, bytes)) => *bytes,
             // The directory was read up to that amount.
-            Err(error) if inside::is(error, ErrorCode::InsufficientMemory) => room,
+            Err(error) if blocking::has_code(error, ErrorCode::InsufficientMemory) => room,
             Err(_) => 0,
         });
         let (entries, bytes) = listed?;
@@ -52,7 +52,7 @@ impl View<'_> {
             entries: entries.into_iter(),
             bytes,
             _memory: memory,
-            _token: token,
+            _permit: permit,
         })?;
         self.files.listed_bytes += bytes;
         // Only this interface takes such resources, so the type of the entry in the table is known.
@@ -60,7 +60,7 @@ impl View<'_> {
     }
 }
 
-impl HostDirectoryEntryStream for View<'_> {
+impl HostDirectoryEntryStream for FilesystemHost<'_> {
     async fn read_directory_entry(
         &mut self,
         listing: Resource<DirectoryEntryStream>,
