@@ -16,7 +16,8 @@ fn missing(document: &Path) -> (usize, Vec<String>) {
     let wrong = found.iter().filter_map(|link| {
         let (name, path) = (&link[1], &link[2]);
         let source = fs::read_to_string(base.join(path)).unwrap_or_default();
-        (!defines(&source, name)).then(|| format!("{}: {name} is not in {path}", document.display()))
+        (!defines(&source, name))
+            .then(|| format!("{}: {name} is not in {path}", document.display()))
     });
     (found.len(), wrong.collect())
 }
@@ -24,10 +25,13 @@ fn missing(document: &Path) -> (usize, Vec<String>) {
 /// Returns whether a source defines a function or type. Of a method, the source has to name the
 /// type too.
 fn defines(source: &str, name: &str) -> bool {
-    let (owner, item) = name.rsplit_once("::").map_or((None, name), |(owner, it)| (Some(owner), it));
+    let (owner, item) =
+        name.rsplit_once("::").map_or((None, name), |(owner, it)| (Some(owner), it));
     let defined = |item: &str| {
         let item = regex::escape(item);
-        let pattern = format!(r"(?m)^\s*(pub(\([a-z: ]+\))? )?((const |async )*fn|struct|enum|trait) {item}\b");
+        let pattern = format!(
+            r"(?m)^\s*(pub(\([a-z: ]+\))? )?((const |async )*fn|struct|enum|trait) {item}\b"
+        );
         Regex::new(&pattern).expect("a pattern").is_match(source)
     };
     let names = |owner: &str| {

@@ -13,12 +13,12 @@
 mod arguments;
 mod docs;
 mod exports;
+mod messages;
 mod results;
 mod schema;
 mod shape;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ use wasmtime::{
 use self::{
     docs::Docs,
     exports::{Exports, Function, LeftOut},
-    results::Unfit,
+    results::BadResult,
     shape::Shape,
 };
 use crate::{
@@ -127,7 +127,7 @@ impl Plain {
         let Exports { functions, mut left_out } = exports::of(pre.component())?;
         let docs = Docs::of(wasm).unwrap_or_else(|error| {
             left_out.push(LeftOut {
-                what: format!("the section {}", docs::SECTION),
+                item: format!("the section {}", docs::SECTION),
                 reason: error.to_string(),
             });
             Docs::default()
@@ -202,16 +202,16 @@ impl Plain {
         export.call_async(&mut *store, &arguments, &mut returned).await?;
         let scrubber = store.data().call.grants.scrubber.clone();
         let shape = function.result.as_ref();
-        match results::answer(shape, returned.pop(), limits.result_bytes, &scrubber) {
+        match results::tool_result(shape, returned.pop(), limits.result_bytes, &scrubber) {
             Ok(answer) => Ok(answer),
-            Err(Unfit::TooLarge) => {
+            Err(BadResult::TooLarge) => {
                 let tool = store.data().call.tool.clone();
                 Err(store.data_mut().stop(CallError::ResultTooLarge {
                     tool,
                     limit_bytes: limits.result_bytes as u64,
                 }))
             }
-            Err(unfit) => Err(unfit.into()),
+            Err(bad) => Err(bad.into()),
         }
     }
 }

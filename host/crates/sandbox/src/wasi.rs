@@ -4,11 +4,11 @@
 //! and standard input are empty, there are no files and no network, and time and randomness start
 //! from fixed values.
 
+mod blocking;
 mod clocks;
 mod descriptors;
 mod directory;
 mod files;
-mod inside;
 mod listing;
 mod measure;
 mod mount;
@@ -27,8 +27,11 @@ use wasmtime::component::Linker;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 pub(super) use self::files::NoScratch;
-use self::{files::Files, mount::Mount, scratch::Base};
-use crate::{Access, Grants, run::instance::State};
+use self::{files::Files, mount::Mount, scratch::ScratchRoot};
+use crate::{
+    Access, Grants,
+    run::{instance::State, meter::LateFuel},
+};
 
 /// Links all of WASI except HTTP, with the host's own files, clocks and randomness.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -46,7 +49,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 pub(super) struct Mounts {
     /// In the order of the grants; `None` for a read-only directory.
     directories: Vec<Option<Arc<Mount>>>,
-    scratch: Option<Arc<Base>>,
+    scratch: Option<Arc<ScratchRoot>>,
 }
 
 impl Mounts {
@@ -57,7 +60,7 @@ impl Mounts {
             Access::ReadOnly => None,
             Access::ReadWrite => Some(Mount::new(directory.path.clone(), directory.quota)),
         });
-        let scratch = grants.scratch.map(|_| Base::new()).transpose()?.map(Arc::new);
+        let scratch = grants.scratch.map(|_| ScratchRoot::new()).transpose()?.map(Arc::new);
         Ok(Self { directories: directories.collect(), scratch })
     }
 }
@@ -67,9 +70,9 @@ pub(super) struct Wasi {
     context: WasiCtx,
     files: Files,
     /// The call's own time; `None` if the real time is granted.
-    time: Option<clocks::Own>,
+    clock: Option<clocks::VirtualClock>,
     /// The call's own numbers; `None` if real randomness is granted.
-    random: Option<random::Fixed>,
+    random: Option<random::SeededRandom>,
 }
 
 impl Wasi {
@@ -101,16 +104,15 @@ impl Wasi {
             context.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
             files.add(mount.clone());
         }
-        if let (Some(base), Some(quota)) = (&mounts.scratch, grants.scratch) {
-            files.add_scratch(base.clone(), quota);
+        if let (Some(root), Some(quota)) = (&mounts.scratch, grants.scratch) {
+            files.add_scratch(root.clone(), quota);
         }
         Ok(Self::new(&mut context, files, grants.clocks, grants.random))
     }
 
-    /// Returns the fuel that file streams have cost since the last call of this function, and
-    /// resets it. Streams are used where the store cannot be accessed.
-    pub(super) fn take_fuel_debt(&self) -> u64 {
-        self.files.take_fuel_debt()
+    /// Returns the fuel that file streams cost.
+    pub(super) fn late_fuel(&self) -> &LateFuel {
+        self.files.late_fuel()
     }
 
     fn new(context: &mut WasiCtxBuilder, files: Files, clocks: bool, random: bool) -> Self {
@@ -119,8 +121,8 @@ impl Wasi {
         Self {
             context: context.build(),
             files,
-            time: (!clocks).then(clocks::Own::default),
-            random: (!random).then(random::Fixed::new),
+            clock: (!clocks).then(clocks::VirtualClock::default),
+            random: (!random).then(random::SeededRandom::new),
         }
     }
 }

@@ -6,14 +6,7 @@
 //! are returned to the guest: its HTTP stack follows them itself, and each is a separate request. A
 //! guest cannot name credentials here.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use airlock_core::tenant::Held;
 use airlock_egress::{self, ErrorKind, Redirects, Request, RequestSlot, Session};
@@ -27,7 +20,7 @@ use wasmtime_wasi_http::{
 };
 
 use super::http::{SEND_FUEL, request_bytes, response_bytes};
-use crate::run::instance::State;
+use crate::run::{instance::State, meter::LateFuel};
 
 /// Bytes of one set of headers that a guest builds, as held in memory.
 const MAX_FIELD_BYTES: usize = 32 << 10;
@@ -42,9 +35,8 @@ pub(crate) struct WasiHttp {
 
 struct Hooks {
     session: Option<Session>,
-    /// Fuel for requests and responses. They are charged on separate tasks, which cannot access the
-    /// store.
-    fuel_debt: Arc<AtomicU64>,
+    /// Fuel for requests and responses, which are sent on separate tasks.
+    late_fuel: LateFuel,
 }
 
 type Io = Box<dyn Future<Output = Result<(), HttpError>> + Send>;
@@ -60,7 +52,7 @@ impl WasiHttp {
     pub(crate) fn new(session: Option<Session>) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(MAX_FIELD_BYTES);
-        Self { context, hooks: Hooks { session, fuel_debt: Arc::default() } }
+        Self { context, hooks: Hooks { session, late_fuel: LateFuel::default() } }
     }
 
     /// Returns the session that sends the guest's requests; `None` if all are denied.
@@ -68,12 +60,9 @@ impl WasiHttp {
         self.hooks.session.as_ref()
     }
 
-    /// Returns the fuel that requests have cost since the last call of this function, and resets
-    /// it.
-    pub(crate) fn take_fuel_debt(&self) -> u64 {
-        let debt = &self.hooks.fuel_debt;
-        // Called at every exit of every guest, and nearly always zero.
-        if debt.load(Ordering::Relaxed) == 0 { 0 } else { debt.swap(0, Ordering::Relaxed) }
+    /// Returns the fuel that requests and responses cost.
+    pub(crate) fn late_fuel(&self) -> &LateFuel {
+        &self.hooks.late_fuel
     }
 }
 
@@ -110,10 +99,10 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), HttpError>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        self.fuel_debt.fetch_add(SEND_FUEL, Ordering::Relaxed);
-        let (session, fuel_debt) = (self.session.clone(), self.fuel_debt.clone());
+        self.late_fuel.add(SEND_FUEL);
+        let (session, late_fuel) = (self.session.clone(), self.late_fuel.clone());
         Box::new(async move {
-            send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &fuel_debt).await
+            send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &late_fuel).await
         })
     }
 }
@@ -122,7 +111,7 @@ async fn send(
     session: Session,
     request: http::Request<WasiBody>,
     options: Option<RequestOptions>,
-    fuel_debt: &AtomicU64,
+    late_fuel: &LateFuel,
 ) -> Sent {
     // Held from the first byte of the request's body to the last of the response's, because both
     // are held in memory.
@@ -141,9 +130,9 @@ async fn send(
         redirects: Redirects::Return,
         ..Request::default()
     };
-    fuel_debt.fetch_add(request_bytes(&request) as u64, Ordering::Relaxed);
+    late_fuel.add(request_bytes(&request) as u64);
     let response = slot.send(request).await.map_err(for_guest)?;
-    fuel_debt.fetch_add(response_bytes(&response) as u64, Ordering::Relaxed);
+    late_fuel.add(response_bytes(&response) as u64);
     let nothing_goes_on: Io = Box::new(async { Ok(()) });
     Ok((into_http(response, slot)?, nothing_goes_on))
 }

@@ -4,19 +4,23 @@
 //! relies on that. Invalid arguments are refused with the path, the value found there and the
 //! values that would be valid, in terms that a model can act on.
 
-use std::fmt;
+mod path;
+mod scalars;
 
 use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use serde_json::{Number, Value};
+use serde_json::Value;
 use wasmtime::component::Val;
 
+use self::{
+    path::ArgumentPath,
+    scalars::{double, integer, single, single_char},
+};
 use super::{
-    schema::MAX_SAFE,
-    shape::{Field, Int, Shape},
-    words::{excerpt, expected, listed, quoted, shown},
+    messages::{excerpt, expected, listed, quoted},
+    shape::{Field, Shape},
 };
 
 /// Host memory that the arguments of one call may take. Three bytes of JSON, an empty object, may
@@ -40,35 +44,11 @@ pub(super) fn read(parameters: &[Field], json: &str) -> Result<Vec<Val>, BadArgu
     let value = serde_json::from_str(json)
         .map_err(|error| BadArguments(format!("the arguments are not JSON: {error}")))?;
     let mut reader = Reader { bytes_left: MAX_BYTES };
-    Ok(reader.fields(value, parameters, &Place::Root)?.into_iter().map(|(_, val)| val).collect())
-}
-
-/// Path of a value in the arguments.
-enum Place<'a> {
-    Root,
-    Member(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => f.write_str("the arguments"),
-            Self::Member(Self::Root, name) => f.write_str(name),
-            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
-            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
-        }
-    }
-}
-
-impl Place<'_> {
-    fn is(&self, problem: impl fmt::Display) -> BadArguments {
-        BadArguments(format!("{self}: {problem}"))
-    }
-
-    fn found(&self, value: &Value, expected: &str) -> BadArguments {
-        self.is(format_args!("found {}, expected {expected}", shown(value)))
-    }
+    Ok(reader
+        .fields(value, parameters, &ArgumentPath::Root)?
+        .into_iter()
+        .map(|(_, val)| val)
+        .collect())
 }
 
 struct Reader {
@@ -85,69 +65,74 @@ impl Reader {
         Ok(())
     }
 
-    fn val(&mut self, value: Value, shape: &Shape, place: &Place<'_>) -> Result<Val, BadArguments> {
+    fn val(
+        &mut self,
+        value: Value,
+        shape: &Shape,
+        path: &ArgumentPath<'_>,
+    ) -> Result<Val, BadArguments> {
         self.take(size_of::<Val>())?;
         Ok(match (shape, value) {
             (Shape::Bool, Value::Bool(it)) => Val::Bool(it),
             (Shape::Int(int), value) => {
-                integer(*int, &value).ok_or_else(|| place.found(&value, &expected(shape)))?
+                integer(*int, &value).ok_or_else(|| path.mismatch(&value, &expected(shape)))?
             }
             (Shape::F32, Value::Number(number)) => Val::Float32(
                 single(&number)
-                    .ok_or_else(|| place.found(&Value::Number(number), "a number of 32 bits"))?,
+                    .ok_or_else(|| path.mismatch(&Value::Number(number), "a number of 32 bits"))?,
             ),
             (Shape::F64, Value::Number(number)) => Val::Float64(
                 double(&number)
-                    .ok_or_else(|| place.found(&Value::Number(number), "a number of 64 bits"))?,
+                    .ok_or_else(|| path.mismatch(&Value::Number(number), "a number of 64 bits"))?,
             ),
             (Shape::Char, value) => Val::Char(
-                only_character(&value).ok_or_else(|| place.found(&value, &expected(shape)))?,
+                single_char(&value).ok_or_else(|| path.mismatch(&value, &expected(shape)))?,
             ),
             (Shape::String, Value::String(text)) => Val::String(text),
-            (Shape::Bytes, Value::String(text)) => self.bytes(text, place)?,
+            (Shape::Bytes, Value::String(text)) => self.bytes(text, path)?,
             (Shape::List(item), Value::Array(values)) => {
-                Val::List(self.items(values, |_| Some(item), place)?)
+                Val::List(self.items(values, |_| Some(item), path)?)
             }
             (Shape::Tuple(shapes), Value::Array(values)) if values.len() == shapes.len() => {
-                Val::Tuple(self.items(values, |index| shapes.get(index), place)?)
+                Val::Tuple(self.items(values, |index| shapes.get(index), path)?)
             }
             (Shape::Tuple(shapes), Value::Array(values)) => {
-                return Err(place.is(format_args!(
+                return Err(path.error(format_args!(
                     "found {} items, expected {}",
                     values.len(),
                     shapes.len()
                 )));
             }
-            (Shape::Record(fields), value) => Val::Record(self.fields(value, fields, place)?),
+            (Shape::Record(fields), value) => Val::Record(self.fields(value, fields, path)?),
             (Shape::Variant(cases), value) => {
-                let (name, payload) = split(value, place, shape)?;
+                let (name, payload) = split_case(value, path, shape)?;
                 let Some(case) = cases.get(&name) else {
-                    return Err(place.found(&Value::String(name), &expected(shape)));
+                    return Err(path.mismatch(&Value::String(name), &expected(shape)));
                 };
-                let payload = self.payload(payload, case.as_ref(), &name, place)?;
+                let payload = self.payload(payload, case.as_ref(), &name, path)?;
                 Val::Variant(name, payload)
             }
             (Shape::Enum(cases), Value::String(name)) if cases.get(&name).is_some() => {
                 Val::Enum(name)
             }
             (Shape::Flags(names), Value::Array(values)) => {
-                Val::Flags(self.flags(values, names, place)?)
+                Val::Flags(self.flags(values, names, path)?)
             }
             (Shape::Option(_), Value::Null) => Val::Option(None),
             (Shape::Option(some), value) => {
-                Val::Option(Some(Box::new(self.val(value, some, place)?)))
+                Val::Option(Some(Box::new(self.val(value, some, path)?)))
             }
             (Shape::Result { ok, err }, value) => {
-                let (name, payload) = split(value, place, shape)?;
+                let (name, payload) = split_case(value, path, shape)?;
                 match name.as_str() {
-                    "ok" => Val::Result(Ok(self.payload(payload, ok.as_deref(), &name, place)?)),
+                    "ok" => Val::Result(Ok(self.payload(payload, ok.as_deref(), &name, path)?)),
                     "err" => {
-                        Val::Result(Err(self.payload(payload, err.as_deref(), &name, place)?))
+                        Val::Result(Err(self.payload(payload, err.as_deref(), &name, path)?))
                     }
-                    _ => return Err(place.found(&Value::String(name), &expected(shape))),
+                    _ => return Err(path.mismatch(&Value::String(name), &expected(shape))),
                 }
             }
-            (shape, value) => return Err(place.found(&value, &expected(shape))),
+            (shape, value) => return Err(path.mismatch(&value, &expected(shape))),
         })
     }
 
@@ -157,26 +142,26 @@ impl Reader {
         &mut self,
         value: Value,
         fields: &[Field],
-        place: &Place<'_>,
+        path: &ArgumentPath<'_>,
     ) -> Result<Vec<(String, Val)>, BadArguments> {
         let Value::Object(mut members) = value else {
-            return Err(place.found(&value, "an object"));
+            return Err(path.mismatch(&value, "an object"));
         };
         let mut read = Vec::with_capacity(fields.len());
         for field in fields {
             self.take(size_of::<(String, Val)>() + field.name.len() + ALLOCATION)?;
-            let place = Place::Member(place, &field.key);
+            let path = ArgumentPath::Member(path, &field.key);
             let val = match members.remove(&field.key) {
                 None if field.is_optional => Val::Option(None),
                 None => {
                     return Err(
-                        place.is(format_args!("missing, expected {}", expected(&field.shape)))
+                        path.error(format_args!("missing, expected {}", expected(&field.shape)))
                     );
                 }
                 Some(value) if field.is_optional => {
-                    Val::Option(Some(Box::new(self.val(value, &field.shape, &place)?)))
+                    Val::Option(Some(Box::new(self.val(value, &field.shape, &path)?)))
                 }
-                Some(value) => self.val(value, &field.shape, &place)?,
+                Some(value) => self.val(value, &field.shape, &path)?,
             };
             read.push((field.name.clone(), val));
         }
@@ -186,7 +171,8 @@ impl Reader {
                 let name = excerpt(name);
                 let known = listed(fields.iter().map(|field| field.key.as_str()));
                 let known = if known.is_empty() { "nothing".to_owned() } else { known };
-                Err(Place::Member(place, &name).is(format_args!("unknown, expected {known}")))
+                Err(ArgumentPath::Member(path, &name)
+                    .error(format_args!("unknown, expected {known}")))
             }
         }
     }
@@ -195,20 +181,20 @@ impl Reader {
         &mut self,
         values: Vec<Value>,
         shape: impl Fn(usize) -> Option<&'a Shape>,
-        place: &Place<'_>,
+        path: &ArgumentPath<'_>,
     ) -> Result<Vec<Val>, BadArguments> {
         let mut read = Vec::with_capacity(values.len());
         for (index, value) in values.into_iter().enumerate() {
-            let place = Place::Item(place, index);
-            let shape = shape(index).ok_or_else(|| place.found(&value, "nothing"))?;
-            read.push(self.val(value, shape, &place)?);
+            let path = ArgumentPath::Item(path, index);
+            let shape = shape(index).ok_or_else(|| path.mismatch(&value, "nothing"))?;
+            read.push(self.val(value, shape, &path)?);
         }
         Ok(read)
     }
 
-    fn bytes(&mut self, text: String, place: &Place<'_>) -> Result<Val, BadArguments> {
+    fn bytes(&mut self, text: String, path: &ArgumentPath<'_>) -> Result<Val, BadArguments> {
         let Ok(bytes) = BASE64.decode(&text) else {
-            return Err(place.found(&Value::String(text), &expected(&Shape::Bytes)));
+            return Err(path.mismatch(&Value::String(text), &expected(&Shape::Bytes)));
         };
         self.take(bytes.len() * size_of::<Val>())?;
         Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
@@ -219,18 +205,18 @@ impl Reader {
         payload: Option<Value>,
         shape: Option<&Shape>,
         case: &str,
-        place: &Place<'_>,
+        path: &ArgumentPath<'_>,
     ) -> Result<Option<Box<Val>>, BadArguments> {
         match (payload, shape) {
             (None, None) => Ok(None),
             (Some(value), Some(shape)) => {
-                Ok(Some(Box::new(self.val(value, shape, &Place::Member(place, case))?)))
+                Ok(Some(Box::new(self.val(value, shape, &ArgumentPath::Member(path, case))?)))
             }
-            (None, Some(shape)) => Err(place.is(format_args!(
+            (None, Some(shape)) => Err(path.error(format_args!(
                 "found {case:?}, expected an object with {case:?}: {}",
                 expected(shape)
             ))),
-            (Some(_), None) => Err(place.is(format_args!(
+            (Some(_), None) => Err(path.error(format_args!(
                 "found an object with {case:?}, expected the text {case:?} alone"
             ))),
         }
@@ -240,21 +226,21 @@ impl Reader {
         &mut self,
         values: Vec<Value>,
         names: &[String],
-        place: &Place<'_>,
+        path: &ArgumentPath<'_>,
     ) -> Result<Vec<String>, BadArguments> {
         let mut read: Vec<String> = Vec::new();
         for (index, value) in values.into_iter().enumerate() {
-            let place = Place::Item(place, index);
+            let path = ArgumentPath::Item(path, index);
             match value {
                 Value::String(name) if read.contains(&name) => {
-                    return Err(place.is(format_args!("{name:?} for the second time")));
+                    return Err(path.error(format_args!("{name:?} for the second time")));
                 }
                 Value::String(name) if names.contains(&name) => {
                     self.take(size_of::<String>() + name.len() + ALLOCATION)?;
                     read.push(name);
                 }
                 value => {
-                    return Err(place.found(
+                    return Err(path.mismatch(
                         &value,
                         &format!("one of {}", quoted(names.iter().map(String::as_str))),
                     ));
@@ -266,9 +252,9 @@ impl Reader {
 }
 
 /// Splits a case from its payload: `"circle"` or `{"circle": 1.5}`.
-fn split(
+fn split_case(
     value: Value,
-    place: &Place<'_>,
+    path: &ArgumentPath<'_>,
     shape: &Shape,
 ) -> Result<(String, Option<Value>), BadArguments> {
     match value {
@@ -277,66 +263,6 @@ fn split(
             let (name, payload) = members.into_iter().next().expect("it has one member");
             Ok((name, Some(payload)))
         }
-        value => Err(place.found(&value, &expected(shape))),
+        value => Err(path.mismatch(&value, &expected(shape))),
     }
-}
-
-/// Reads an integer: a whole number, or for a 64-bit type also its digits as text. For 64-bit
-/// types, numbers beyond the safe integers are refused, because a program on the way may have
-/// rounded them already.
-fn integer(int: Int, value: &Value) -> Option<Val> {
-    let (least, most) = int.range();
-    let is_wide = most > MAX_SAFE;
-    let number = match value {
-        Value::Number(number) => {
-            whole(number).filter(|number| !is_wide || number.abs() <= MAX_SAFE)?
-        }
-        Value::String(digits) if is_wide => {
-            let (unsigned, room) = if least < 0 {
-                (digits.strip_prefix('-').unwrap_or(digits), 19)
-            } else {
-                (&**digits, 20)
-            };
-            if !(1..=room).contains(&unsigned.len())
-                || !unsigned.bytes().all(|byte| byte.is_ascii_digit())
-            {
-                return None;
-            }
-            digits.parse().ok()?
-        }
-        _ => return None,
-    };
-    int.val(number)
-}
-
-/// Returns a number without a fraction. `3.0` counts, because it is an integer to JSON Schema.
-fn whole(number: &Number) -> Option<i128> {
-    if let Some(number) = number.as_i64() {
-        return Some(number.into());
-    }
-    if let Some(number) = number.as_u64() {
-        return Some(number.into());
-    }
-    let number = double(number)
-        .filter(|number| number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0)?;
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small, as was just seen")]
-    Some(number as i128)
-}
-
-fn double(number: &Number) -> Option<f64> {
-    number.as_f64().filter(|number| number.is_finite())
-}
-
-fn single(number: &Number) -> Option<f32> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "rounding is what a narrower type asks for; overflow is looked at"
-    )]
-    let single = double(number)? as f32;
-    single.is_finite().then_some(single)
-}
-
-fn only_character(value: &Value) -> Option<char> {
-    let mut characters = value.as_str()?.chars();
-    characters.next().filter(|_| characters.next().is_none())
 }

@@ -9,7 +9,7 @@ use wasmtime::component::{
 
 use super::{
     BadComponent,
-    shape::{Field, Shape, Unfolder, Unusable},
+    shape::{BadTypes, Field, Shape, Unfolder},
 };
 
 /// Exports of a component other than types and resources. A component with more is refused.
@@ -67,13 +67,13 @@ pub(super) struct Function {
 /// A part of a component that is not a tool: an export, or a section that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    pub(super) what: String,
+    pub(super) item: String,
     pub(super) reason: String,
 }
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.reason)
+        write!(f, "{}: {}", self.item, self.reason)
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
     if let Some((name, _)) = exports().find(|(name, _)| name.starts_with("airlock:")) {
         return Err(BadComponent::OtherContract(name.to_owned()));
     }
-    let mut walk = Walk {
+    let mut collector = Collector {
         component,
         unfolder: Unfolder::new(),
         exports_left: MAX_EXPORTS,
@@ -104,19 +104,21 @@ pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
         match export.ty {
             ComponentItem::ComponentInstance(interface) => {
                 for (function, export) in interface.exports(component.engine()) {
-                    walk.item(Some(name), function, &export.ty)?;
+                    collector.collect(Some(name), function, &export.ty)?;
                 }
             }
-            item => walk.item(None, name, &item)?,
+            item => collector.collect(None, name, &item)?,
         }
     }
-    if walk.is_all_wasi && !walk.wasi.is_empty() {
-        return Err(BadComponent::Program(walk.wasi.into_iter().collect::<Vec<_>>().join(" and ")));
+    if collector.is_all_wasi && !collector.wasi.is_empty() {
+        return Err(BadComponent::Program(
+            collector.wasi.into_iter().collect::<Vec<_>>().join(" and "),
+        ));
     }
-    Ok(walk.found)
+    Ok(collector.found)
 }
 
-struct Walk<'a> {
+struct Collector<'a> {
     component: &'a Component,
     unfolder: Unfolder,
     exports_left: usize,
@@ -126,8 +128,8 @@ struct Walk<'a> {
     found: Exports,
 }
 
-impl Walk<'_> {
-    fn item(
+impl Collector<'_> {
+    fn collect(
         &mut self,
         interface: Option<&str>,
         name: &str,
@@ -153,7 +155,7 @@ impl Walk<'_> {
     }
 
     fn function(&mut self, export: Export, function: &ComponentFunc) -> Result<(), BadComponent> {
-        if let Some(reason) = unfit(&export, function) {
+        if let Some(reason) = exclusion(&export, function) {
             self.leave_out(&export, reason);
             return Ok(());
         }
@@ -162,8 +164,8 @@ impl Walk<'_> {
                 self.found.functions.push(Function { export, index, parameters, result });
             }
             (Ok(_), None) => self.leave_out(&export, "it cannot be found by its name"),
-            (Err(Unusable::Function(reason)), _) => self.leave_out(&export, &reason),
-            (Err(Unusable::TooManyParts), _) => return Err(BadComponent::TooManyParts),
+            (Err(BadTypes::Unsupported(reason)), _) => self.leave_out(&export, &reason),
+            (Err(BadTypes::TooManyParts), _) => return Err(BadComponent::TooManyParts),
         }
         Ok(())
     }
@@ -171,7 +173,7 @@ impl Walk<'_> {
     fn unfold(
         &mut self,
         function: &ComponentFunc,
-    ) -> Result<(Vec<Field>, Option<Shape>), Unusable> {
+    ) -> Result<(Vec<Field>, Option<Shape>), BadTypes> {
         Ok((self.unfolder.parameters(function)?, self.unfolder.result(function)?))
     }
 
@@ -184,13 +186,13 @@ impl Walk<'_> {
     }
 
     fn leave_out(&mut self, export: &Export, reason: &str) {
-        self.found.left_out.push(LeftOut { what: export.to_string(), reason: reason.to_owned() });
+        self.found.left_out.push(LeftOut { item: export.to_string(), reason: reason.to_owned() });
     }
 }
 
 /// Returns the reason for which a function cannot be a tool whatever its types are; `None` if there
 /// is none.
-fn unfit(export: &Export, function: &ComponentFunc) -> Option<&'static str> {
+fn exclusion(export: &Export, function: &ComponentFunc) -> Option<&'static str> {
     if export.wasi().is_some() {
         return Some(
             "it is for a host that runs programs or serves requests, which this release does not",

@@ -24,7 +24,7 @@ const NO_REASON: &str = "the tool failed and gave no reason";
 
 /// Reasons for which a returned value cannot be converted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfit {
+pub(super) enum BadResult {
     /// The value would take more bytes of JSON than a result may have.
     #[error("the result is larger than results may be")]
     TooLarge,
@@ -37,12 +37,12 @@ pub(super) enum Unfit {
 /// Converts a returned value to a result of at most about `limit` bytes: `{"result": …}` and, for
 /// text, also the text itself. An `err` at the top level is the failure of the tool; its secrets are
 /// redacted here, because the rest of a secret that was cut cannot be found any more.
-pub(super) fn answer(
+pub(super) fn tool_result(
     shape: Option<&Shape>,
     returned: Option<Val>,
     limit: usize,
     scrubber: &Scrubber,
-) -> Result<Result<ToolOutput, ToolError>, Unfit> {
+) -> Result<Result<ToolOutput, ToolError>, BadResult> {
     let mut writer = Writer { bytes_left: limit };
     let (shape, val) = match (shape, returned) {
         (Some(Shape::Result { ok, .. }), Some(Val::Result(Ok(payload)))) => {
@@ -74,17 +74,17 @@ struct Writer {
 }
 
 impl Writer {
-    fn take(&mut self, bytes: usize) -> Result<(), Unfit> {
-        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(Unfit::TooLarge)?;
+    fn take(&mut self, bytes: usize) -> Result<(), BadResult> {
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(BadResult::TooLarge)?;
         Ok(())
     }
 
-    fn value(&mut self, val: Val, shape: &Shape) -> Result<Value, Unfit> {
+    fn value(&mut self, val: Val, shape: &Shape) -> Result<Value, BadResult> {
         // The least that a value takes: a digit and a comma.
         self.take(2)?;
         Ok(match (shape, val) {
             (Shape::Bool, Val::Bool(it)) => Value::Bool(it),
-            (Shape::Int(_), val) => integer(&val).ok_or(Unfit::Type)?,
+            (Shape::Int(_), val) => integer(&val).ok_or(BadResult::Type)?,
             (Shape::F32, Val::Float32(number)) => single(number),
             (Shape::F64, Val::Float64(number)) => double(number),
             (Shape::Char, Val::Char(character)) => Value::String(character.into()),
@@ -103,7 +103,7 @@ impl Writer {
                 self.record(vals, fields)?
             }
             (Shape::Variant(cases), Val::Variant(name, payload)) => {
-                let shape = cases.get(&name).ok_or(Unfit::Type)?.as_ref();
+                let shape = cases.get(&name).ok_or(BadResult::Type)?.as_ref();
                 self.case(name, shape, payload)?
             }
             (Shape::Enum(_), Val::Enum(name)) => self.text(name)?,
@@ -118,39 +118,43 @@ impl Writer {
             (Shape::Result { err, .. }, Val::Result(Err(payload))) => {
                 self.case("err".to_owned(), err.as_deref(), payload)?
             }
-            _ => return Err(Unfit::Type),
+            _ => return Err(BadResult::Type),
         })
     }
 
     /// Converts a value if there is a type for it; `None` if there is neither value nor type.
-    fn payload(&mut self, shape: Option<&Shape>, val: Option<Val>) -> Result<Option<Value>, Unfit> {
+    fn payload(
+        &mut self,
+        shape: Option<&Shape>,
+        val: Option<Val>,
+    ) -> Result<Option<Value>, BadResult> {
         match (shape, val) {
             (Some(shape), Some(val)) => self.value(val, shape).map(Some),
             (None, None) => Ok(None),
-            _ => Err(Unfit::Type),
+            _ => Err(BadResult::Type),
         }
     }
 
-    fn text(&mut self, text: String) -> Result<Value, Unfit> {
+    fn text(&mut self, text: String) -> Result<Value, BadResult> {
         self.take(text.len())?;
         Ok(Value::String(text))
     }
 
-    fn bytes(&mut self, vals: Vec<Val>) -> Result<Value, Unfit> {
+    fn bytes(&mut self, vals: Vec<Val>) -> Result<Value, BadResult> {
         self.take(vals.len().div_ceil(3) * 4)?;
-        let byte = |val| if let Val::U8(byte) = val { Ok(byte) } else { Err(Unfit::Type) };
+        let byte = |val| if let Val::U8(byte) = val { Ok(byte) } else { Err(BadResult::Type) };
         let bytes: Vec<u8> = vals.into_iter().map(byte).collect::<Result<_, _>>()?;
         Ok(Value::String(BASE64.encode(bytes)))
     }
 
     /// Converts a record. Absent options are left out.
-    fn record(&mut self, vals: Vec<(String, Val)>, fields: &[Field]) -> Result<Value, Unfit> {
+    fn record(&mut self, vals: Vec<(String, Val)>, fields: &[Field]) -> Result<Value, BadResult> {
         let mut members = Map::new();
         for ((_, val), field) in vals.into_iter().zip(fields) {
             let val = match val {
                 Val::Option(None) if field.is_optional => continue,
                 Val::Option(Some(val)) if field.is_optional => *val,
-                _ if field.is_optional => return Err(Unfit::Type),
+                _ if field.is_optional => return Err(BadResult::Type),
                 val => val,
             };
             self.take(field.key.len() + 3)?;
@@ -165,7 +169,7 @@ impl Writer {
         name: String,
         shape: Option<&Shape>,
         payload: Option<Box<Val>>,
-    ) -> Result<Value, Unfit> {
+    ) -> Result<Value, BadResult> {
         self.take(name.len())?;
         match self.payload(shape, payload.map(|payload| *payload))? {
             None => Ok(Value::String(name)),
@@ -180,7 +184,7 @@ impl Writer {
         shape: Option<&Shape>,
         payload: Option<Val>,
         scrubber: &Scrubber,
-    ) -> Result<ToolError, Unfit> {
+    ) -> Result<ToolError, BadResult> {
         let code = match &payload {
             Some(Val::Enum(name) | Val::Variant(name, _)) => {
                 Some(scrubber.cut(name, MAX_CODE_BYTES))
@@ -258,7 +262,7 @@ mod tests {
             let message = "x".repeat(MAX_MESSAGE_BYTES - overlap) + secret.expose();
             let shape = Shape::Result { ok: None, err: Some(Box::new(Shape::String)) };
             let returned = Val::Result(Err(Some(Box::new(Val::String(message)))));
-            let failed = answer(Some(&shape), Some(returned), 1 << 20, &scrubber)
+            let failed = tool_result(Some(&shape), Some(returned), 1 << 20, &scrubber)
                 .expect("it fits")
                 .expect_err("a failure");
             assert!(failed.message.len() <= MAX_MESSAGE_BYTES);

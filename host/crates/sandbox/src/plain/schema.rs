@@ -31,16 +31,16 @@ pub(super) const MAX_SAFE: i128 = (1 << 53) - 1;
 /// Texts for the floats that JSON cannot represent as numbers.
 pub(super) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// Direction in which values are converted.
+/// Direction in which values cross the sandbox.
 #[derive(Clone, Copy)]
-enum Way {
-    In,
-    Out,
+enum Direction {
+    Arguments,
+    Results,
 }
 
 /// Returns the schema of a function's arguments: an object with one property for each parameter.
 pub(super) fn input(parameters: &[Field]) -> Value {
-    fields(parameters, Way::In)
+    fields(parameters, Direction::Arguments)
 }
 
 /// Returns the schema of a function's result: an object with `result` as its only property, because
@@ -51,38 +51,40 @@ pub(super) fn output(result: Option<&Shape>) -> Option<Value> {
         Shape::Result { ok, .. } => ok.as_deref()?,
         other => other,
     };
-    let result = schema(result, Way::Out);
+    let result = schema(result, Direction::Results);
     Some(
         json!({"type": "object", "properties": {"result": result}, "required": ["result"], "additionalProperties": false}),
     )
 }
 
-fn schema(shape: &Shape, way: Way) -> Value {
+fn schema(shape: &Shape, direction: Direction) -> Value {
     match shape {
         Shape::Bool => json!({"type": "boolean"}),
         Shape::Int(int) => integer(*int),
-        Shape::F32 | Shape::F64 => match way {
-            Way::In => json!({"type": "number"}),
-            Way::Out => json!({"anyOf": [{"type": "number"}, {"enum": NOT_FINITE}]}),
+        Shape::F32 | Shape::F64 => match direction {
+            Direction::Arguments => json!({"type": "number"}),
+            Direction::Results => json!({"anyOf": [{"type": "number"}, {"enum": NOT_FINITE}]}),
         },
         Shape::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
         Shape::String => json!({"type": "string"}),
         Shape::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
-        Shape::List(item) => json!({"type": "array", "items": schema(item, way)}),
-        Shape::Record(record) => fields(record, way),
+        Shape::List(item) => json!({"type": "array", "items": schema(item, direction)}),
+        Shape::Record(record) => fields(record, direction),
         Shape::Tuple(shapes) => {
-            let items: Vec<_> = shapes.iter().map(|shape| schema(shape, way)).collect();
+            let items: Vec<_> = shapes.iter().map(|shape| schema(shape, direction)).collect();
             json!({"type": "array", "prefixItems": items, "items": false, "minItems": shapes.len(), "maxItems": shapes.len()})
         }
         Shape::Variant(cases) => {
-            one_of(cases.iter().map(|(name, shape)| (name.as_str(), shape.as_ref())), way)
+            one_of(cases.iter().map(|(name, shape)| (name.as_str(), shape.as_ref())), direction)
         }
         Shape::Enum(cases) => json!({"type": "string", "enum": names(cases)}),
         Shape::Flags(names) => {
             json!({"type": "array", "items": {"type": "string", "enum": names}, "uniqueItems": true})
         }
-        Shape::Option(some) => json!({"anyOf": [schema(some, way), {"type": "null"}]}),
-        Shape::Result { ok, err } => one_of([("ok", ok.as_deref()), ("err", err.as_deref())], way),
+        Shape::Option(some) => json!({"anyOf": [schema(some, direction), {"type": "null"}]}),
+        Shape::Result { ok, err } => {
+            one_of([("ok", ok.as_deref()), ("err", err.as_deref())], direction)
+        }
     }
 }
 
@@ -103,18 +105,24 @@ fn names(cases: &Cases<()>) -> Vec<&str> {
     cases.names().collect()
 }
 
-fn one_of<'a>(cases: impl IntoIterator<Item = (&'a str, Option<&'a Shape>)>, way: Way) -> Value {
+fn one_of<'a>(
+    cases: impl IntoIterator<Item = (&'a str, Option<&'a Shape>)>,
+    direction: Direction,
+) -> Value {
     let one = |(name, shape): (&str, Option<&Shape>)| match shape {
         None => json!({"const": name}),
-        Some(shape) => object([(name, schema(shape, way))], &[name]),
+        Some(shape) => object([(name, schema(shape, direction))], &[name]),
     };
     json!({"oneOf": cases.into_iter().map(one).collect::<Vec<_>>()})
 }
 
-fn fields(fields: &[Field], way: Way) -> Value {
+fn fields(fields: &[Field], direction: Direction) -> Value {
     let required: Vec<_> =
         fields.iter().filter(|field| !field.is_optional).map(|field| field.key.as_str()).collect();
-    object(fields.iter().map(|field| (field.key.as_str(), schema(&field.shape, way))), &required)
+    object(
+        fields.iter().map(|field| (field.key.as_str(), schema(&field.shape, direction))),
+        &required,
+    )
 }
 
 fn object<'a>(properties: impl IntoIterator<Item = (&'a str, Value)>, required: &[&str]) -> Value {

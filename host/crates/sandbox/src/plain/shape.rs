@@ -186,9 +186,9 @@ impl Shape {
 
 /// Reasons for which a type cannot be unfolded.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub(super) enum BadTypes {
     /// The function cannot be a tool; the text is the reason.
-    Function(String),
+    Unsupported(String),
     /// The types exceed [`MAX_PARTS`], or the limit on bytes of names.
     TooManyParts,
 }
@@ -205,21 +205,21 @@ impl Unfolder {
     }
 
     /// Unfolds the parameters of a function.
-    pub(super) fn parameters(&mut self, function: &ComponentFunc) -> Result<Vec<Field>, Unusable> {
+    pub(super) fn parameters(&mut self, function: &ComponentFunc) -> Result<Vec<Field>, BadTypes> {
         function.params().map(|(name, ty)| self.field(name, &ty, 0)).collect()
     }
 
     /// Unfolds the result of a function; `None` if it returns nothing.
-    pub(super) fn result(&mut self, function: &ComponentFunc) -> Result<Option<Shape>, Unusable> {
+    pub(super) fn result(&mut self, function: &ComponentFunc) -> Result<Option<Shape>, BadTypes> {
         let mut results = function.results();
         let first = results.next().map(|ty| self.shape(&ty, 0)).transpose()?;
         match results.next() {
             None => Ok(first),
-            Some(_) => Err(unusable("it returns more than one value")),
+            Some(_) => Err(unsupported("it returns more than one value")),
         }
     }
 
-    fn field(&mut self, name: &str, ty: &Type, depth: usize) -> Result<Field, Unusable> {
+    fn field(&mut self, name: &str, ty: &Type, depth: usize) -> Result<Field, BadTypes> {
         self.name(name)?;
         match ty {
             Type::Option(option) => {
@@ -229,9 +229,9 @@ impl Unfolder {
         }
     }
 
-    fn shape(&mut self, ty: &Type, depth: usize) -> Result<Shape, Unusable> {
+    fn shape(&mut self, ty: &Type, depth: usize) -> Result<Shape, BadTypes> {
         if depth >= MAX_DEPTH {
-            return Err(unusable(&format!("its types are nested deeper than {MAX_DEPTH}")));
+            return Err(unsupported(&format!("its types are nested deeper than {MAX_DEPTH}")));
         }
         self.count(1)?;
         Ok(match ty {
@@ -249,20 +249,20 @@ impl Unfolder {
             Type::Char => Shape::Char,
             Type::String => Shape::String,
             Type::Own(_) | Type::Borrow(_) => {
-                return Err(unusable("it takes or returns a resource"));
+                return Err(unsupported("it takes or returns a resource"));
             }
-            Type::Stream(_) => return Err(unusable("it takes or returns a stream")),
-            Type::Future(_) => return Err(unusable("it takes or returns a future")),
-            Type::ErrorContext => return Err(unusable("it takes or returns an error context")),
-            Type::Map(_) => return Err(unusable("it takes or returns a map")),
+            Type::Stream(_) => return Err(unsupported("it takes or returns a stream")),
+            Type::Future(_) => return Err(unsupported("it takes or returns a future")),
+            Type::ErrorContext => return Err(unsupported("it takes or returns an error context")),
+            Type::Map(_) => return Err(unsupported("it takes or returns a map")),
             Type::FixedLengthList(_) => {
-                return Err(unusable("it takes or returns a list of fixed length"));
+                return Err(unsupported("it takes or returns a list of fixed length"));
             }
             _ => self.compound(ty, depth + 1)?,
         })
     }
 
-    fn compound(&mut self, ty: &Type, depth: usize) -> Result<Shape, Unusable> {
+    fn compound(&mut self, ty: &Type, depth: usize) -> Result<Shape, BadTypes> {
         Ok(match ty {
             Type::List(list) if list.ty() == Type::U8 => Shape::Bytes,
             Type::List(list) => Shape::List(Box::new(self.shape(&list.ty(), depth)?)),
@@ -296,7 +296,7 @@ impl Unfolder {
             Type::Option(option) => match self.shape(&option.ty(), depth)? {
                 // The outer option would be ambiguous: `null` could mean either.
                 Shape::Option(_) => {
-                    return Err(unusable(
+                    return Err(unsupported(
                         "it has an option of an option, which JSON cannot tell apart",
                     ));
                 }
@@ -306,11 +306,11 @@ impl Unfolder {
                 ok: self.payload(result.ok(), depth)?,
                 err: self.payload(result.err(), depth)?,
             },
-            _ => return Err(unusable("it has a type that this release does not know")),
+            _ => return Err(unsupported("it has a type that this release does not know")),
         })
     }
 
-    fn record(&mut self, record: &Record, depth: usize) -> Result<Shape, Unusable> {
+    fn record(&mut self, record: &Record, depth: usize) -> Result<Shape, BadTypes> {
         Ok(Shape::Record(
             record
                 .fields()
@@ -319,13 +319,13 @@ impl Unfolder {
         ))
     }
 
-    fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Box<Shape>>, Unusable> {
+    fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Box<Shape>>, BadTypes> {
         ty.map(|ty| self.shape(&ty, depth).map(Box::new)).transpose()
     }
 
-    fn cases(&mut self, cases: usize) -> Result<(), Unusable> {
+    fn cases(&mut self, cases: usize) -> Result<(), BadTypes> {
         if cases > MAX_CASES {
-            return Err(unusable(&format!(
+            return Err(unsupported(&format!(
                 "it has a type of {cases} cases, the limit is {MAX_CASES}"
             )));
         }
@@ -333,18 +333,18 @@ impl Unfolder {
     }
 
     /// Copies a name and counts it, because each use keeps a copy.
-    fn name(&mut self, name: &str) -> Result<String, Unusable> {
+    fn name(&mut self, name: &str) -> Result<String, BadTypes> {
         self.name_bytes_left =
-            self.name_bytes_left.checked_sub(name.len()).ok_or(Unusable::TooManyParts)?;
+            self.name_bytes_left.checked_sub(name.len()).ok_or(BadTypes::TooManyParts)?;
         Ok(name.to_owned())
     }
 
-    fn count(&mut self, parts: usize) -> Result<(), Unusable> {
-        self.parts_left = self.parts_left.checked_sub(parts).ok_or(Unusable::TooManyParts)?;
+    fn count(&mut self, parts: usize) -> Result<(), BadTypes> {
+        self.parts_left = self.parts_left.checked_sub(parts).ok_or(BadTypes::TooManyParts)?;
         Ok(())
     }
 }
 
-fn unusable(reason: &str) -> Unusable {
-    Unusable::Function(reason.to_owned())
+fn unsupported(reason: &str) -> BadTypes {
+    BadTypes::Unsupported(reason.to_owned())
 }

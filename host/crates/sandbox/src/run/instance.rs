@@ -198,7 +198,7 @@ pub(crate) async fn run<T>(
     let burnt = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
     // A store is never used after its call, so its state can be taken apart.
     let mut state = store.into_data();
-    state.collect_debt();
+    state.collect_late_fuel();
     let spent = burnt.saturating_add(state.meter.debt());
     if let Some(chain) = &state.call.chain {
         chain.meter().spend_fuel(spent.min(limits.fuel));

@@ -16,6 +16,10 @@
 use std::{
     future::{Future, ready},
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -68,6 +72,22 @@ impl Meter {
     }
 }
 
+/// Fuel charged where the store cannot be accessed, such as on another task. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct LateFuel(Arc<AtomicU64>);
+
+impl LateFuel {
+    pub(crate) fn add(&self, fuel: u64) {
+        self.0.fetch_add(fuel, Ordering::Relaxed);
+    }
+
+    /// Returns the fuel added since the last call of this function.
+    pub(crate) fn take(&self) -> u64 {
+        // Called at every exit of every guest, and nearly always zero.
+        if self.0.load(Ordering::Relaxed) == 0 { 0 } else { self.0.swap(0, Ordering::Relaxed) }
+    }
+}
+
 /// Counts a host call, and charges `base` fuel and one unit for each of its `bytes`. Stops the guest
 /// if it may make no more host calls; fails if it has no fuel left.
 pub(crate) fn charge_call(
@@ -109,9 +129,9 @@ impl State {
         }
     }
 
-    /// Moves fuel to the meter that was charged where the store cannot be accessed.
-    pub(crate) fn collect_debt(&mut self) {
-        self.meter.add(self.wasi_http.take_fuel_debt() + self.call.wasi.take_fuel_debt());
+    /// Moves the late fuel to the meter.
+    pub(crate) fn collect_late_fuel(&mut self) {
+        self.meter.add(self.wasi_http.late_fuel().take() + self.call.wasi.late_fuel().take());
     }
 }
 
@@ -150,7 +170,7 @@ impl CallHookHandler<State> for Exits {
 /// Charges an exit. Returns whether the guest has to yield. Fails if the debt exceeds the fuel
 /// left.
 fn charge_exit(store: &mut StoreContextMut<'_, State>) -> wasmtime::Result<bool> {
-    store.data_mut().collect_debt();
+    store.data_mut().collect_late_fuel();
     charge(store, EXIT_FUEL)?;
     let meter = &mut store.data_mut().meter;
     let must_yield = meter.must_yield();

@@ -29,30 +29,30 @@ use wasmtime_wasi::{
 use crate::run::instance::State;
 
 /// 2000-01-01T00:00:00Z, in seconds since 1970.
-const BEGINNING: u64 = 946_684_800;
+const START_SECONDS: u64 = 946_684_800;
 /// Nanoseconds by which reading a clock advances it.
-const STEP: u32 = 1_000_000;
+const STEP_NANOSECONDS: u32 = 1_000_000;
 
-/// Time of one call, in nanoseconds since its start. Both clocks show it.
+/// The time of one call without the grant, in nanoseconds since its start. Both clocks show it.
 #[derive(Clone, Default)]
-pub(super) struct Own(Arc<AtomicU64>);
+pub(super) struct VirtualClock(Arc<AtomicU64>);
 
-impl Own {
+impl VirtualClock {
     fn read(&self) -> u64 {
-        self.0.fetch_add(STEP.into(), Ordering::Relaxed)
+        self.0.fetch_add(STEP_NANOSECONDS.into(), Ordering::Relaxed)
     }
 
     /// Sleeps until `instant`. An instant too far in the future for the host's clock is never
     /// reached.
     fn sleep_until(&self, instant: u64) -> Sleep {
         let left = Duration::from_nanos(instant.saturating_sub(self.0.load(Ordering::Relaxed)));
-        Sleep { own: self.clone(), instant, until: tokio::time::Instant::now().checked_add(left) }
+        Sleep { clock: self.clone(), instant, until: tokio::time::Instant::now().checked_add(left) }
     }
 }
 
 /// A sleep that takes real time and advances its call's own time.
 struct Sleep {
-    own: Own,
+    clock: VirtualClock,
     instant: u64,
     /// `None` if the host's clock cannot represent it.
     until: Option<tokio::time::Instant>,
@@ -66,14 +66,14 @@ impl Pollable for Sleep {
             Some(until) => tokio::time::sleep_until(until).await,
             None => std::future::pending().await,
         }
-        self.own.0.fetch_max(self.instant, Ordering::Relaxed);
+        self.clock.0.fetch_max(self.instant, Ordering::Relaxed);
     }
 }
 
-/// Clocks of a call: its own time, or the real one if `own` is `None`.
+/// Clocks of a call: its own time, or the real one if `virtual_clock` is `None`.
 pub(super) struct Clocks<'a> {
     real: WasiClocksCtxView<'a>,
-    own: Option<&'a Own>,
+    virtual_clock: Option<&'a VirtualClock>,
 }
 
 /// Links both clocks over those of wasmtime-wasi.
@@ -84,10 +84,10 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 fn clocks(state: &mut State) -> Clocks<'_> {
     let real = WasiClocksCtxView { ctx: state.call.wasi.context.clocks(), table: &mut state.table };
-    Clocks { real, own: state.call.wasi.time.as_ref() }
+    Clocks { real, virtual_clock: state.call.wasi.clock.as_ref() }
 }
 
-/// Marks the host's side of the generated traits.
+/// Names the type that implements the generated traits.
 struct Time;
 
 impl HasData for Time {
@@ -96,14 +96,14 @@ impl HasData for Time {
 
 impl wall_clock::Host for Clocks<'_> {
     fn now(&mut self) -> wasmtime::Result<Datetime> {
-        let Some(own) = self.own else { return wall_clock::Host::now(&mut self.real) };
-        let now = Duration::from_nanos(own.read());
-        Ok(Datetime { seconds: BEGINNING + now.as_secs(), nanoseconds: now.subsec_nanos() })
+        let Some(clock) = self.virtual_clock else { return wall_clock::Host::now(&mut self.real) };
+        let now = Duration::from_nanos(clock.read());
+        Ok(Datetime { seconds: START_SECONDS + now.as_secs(), nanoseconds: now.subsec_nanos() })
     }
 
     fn resolution(&mut self) -> wasmtime::Result<Datetime> {
-        match self.own {
-            Some(_) => Ok(Datetime { seconds: 0, nanoseconds: STEP }),
+        match self.virtual_clock {
+            Some(_) => Ok(Datetime { seconds: 0, nanoseconds: STEP_NANOSECONDS }),
             None => wall_clock::Host::resolution(&mut self.real),
         }
     }
@@ -111,28 +111,30 @@ impl wall_clock::Host for Clocks<'_> {
 
 impl monotonic_clock::Host for Clocks<'_> {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        match self.own {
-            Some(own) => Ok(own.read()),
+        match self.virtual_clock {
+            Some(clock) => Ok(clock.read()),
             None => monotonic_clock::Host::now(&mut self.real),
         }
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {
-        match self.own {
-            Some(_) => Ok(STEP.into()),
+        match self.virtual_clock {
+            Some(_) => Ok(STEP_NANOSECONDS.into()),
             None => monotonic_clock::Host::resolution(&mut self.real),
         }
     }
 
     fn subscribe_instant(&mut self, instant: u64) -> wasmtime::Result<Resource<DynPollable>> {
-        let Some(own) = self.own else { return self.real.subscribe_instant(instant) };
-        let sleep = self.real.table.push(own.sleep_until(instant))?;
+        let Some(clock) = self.virtual_clock else { return self.real.subscribe_instant(instant) };
+        let sleep = self.real.table.push(clock.sleep_until(instant))?;
         subscribe(self.real.table, sleep)
     }
 
     fn subscribe_duration(&mut self, nanoseconds: u64) -> wasmtime::Result<Resource<DynPollable>> {
-        let Some(own) = self.own else { return self.real.subscribe_duration(nanoseconds) };
-        self.subscribe_instant(own.0.load(Ordering::Relaxed).saturating_add(nanoseconds))
+        let Some(clock) = self.virtual_clock else {
+            return self.real.subscribe_duration(nanoseconds);
+        };
+        self.subscribe_instant(clock.0.load(Ordering::Relaxed).saturating_add(nanoseconds))
     }
 }
 
@@ -143,9 +145,15 @@ mod tests {
 
     use super::*;
 
-    fn with_clocks<T>(own: Option<&Own>, body: impl FnOnce(&mut Clocks<'_>) -> T) -> T {
+    fn with_clocks<T>(
+        virtual_clock: Option<&VirtualClock>,
+        body: impl FnOnce(&mut Clocks<'_>) -> T,
+    ) -> T {
         let (mut ctx, mut table) = (WasiClocksCtx::default(), ResourceTable::new());
-        body(&mut Clocks { real: WasiClocksCtxView { ctx: &mut ctx, table: &mut table }, own })
+        body(&mut Clocks {
+            real: WasiClocksCtxView { ctx: &mut ctx, table: &mut table },
+            virtual_clock,
+        })
     }
 
     fn wall(clocks: &mut Clocks<'_>) -> (u64, u32) {
@@ -156,14 +164,17 @@ mod tests {
     #[test]
     fn every_call_starts_at_the_same_time_and_each_reading_advances_it() {
         for _ in 0..2 {
-            with_clocks(Some(&Own::default()), |clocks| {
-                assert_eq!(wall(clocks), (BEGINNING, 0));
-                assert_eq!(monotonic_clock::Host::now(clocks).expect("a time"), u64::from(STEP));
-                assert_eq!(wall(clocks), (BEGINNING, 2_000_000));
+            with_clocks(Some(&VirtualClock::default()), |clocks| {
+                assert_eq!(wall(clocks), (START_SECONDS, 0));
+                assert_eq!(
+                    monotonic_clock::Host::now(clocks).expect("a time"),
+                    u64::from(STEP_NANOSECONDS)
+                );
+                assert_eq!(wall(clocks), (START_SECONDS, 2_000_000));
                 for _ in 0..1_000 {
                     wall(clocks);
                 }
-                assert_eq!(wall(clocks), (BEGINNING + 1, 3_000_000));
+                assert_eq!(wall(clocks), (START_SECONDS + 1, 3_000_000));
             });
         }
     }
@@ -177,20 +188,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_sleep_takes_real_time_and_advances_the_clock() {
-        let own = Own::default();
+        let clock = VirtualClock::default();
         let began = tokio::time::Instant::now();
-        own.sleep_until(5_000_000_000).ready().await;
+        clock.sleep_until(5_000_000_000).ready().await;
         assert_eq!(began.elapsed(), Duration::from_secs(5));
-        assert_eq!(own.read(), 5_000_000_000);
+        assert_eq!(clock.read(), 5_000_000_000);
         // A time in the past is over at once, and does not set the clock back.
-        own.sleep_until(0).ready().await;
+        clock.sleep_until(0).ready().await;
         assert_eq!(began.elapsed(), Duration::from_secs(5));
-        assert_eq!(own.read(), 5_000_000_000 + u64::from(STEP));
+        assert_eq!(clock.read(), 5_000_000_000 + u64::from(STEP_NANOSECONDS));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_endless_sleep_ends_when_it_is_dropped() {
-        let sleep = async { Own::default().sleep_until(u64::MAX).ready().await };
+        let sleep = async { VirtualClock::default().sleep_until(u64::MAX).ready().await };
         assert!(tokio::time::timeout(Duration::from_hours(1), sleep).await.is_err());
     }
 }

@@ -7,27 +7,27 @@ use airlock_core::tenant::{Held, Pool, Tenant};
 use rustix::process::{Resource, getrlimit};
 
 /// Limit assumed if the system has none.
-const UNLIMITED: u64 = 1 << 20;
-/// Weight that divides the places among tenants: a single tenant gets at most three quarters.
+const ASSUMED_LIMIT: u64 = 1 << 20;
+/// Weight that divides the permits among tenants: a single tenant gets at most three quarters.
 const TENANT_WEIGHT: usize = 3;
 
 /// Half of the descriptors that the process may have.
-static PLACES: LazyLock<Pool> = LazyLock::new(|| {
-    let most = getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED) / 2;
+static PERMITS: LazyLock<Pool> = LazyLock::new(|| {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(ASSUMED_LIMIT) / 2;
     Pool::new(usize::try_from(most).unwrap_or(usize::MAX), TENANT_WEIGHT)
 });
 
-/// The right to hold one descriptor; released when dropped.
+/// Permits its owner to hold one descriptor; released when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DescriptorPermit {
     _held: Held,
 }
 
-impl Place {
-    /// Takes a place; `None` if all guests together, or this tenant's guests, hold as many as they
+impl DescriptorPermit {
+    /// Takes a permit; `None` if all guests together, or this tenant's guests, hold as many as they
     /// may.
     pub(super) fn take(tenant: &Tenant) -> Option<Self> {
-        PLACES.take(tenant, 1).map(|held| Self { _held: held })
+        PERMITS.take(tenant, 1).map(|held| Self { _held: held })
     }
 }
 
@@ -39,7 +39,7 @@ mod tests {
     fn one_tenant_cannot_hold_all_descriptors() {
         let take_all = |number: u8| {
             let tenant = Tenant::of_key([number; 32], number.to_string());
-            std::iter::from_fn(|| Place::take(&tenant)).collect::<Vec<_>>()
+            std::iter::from_fn(|| DescriptorPermit::take(&tenant)).collect::<Vec<_>>()
         };
         let mut greedy = take_all(1);
         let other = take_all(2);
@@ -50,6 +50,6 @@ mod tests {
             other.len()
         );
         greedy.clear();
-        assert!(!take_all(1).is_empty(), "what was given back is there again");
+        assert!(!take_all(1).is_empty(), "released permits are there again");
     }
 }

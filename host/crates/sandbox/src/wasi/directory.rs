@@ -1,5 +1,5 @@
-//! Operations of guests on the names in a directory. Every function runs on a thread that may
-//! block; functions that change a mount have its turn.
+//! Operations of guests on files and on the names in a directory. Every function runs on a thread
+//! that may block; functions that change a mount hold its lock.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -14,13 +14,10 @@ use wasmtime_wasi::{
 };
 
 use super::{
-    inside::{self, Inside},
+    blocking::{self, BlockingDir},
     measure::Amount,
-    mount::{Held, Turn},
+    mount::{MountGuard, OpenFile},
 };
-
-/// An opened descriptor and, for a file in a mount, its entry in the ledger.
-type Opened = (Descriptor, Option<Held>);
 
 /// Opens a file or directory of a read-only grant, and changes nothing.
 pub(super) fn open(
@@ -30,24 +27,25 @@ pub(super) fn open(
     open: OpenFlags,
     flags: DescriptorFlags,
 ) -> FsResult<Descriptor> {
-    let mut inside = Inside::new(directory)?;
-    if let Some((stat, _)) = inside.look(follow, path)? {
+    let mut directory = BlockingDir::new(directory)?;
+    if let Some((stat, _)) = directory.stat(follow, path)? {
         is_plain(&stat)?;
     }
-    inside.open(follow, path, open, flags)
+    directory.open(follow, path, open, flags)
 }
 
-/// Opens a file or directory of a mount. Creates it or truncates it if `open` requests that.
+/// Opens a file or directory of a mount. Creates it or truncates it if `open` requests that. A file
+/// comes with its count as an open file.
 pub(super) fn open_in_mount(
-    turn: &Turn,
+    guard: &MountGuard,
     directory: &Dir,
     follow: PathFlags,
     path: &str,
     open: OpenFlags,
     flags: DescriptorFlags,
-) -> FsResult<Opened> {
-    let mut inside = Inside::new(directory)?;
-    let found = inside.look(follow, path)?;
+) -> FsResult<(Descriptor, Option<OpenFile>)> {
+    let mut directory = BlockingDir::new(directory)?;
+    let found = directory.stat(follow, path)?;
     if let Some((stat, _)) = &found {
         is_plain(stat)?;
     }
@@ -60,18 +58,18 @@ pub(super) fn open_in_mount(
     };
     let open = open & !OpenFlags::TRUNCATE;
     let creates = found.is_none() && open.contains(OpenFlags::CREATE);
-    let mut open = || inside.open(follow, path, open, flags);
-    let opened = if creates { turn.add_entry(open)? } else { open()? };
-    let held = match &opened {
+    let mut open = || directory.open(follow, path, open, flags);
+    let opened = if creates { guard.add_entry(open)? } else { open()? };
+    let open_file = match &opened {
         Descriptor::File(file) => {
             if truncate {
-                set_size(turn, file, 0)?;
+                set_size(guard, file, 0)?;
             }
-            Some(turn.hold(inside::identity(&file.file)?, &file.file))
+            Some(guard.open_file(blocking::identity(&file.file)?, &file.file))
         }
         Descriptor::Dir(_) => None,
     };
-    Ok((opened, held))
+    Ok((opened, open_file))
 }
 
 /// Refuses pipes, sockets and devices: opening one may wait for ever or have side effects.
@@ -84,51 +82,51 @@ fn is_plain(stat: &DescriptorStat) -> FsResult<()> {
     }
 }
 
-pub(super) fn create_directory(turn: &Turn, directory: &Dir, path: &str) -> FsResult<()> {
-    let mut inside = Inside::new(directory)?;
-    turn.add_entry(|| inside.create_directory(path))
+pub(super) fn create_directory(guard: &MountGuard, directory: &Dir, path: &str) -> FsResult<()> {
+    let mut directory = BlockingDir::new(directory)?;
+    guard.add_entry(|| directory.create_directory(path))
 }
 
-pub(super) fn remove_directory(turn: &Turn, directory: &Dir, path: &str) -> FsResult<()> {
-    remove(turn, directory, path, Inside::remove_directory)
+pub(super) fn remove_directory(guard: &MountGuard, directory: &Dir, path: &str) -> FsResult<()> {
+    remove(guard, directory, path, BlockingDir::remove_directory)
 }
 
-pub(super) fn unlink(turn: &Turn, directory: &Dir, path: &str) -> FsResult<()> {
-    remove(turn, directory, path, Inside::unlink)
+pub(super) fn unlink(guard: &MountGuard, directory: &Dir, path: &str) -> FsResult<()> {
+    remove(guard, directory, path, BlockingDir::unlink)
 }
 
 fn remove(
-    turn: &Turn,
+    guard: &MountGuard,
     directory: &Dir,
     path: &str,
-    remove: impl FnOnce(&mut Inside, &str) -> FsResult<()>,
+    remove: impl FnOnce(&mut BlockingDir, &str) -> FsResult<()>,
 ) -> FsResult<()> {
-    let mut inside = Inside::new(directory)?;
-    let found = inside.look(PathFlags::empty(), path)?;
-    remove(&mut inside, path)?;
+    let mut directory = BlockingDir::new(directory)?;
+    let found = directory.stat(PathFlags::empty(), path)?;
+    remove(&mut directory, path)?;
     if let Some((stat, identity)) = found {
-        turn.removed(identity, amount(&stat), stat.link_count);
+        guard.removed(identity, amount(&stat), stat.link_count);
     }
     Ok(())
 }
 
 /// Renames within a mount. An entry that had the new name is removed.
 pub(super) fn rename(
-    turn: &Turn,
+    guard: &MountGuard,
     directory: &Dir,
     path: &str,
     to: &Dir,
     new_path: &str,
 ) -> FsResult<()> {
-    let mut inside = Inside::new(directory)?;
-    let moved = inside.look(PathFlags::empty(), path)?;
-    let replaced = Inside::new(to)?.look(PathFlags::empty(), new_path)?;
-    inside.rename(path, to, new_path)?;
+    let mut directory = BlockingDir::new(directory)?;
+    let moved = directory.stat(PathFlags::empty(), path)?;
+    let replaced = BlockingDir::new(to)?.stat(PathFlags::empty(), new_path)?;
+    directory.rename(path, to, new_path)?;
     // POSIX: renaming one name of a file to another name of the same file does nothing.
     if let Some((stat, identity)) = replaced
         && moved.is_none_or(|(_, moved)| moved != identity)
     {
-        turn.removed(identity, amount(&stat), stat.link_count);
+        guard.removed(identity, amount(&stat), stat.link_count);
     }
     Ok(())
 }
@@ -139,12 +137,12 @@ fn amount(stat: &DescriptorStat) -> Amount {
     Amount { bytes, files: 1 }
 }
 
-pub(super) fn set_size(turn: &Turn, file: &File, size: u64) -> FsResult<()> {
-    turn.resize(&file.file, |_| size, || Ok(file.file.set_len(size)?))
+pub(super) fn set_size(guard: &MountGuard, file: &File, size: u64) -> FsResult<()> {
+    guard.resize(&file.file, |_| size, || Ok(file.file.set_len(size)?))
 }
 
 /// Writes as much as the file system takes at once and returns the number of bytes.
-pub(super) fn write(turn: &Turn, file: &File, bytes: &[u8], offset: u64) -> FsResult<u64> {
+pub(super) fn write(guard: &MountGuard, file: &File, bytes: &[u8], offset: u64) -> FsResult<u64> {
     let end = offset.saturating_add(bytes.len() as u64);
-    turn.resize(&file.file, |_| end, || Ok(file.file.write_at(bytes, offset)? as u64))
+    guard.resize(&file.file, |_| end, || Ok(file.file.write_at(bytes, offset)? as u64))
 }

@@ -12,7 +12,8 @@ use wasmtime_wasi::{
     },
 };
 
-use super::files::ENTRY_BYTES;
+/// Host memory for one entry in addition to its name, in bytes.
+const ENTRY_BYTES: usize = 64;
 
 /// Reads the entries of a directory, sorted by name, and returns them with the bytes that they
 /// take. Fails if they take more than `room` bytes, without reading the rest. Names that are not
@@ -22,20 +23,21 @@ use super::files::ENTRY_BYTES;
 pub(super) fn read(directory: &Dir, room: usize) -> FsResult<(Vec<DirectoryEntry>, usize)> {
     // A separate descriptor, because duplicated descriptors share one read position.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let own = openat(&*directory.dir, ".", flags, Mode::empty()).map_err(std::io::Error::from)?;
-    let entries = Entries::new(own).map_err(std::io::Error::from)?;
-    let told = |entry: rustix::fs::DirEntry| {
+    let descriptor =
+        openat(&*directory.dir, ".", flags, Mode::empty()).map_err(std::io::Error::from)?;
+    let entries = Entries::new(descriptor).map_err(std::io::Error::from)?;
+    let with_type = |entry: rustix::fs::DirEntry| {
         let file_type = match entry.file_type() {
             // Some file systems do not return the type with the name.
-            FileType::Unknown => looked_up(directory, entry.file_name()),
+            FileType::Unknown => stat_type(directory, entry.file_name()),
             file_type => file_type,
         };
         (entry.file_name().to_owned(), file_type)
     };
-    collect(entries.map(|entry| entry.map(told)), room)
+    collect(entries.map(|entry| entry.map(with_type)), room)
 }
 
-fn looked_up(directory: &Dir, name: &CStr) -> FileType {
+fn stat_type(directory: &Dir, name: &CStr) -> FileType {
     let stat = statat(&*directory.dir, name, AtFlags::SYMLINK_NOFOLLOW);
     stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
 }
@@ -44,7 +46,7 @@ fn collect<N: AsRef<CStr>>(
     entries: impl Iterator<Item = rustix::io::Result<(N, FileType)>>,
     room: usize,
 ) -> FsResult<(Vec<DirectoryEntry>, usize)> {
-    let (mut named, mut bytes) = (Vec::new(), 0_usize);
+    let (mut listed, mut bytes) = (Vec::new(), 0_usize);
     for entry in entries {
         let (name, file_type) = entry.map_err(std::io::Error::from)?;
         let name = name.as_ref();
@@ -56,11 +58,11 @@ fn collect<N: AsRef<CStr>>(
             return Err(ErrorCode::InsufficientMemory.into());
         }
         if let Ok(name) = name.to_str() {
-            named.push(DirectoryEntry { type_: type_of(file_type), name: name.to_owned() });
+            listed.push(DirectoryEntry { type_: type_of(file_type), name: name.to_owned() });
         }
     }
-    named.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    Ok((named, bytes))
+    listed.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok((listed, bytes))
 }
 
 fn type_of(file_type: FileType) -> DescriptorType {
@@ -80,7 +82,7 @@ fn type_of(file_type: FileType) -> DescriptorType {
 mod tests {
     use std::ffi::CString;
 
-    use super::{super::inside::is, *};
+    use super::{super::blocking::has_code, *};
 
     #[test]
     fn an_endless_directory_is_read_up_to_its_bound_and_fails() {
@@ -93,7 +95,7 @@ mod tests {
             )))
         });
         let error = collect(endless, 100_000).expect_err("there is no room for all of it");
-        assert!(is(&error, ErrorCode::InsufficientMemory));
+        assert!(has_code(&error, ErrorCode::InsufficientMemory));
         assert_eq!(read, 1_001, "100 bytes each, and the first beyond");
     }
 
@@ -103,8 +105,8 @@ mod tests {
             [&b"."[..], b"..", b"b", b"\xff", b"a"]
                 .map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
         };
-        let (named, bytes) = collect(entries().into_iter(), 3 * 65).expect("at the edge");
-        assert_eq!(named.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        let (listed, bytes) = collect(entries().into_iter(), 3 * 65).expect("at the edge");
+        assert_eq!(listed.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(bytes, 3 * 65);
         assert!(collect(entries().into_iter(), 3 * 65 - 1).is_err());
     }
@@ -113,6 +115,6 @@ mod tests {
     fn an_error_while_reading_fails_the_listing() {
         let entries = [Ok((CString::default(), FileType::Directory)), Err(rustix::io::Errno::IO)];
         let error = collect(entries.into_iter(), 1 << 20).expect_err("it breaks off");
-        assert!(is(&error, ErrorCode::Io));
+        assert!(has_code(&error, ErrorCode::Io));
     }
 }

@@ -26,6 +26,11 @@ impl Amount {
         Self { bytes, files: 0 }
     }
 
+    /// Returns the share of a quota that one entry takes.
+    fn of_entry(metadata: &Metadata) -> Self {
+        Self { bytes: if metadata.is_file() { metadata.len() } else { 0 }, files: 1 }
+    }
+
     pub(super) fn plus(self, more: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(more.bytes),
@@ -45,12 +50,7 @@ impl Amount {
     }
 }
 
-/// Returns the share of a quota that one entry takes.
-pub(super) fn of(metadata: &Metadata) -> Amount {
-    Amount { bytes: if metadata.is_file() { metadata.len() } else { 0 }, files: 1 }
-}
-
-/// Returns what `directory` and everything below it hold. Returns `None` if that is more than
+/// Returns the amount that `directory` and everything below it hold; `None` if that is more than
 /// `quota`, in which case the walk stops early, or if it cannot be read. Symlinks are counted and
 /// not followed; a file with several names counts once for each name.
 pub(super) fn measure(directory: &Path, quota: Quota) -> Option<Amount> {
@@ -68,7 +68,7 @@ pub(super) fn measure(directory: &Path, quota: Quota) -> Option<Amount> {
         for entry in entries {
             let Ok(entry) = entry else { return None };
             let Ok(metadata) = entry.metadata() else { continue };
-            held = held.plus(of(&metadata));
+            held = held.plus(Amount::of_entry(&metadata));
             if !held.is_within(quota) {
                 return None;
             }

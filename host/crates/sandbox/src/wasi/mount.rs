@@ -6,12 +6,13 @@
 //! are seen at the next measurement. Two grants of one directory, to one plugin or to two, are two
 //! mounts; each sees the other's changes only at its next measurement too.
 
+mod usage;
+
 use std::{
-    collections::HashMap,
     fs::File,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use wasmtime_wasi::{
@@ -19,19 +20,13 @@ use wasmtime_wasi::{
     runtime::spawn_blocking,
 };
 
+pub(super) use self::usage::Identity;
+use self::usage::{Measurement, Usage, length};
 use super::{
     measure::{Amount, measure},
-    scratch::Scratch,
+    scratch::ScratchDirectory,
 };
 use crate::Quota;
-
-/// Time for which a measurement is trusted, although other programs may change the directory.
-const BELIEVED: Duration = Duration::from_mins(1);
-/// Least time from a measurement to the next one that is made to avoid a refusal.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The pause after a measurement, as a multiple of the time that it took. So at most a tenth of the
-/// time is spent measuring.
-const PAUSE_FACTOR: u32 = 9;
 
 /// There is no room for what a guest wants to add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -50,47 +45,17 @@ impl From<OverQuota> for StreamError {
     }
 }
 
-/// Identity of a file: the two halves of wasmtime-wasi's metadata hash, which is made from the
-/// file's device and inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Identity(pub(super) u64, pub(super) u64);
-
 /// One writable directory, shared by all calls of a plugin.
 pub(super) struct Mount {
     path: PathBuf,
     quota: Quota,
     /// Held while a change or a measurement runs. The guard moves to the thread that does the work:
-    /// work that can no longer be stopped keeps the turn after its caller is gone, and callers that
+    /// work that can no longer be stopped keeps the lock after its caller is gone, and callers that
     /// wait occupy no threads.
-    turn: Arc<tokio::sync::Mutex<()>>,
-    /// Held for moments only, never during a walk.
-    ledger: Mutex<Ledger>,
-    _scratch: Option<Scratch>,
-}
-
-/// Amount and measurements known of a mount.
-#[derive(Default)]
-struct Ledger {
-    /// Amount that the mount holds; `None` if that is unknown or exceeds the quota.
-    held: Option<Amount>,
-    measured: Option<Measured>,
-    /// Files that guests have open. A file that has lost its last name takes space until it is
-    /// closed.
-    open: HashMap<Identity, Open>,
-}
-
-#[derive(Clone, Copy)]
-struct Measured {
-    at: Instant,
-    /// Earliest time of the next measurement to avoid a refusal.
-    again: Instant,
-}
-
-struct Open {
-    file: Arc<File>,
-    holders: usize,
-    /// True if the file has no name any more; its bytes still count.
-    nameless: bool,
+    lock: Arc<tokio::sync::Mutex<()>>,
+    /// Locked for moments only, never during a walk.
+    usage: Mutex<Usage>,
+    _scratch: Option<ScratchDirectory>,
 }
 
 impl Mount {
@@ -98,99 +63,74 @@ impl Mount {
         Arc::new(Self {
             path,
             quota,
-            turn: Arc::default(),
-            ledger: Mutex::default(),
+            lock: Arc::default(),
+            usage: Mutex::default(),
             _scratch: None,
         })
     }
 
     /// Creates a mount of a scratch directory, which is empty at first and removed with the mount.
-    pub(super) fn of_scratch(scratch: Scratch, quota: Quota) -> Arc<Self> {
-        let ledger = Ledger {
-            held: Some(Amount::default()),
-            measured: Some(Measured::now(Duration::ZERO)),
-            ..Ledger::default()
-        };
+    pub(super) fn of_scratch(scratch: ScratchDirectory, quota: Quota) -> Arc<Self> {
         Arc::new(Self {
             path: scratch.path().to_owned(),
             quota,
-            turn: Arc::default(),
-            ledger: Mutex::new(ledger),
+            lock: Arc::default(),
+            usage: Mutex::new(Usage::empty()),
             _scratch: Some(scratch),
         })
     }
 
-    /// Runs `change` on a thread that may block, when it is this mount's turn. If the future is
-    /// dropped before `change` has started, `change` does not run. Once started, `change` runs to
-    /// its end.
+    /// Runs `change` under the mount's lock, on a thread that may block. If the future is dropped
+    /// before `change` has started, `change` does not run. Once started, `change` runs to its end.
     pub(super) async fn change<T: Send + 'static>(
         self: Arc<Self>,
-        change: impl FnOnce(&Turn) -> T + Send + 'static,
+        change: impl FnOnce(&MountGuard) -> T + Send + 'static,
     ) -> T {
-        let turn = Turn { _right: self.turn.clone().lock_owned().await, mount: self };
-        spawn_blocking(move || change(&turn)).await
+        let guard = MountGuard { _lock: self.lock.clone().lock_owned().await, mount: self };
+        spawn_blocking(move || change(&guard)).await
     }
 
-    /// Records that a guest has a file open, until the returned value is dropped.
-    pub(super) fn hold(self: &Arc<Self>, identity: Identity, file: &Arc<File>) -> Held {
-        let mut ledger = self.ledger();
-        let open = ledger.open.entry(identity);
-        open.or_insert_with(|| Open { file: file.clone(), holders: 0, nameless: false }).holders +=
-            1;
-        Held { mount: self.clone(), identity }
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the counted amount, for tests.
     #[cfg(test)]
     pub(super) fn counted(&self) -> Option<Amount> {
-        self.ledger().held
+        self.usage().held
     }
 
     /// Sets the age of the last measurement, and the pause after it, for tests.
     #[cfg(test)]
-    pub(super) fn measured_before(&self, at: Duration, again: Duration) {
-        let now = Instant::now();
-        self.ledger().measured = Some(Measured {
-            at: now.checked_sub(at).unwrap(),
-            again: now.checked_sub(at).unwrap() + again,
-        });
+    pub(super) fn measured_before(&self, age: std::time::Duration, pause: std::time::Duration) {
+        let at = Instant::now().checked_sub(age).expect("the machine has run for longer");
+        self.usage().measured = Some(Measurement { at, next: at + pause });
     }
 }
 
-/// Keeps an open file in the ledger until dropped.
-pub(super) struct Held {
+/// Counts a file as open until dropped.
+pub(super) struct OpenFile {
     mount: Arc<Mount>,
     identity: Identity,
 }
 
-impl Drop for Held {
+impl Drop for OpenFile {
     fn drop(&mut self) {
-        let mut ledger = self.mount.ledger();
-        let Some(open) = ledger.open.get_mut(&self.identity) else { return };
-        open.holders -= 1;
-        if open.holders > 0 {
-            return;
-        }
-        if let Some(Open { file, nameless: true, .. }) = ledger.open.remove(&self.identity) {
-            ledger.give_back(Amount::bytes(length(&file)));
-        }
+        self.mount.usage().close(self.identity);
     }
 }
 
-/// The right to change a mount. One holder has it at a time.
-pub(super) struct Turn {
+/// The lock of a mount while it is held. Every change of the mount requires it.
+pub(super) struct MountGuard {
     mount: Arc<Mount>,
-    _right: tokio::sync::OwnedMutexGuard<()>,
+    _lock: tokio::sync::OwnedMutexGuard<()>,
 }
 
-impl Turn {
-    /// Records that a guest has a file open.
-    pub(super) fn hold(&self, identity: Identity, file: &Arc<File>) -> Held {
-        self.mount.hold(identity, file)
+impl MountGuard {
+    /// Counts a file as open until the returned value is dropped.
+    pub(super) fn open_file(&self, identity: Identity, file: &Arc<File>) -> OpenFile {
+        self.mount.usage().open(identity, file);
+        OpenFile { mount: self.mount.clone(), identity }
     }
 
     /// Adds one entry to the mount by calling `add`. Fails with [`OverQuota`] if there is no room.
@@ -199,7 +139,7 @@ impl Turn {
         add: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         self.take(Amount::ONE_FILE)?;
-        add().inspect_err(|_| self.mount.ledger().give_back(Amount::ONE_FILE))
+        add().inspect_err(|_| self.mount.usage().release(Amount::ONE_FILE))
     }
 
     /// Changes the length of `file` by calling `change`. `end` maps the present length of the file
@@ -217,107 +157,43 @@ impl Turn {
         let changed = change();
         // `change` may have written less than requested, or shortened the file.
         let after = length(file);
-        let mut ledger = self.mount.ledger();
-        ledger.give_back(Amount::bytes(most.saturating_add(before.saturating_sub(after))));
-        ledger.count(Amount::bytes(after.saturating_sub(before)));
+        let mut usage = self.mount.usage();
+        usage.release(Amount::bytes(most.saturating_add(before.saturating_sub(after))));
+        usage.count(Amount::bytes(after.saturating_sub(before)));
         changed
     }
 
     /// Counts the removal of a name. If it was the last name of a file that is open, the bytes stay
     /// counted until the file is closed.
     pub(super) fn removed(&self, identity: Identity, was: Amount, names: u64) {
-        let mut ledger = self.mount.ledger();
-        match ledger.open.get_mut(&identity) {
-            Some(open) if names <= 1 => {
-                open.nameless = true;
-                ledger.give_back(Amount { bytes: 0, files: was.files });
-            }
-            _ => ledger.give_back(was),
-        }
+        self.mount.usage().removed(identity, was, names);
     }
 
+    /// Counts `more` if the quota has room for it. Measures first if the last measurement is too
+    /// old, and also before a refusal unless the last measurement is recent.
     fn take(&self, more: Amount) -> Result<(), OverQuota> {
         if more == Amount::default() {
             return Ok(());
         }
-        let Mount { path, quota, .. } = &*self.mount;
-        let take = || self.mount.ledger().take(more, *quota);
-        let measure = || {
-            let began = Instant::now();
-            let held = measure(path, *quota);
-            self.mount.ledger().measured(held, Measured::now(began.elapsed()));
-        };
-        // Read beforehand, because the walk must not run under the ledger's lock.
-        let known = self.mount.ledger().measured;
-        if known.is_none_or(|measured| measured.at.elapsed() > BELIEVED) {
-            measure();
+        let take = || self.mount.usage().take(more, self.mount.quota);
+        // Read beforehand, because the walk must not run while the usage is locked.
+        let known = self.mount.usage().measured;
+        if known.is_none_or(Measurement::is_outdated) {
+            self.measure();
             return take();
         }
         take().or_else(|over| {
-            if known.is_some_and(|measured| Instant::now() < measured.again) {
+            if known.is_some_and(Measurement::is_recent) {
                 return Err(over);
             }
-            measure();
+            self.measure();
             take()
         })
     }
-}
 
-impl Ledger {
-    fn take(&mut self, more: Amount, quota: Quota) -> Result<(), OverQuota> {
-        let after = self.held.ok_or(OverQuota)?.plus(more);
-        if !after.is_within(quota) {
-            return Err(OverQuota);
-        }
-        self.held = Some(after);
-        Ok(())
-    }
-
-    fn give_back(&mut self, less: Amount) {
-        self.held = self.held.map(|held| held.minus(less));
-    }
-
-    /// Counts what is there already, without checking the quota.
-    fn count(&mut self, more: Amount) {
-        self.held = self.held.map(|held| held.plus(more));
-    }
-
-    /// Replaces the count by a measurement. Open files without a name are added to it.
-    fn measured(&mut self, held: Option<Amount>, measured: Measured) {
-        let nameless =
-            self.open.values().filter(|open| open.nameless).map(|open| length(&open.file));
-        let nameless =
-            nameless.fold(Amount::default(), |sum, bytes| sum.plus(Amount::bytes(bytes)));
-        self.held = held.map(|held| held.plus(nameless));
-        self.measured = Some(measured);
-    }
-}
-
-impl Measured {
-    fn now(took: Duration) -> Self {
-        let at = Instant::now();
-        Self { at, again: at + PAUSE.max(took.saturating_mul(PAUSE_FACTOR)) }
-    }
-}
-
-/// Returns the length of an open file. If the length cannot be read, the file is taken for empty,
-/// so that all of it counts as added.
-fn length(file: &File) -> u64 {
-    file.metadata().map_or(0, |metadata| metadata.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn measurements_are_at_least_a_second_apart_and_take_at_most_a_tenth_of_the_time() {
-        let pause = |took| {
-            let measured = Measured::now(took);
-            measured.again - measured.at
-        };
-        assert_eq!(pause(Duration::ZERO), Duration::from_secs(1));
-        assert_eq!(pause(Duration::from_secs(2)), Duration::from_secs(18));
-        assert!(pause(Duration::from_hours(24)) > Duration::from_hours(24));
+    fn measure(&self) {
+        let began = Instant::now();
+        let held = measure(&self.mount.path, self.mount.quota);
+        self.mount.usage().measured(held, Measurement::now(began.elapsed()));
     }
 }

@@ -18,24 +18,24 @@ pub(super) const MAX_BYTES: u64 = 4 << 10;
 /// do not repeat each other.
 const SEED: u64 = 0x6169_726c_6f63_6b00;
 
-/// Number generators of a guest without the grant.
-pub(super) struct Fixed {
-    secure: Numbers,
-    insecure: Numbers,
+/// Seeded number generators, for a guest without the grant.
+pub(super) struct SeededRandom {
+    secure: SplitMix64,
+    insecure: SplitMix64,
 }
 
-impl Fixed {
+impl SeededRandom {
     pub(super) fn new() -> Self {
-        Self { secure: Numbers(SEED), insecure: Numbers(SEED + 1) }
+        Self { secure: SplitMix64(SEED), insecure: SplitMix64(SEED + 1) }
     }
 }
 
-/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Its
-/// numbers are evenly distributed, unlike a repeated string: a guest that draws until a number fits
-/// must not draw for ever.
-struct Numbers(u64);
+/// The generator of Steele, Lea and Flood (Fast splittable pseudorandom number generators, 2014).
+/// Its numbers are evenly distributed, unlike a repeated string: a guest that draws until a number
+/// fits must not draw for ever.
+struct SplitMix64(u64);
 
-impl Numbers {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -58,10 +58,10 @@ impl Numbers {
     }
 }
 
-/// Randomness of a call: its own numbers, or the real ones if `fixed` is `None`.
-pub(super) struct Source<'a> {
+/// Randomness of a call: its own numbers, or the real ones if `seeded` is `None`.
+pub(super) struct RandomSource<'a> {
     real: &'a mut WasiRandomCtx,
-    fixed: Option<&'a mut Fixed>,
+    seeded: Option<&'a mut SeededRandom>,
 }
 
 /// Links the three interfaces over those of wasmtime-wasi.
@@ -71,52 +71,52 @@ pub(super) fn link(linker: &mut wasmtime::component::Linker<State>) -> wasmtime:
     insecure_seed::add_to_linker::<State, Randomness>(linker, source)
 }
 
-fn source(state: &mut State) -> Source<'_> {
-    Source { real: state.call.wasi.context.random(), fixed: state.call.wasi.random.as_mut() }
+fn source(state: &mut State) -> RandomSource<'_> {
+    RandomSource { real: state.call.wasi.context.random(), seeded: state.call.wasi.random.as_mut() }
 }
 
-/// Marks the host's side of the generated traits.
+/// Names the type that implements the generated traits.
 struct Randomness;
 
 impl HasData for Randomness {
-    type Data<'a> = Source<'a>;
+    type Data<'a> = RandomSource<'a>;
 }
 
-impl random::Host for Source<'_> {
+impl random::Host for RandomSource<'_> {
     fn get_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
-        match &mut self.fixed {
-            Some(fixed) => fixed.secure.bytes(length),
+        match &mut self.seeded {
+            Some(seeded) => seeded.secure.bytes(length),
             None => self.real.get_random_bytes(length),
         }
     }
 
     fn get_random_u64(&mut self) -> wasmtime::Result<u64> {
-        match &mut self.fixed {
-            Some(fixed) => Ok(fixed.secure.next()),
+        match &mut self.seeded {
+            Some(seeded) => Ok(seeded.secure.next()),
             None => self.real.get_random_u64(),
         }
     }
 }
 
-impl insecure::Host for Source<'_> {
+impl insecure::Host for RandomSource<'_> {
     fn get_insecure_random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
-        match &mut self.fixed {
-            Some(fixed) => fixed.insecure.bytes(length),
+        match &mut self.seeded {
+            Some(seeded) => seeded.insecure.bytes(length),
             None => self.real.get_insecure_random_bytes(length),
         }
     }
 
     fn get_insecure_random_u64(&mut self) -> wasmtime::Result<u64> {
-        match &mut self.fixed {
-            Some(fixed) => Ok(fixed.insecure.next()),
+        match &mut self.seeded {
+            Some(seeded) => Ok(seeded.insecure.next()),
             None => self.real.get_insecure_random_u64(),
         }
     }
 }
 
-impl insecure_seed::Host for Source<'_> {
+impl insecure_seed::Host for RandomSource<'_> {
     fn insecure_seed(&mut self) -> wasmtime::Result<(u64, u64)> {
-        match &self.fixed {
+        match &self.seeded {
             Some(_) => Ok((SEED, !SEED)),
             None => self.real.insecure_seed(),
         }
@@ -133,8 +133,8 @@ mod tests {
 
     /// Returns the first draws of one call.
     fn draws(granted: bool) -> (Vec<u8>, u64, Vec<u8>, u64, (u64, u64)) {
-        let (mut real, mut fixed) = (WasiRandomCtx::default(), Fixed::new());
-        let mut source = Source { real: &mut real, fixed: (!granted).then_some(&mut fixed) };
+        let (mut real, mut fixed) = (WasiRandomCtx::default(), SeededRandom::new());
+        let mut source = RandomSource { real: &mut real, seeded: (!granted).then_some(&mut fixed) };
         (
             source.get_random_bytes(33).expect("few"),
             source.get_random_u64().expect("one"),
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_random_string_beyond_the_limit_is_refused() {
-        let mut numbers = Numbers(SEED);
+        let mut numbers = SplitMix64(SEED);
         assert_eq!(numbers.bytes(MAX_BYTES).expect("at the edge").len() as u64, MAX_BYTES);
         assert!(numbers.bytes(MAX_BYTES + 1).is_err());
         assert!(numbers.bytes(u64::MAX).is_err());

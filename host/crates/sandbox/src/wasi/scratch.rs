@@ -18,27 +18,27 @@ use tracing::warn;
 
 /// Directory that holds the scratch directories of one plugin. It is removed with the plugin. After
 /// a crash it may be left in the system's directory for temporary files.
-pub(super) struct Base {
+pub(super) struct ScratchRoot {
     directory: TempDir,
-    made: AtomicU64,
+    created: AtomicU64,
 }
 
-impl Base {
+impl ScratchRoot {
     pub(super) fn new() -> io::Result<Self> {
         let mut named = tempfile::Builder::new();
         let directory = named
             .prefix("airlock-scratch-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir()?;
-        Ok(Self { directory, made: AtomicU64::new(0) })
+        Ok(Self { directory, created: AtomicU64::new(0) })
     }
 
     /// Makes an empty directory.
-    pub(super) fn make(self: &Arc<Self>) -> io::Result<Scratch> {
+    pub(super) fn create(self: &Arc<Self>) -> io::Result<ScratchDirectory> {
         let path =
-            self.directory.path().join(self.made.fetch_add(1, Ordering::Relaxed).to_string());
+            self.directory.path().join(self.created.fetch_add(1, Ordering::Relaxed).to_string());
         DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Scratch { path, base: self.clone() })
+        Ok(ScratchDirectory { path, root: self.clone() })
     }
 
     #[cfg(test)]
@@ -48,27 +48,27 @@ impl Base {
 }
 
 /// A directory that is removed with this value, including its contents.
-pub(super) struct Scratch {
+pub(super) struct ScratchDirectory {
     path: PathBuf,
-    base: Arc<Base>,
+    root: Arc<ScratchRoot>,
 }
 
-impl Scratch {
+impl ScratchDirectory {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirectory {
     /// Removes the directory, on a thread that may block if there is a runtime: a guest may have
     /// left many files.
     fn drop(&mut self) {
-        let (path, base) = (std::mem::take(&mut self.path), self.base.clone());
+        let (path, root) = (std::mem::take(&mut self.path), self.root.clone());
         let remove = move || {
             if let Err(error) = remove(&path) {
                 warn!(%error, "a scratch directory is left behind");
             }
-            drop(base);
+            drop(root);
         };
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(remove)),
@@ -81,17 +81,17 @@ impl Drop for Scratch {
 /// level before it is emptied, so paths stay short and nothing recurses. `fs::remove_dir_all` holds
 /// one descriptor for each level, and the guest decides on the number of levels.
 fn remove(top: &Path) -> io::Result<()> {
-    let heap = top.with_extension("removed");
-    fs::create_dir(&heap)?;
-    fs::rename(top, heap.join("0"))?;
-    let (mut emptied, mut laid) = (0_u64, 1_u64);
-    while emptied < laid {
-        let directory = heap.join(emptied.to_string());
+    let staging = top.with_extension("removed");
+    fs::create_dir(&staging)?;
+    fs::rename(top, staging.join("0"))?;
+    let (mut emptied, mut staged) = (0_u64, 1_u64);
+    while emptied < staged {
+        let directory = staging.join(emptied.to_string());
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                fs::rename(entry.path(), heap.join(laid.to_string()))?;
-                laid += 1;
+                fs::rename(entry.path(), staging.join(staged.to_string()))?;
+                staged += 1;
             } else {
                 fs::remove_file(entry.path())?;
             }
@@ -99,15 +99,15 @@ fn remove(top: &Path) -> io::Result<()> {
         fs::remove_dir(&directory)?;
         emptied += 1;
     }
-    fs::remove_dir(&heap)
+    fs::remove_dir(&staging)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn base() -> Arc<Base> {
-        Arc::new(Base::new().expect("a place for temporary files"))
+    fn root() -> Arc<ScratchRoot> {
+        Arc::new(ScratchRoot::new().expect("a place for temporary files"))
     }
 
     fn is_empty(directory: &Path) -> bool {
@@ -116,11 +116,12 @@ mod tests {
 
     #[test]
     fn a_scratch_directory_is_new_private_and_removed_with_its_value() {
-        let base = base();
-        let (one, other) = (base.make().expect("a directory"), base.make().expect("a directory"));
+        let root = root();
+        let (one, other) =
+            (root.create().expect("a directory"), root.create().expect("a directory"));
         assert_ne!(one.path(), other.path());
         assert!(is_empty(one.path()));
-        for private in [one.path(), base.path()] {
+        for private in [one.path(), root.path()] {
             assert_eq!(
                 fs::metadata(private).expect("it is there").permissions().mode() & 0o777,
                 0o700
@@ -130,13 +131,13 @@ mod tests {
         drop(one);
         assert!(!path.exists() && other.path().exists());
         drop(other);
-        assert!(is_empty(base.path()));
+        assert!(is_empty(root.path()));
     }
 
     #[test]
     fn a_scratch_directory_is_removed_at_any_depth_and_with_any_names() {
-        let base = base();
-        let scratch = base.make().expect("a directory");
+        let root = root();
+        let scratch = root.create().expect("a directory");
         // Names that the removal uses itself.
         for name in ["0", "1", "0.removed", "\u{1f4a5}"] {
             fs::create_dir_all(scratch.path().join(name).join("0/1/2")).expect("directories");
@@ -154,15 +155,15 @@ mod tests {
         }
         let path = scratch.path().to_owned();
         drop(scratch);
-        assert!(!path.exists() && is_empty(base.path()));
+        assert!(!path.exists() && is_empty(root.path()));
     }
 
     #[tokio::test]
     async fn in_a_runtime_a_scratch_directory_is_removed_in_the_background() {
-        let base = base();
-        let scratch = base.make().expect("a directory");
+        let root = root();
+        let scratch = root.create().expect("a directory");
         fs::write(scratch.path().join("file"), "text").expect("a file");
-        let directory = base.path().to_owned();
+        let directory = root.path().to_owned();
         drop(scratch);
         while !is_empty(&directory) {
             tokio::task::yield_now().await;
@@ -170,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn the_base_is_removed_after_its_last_scratch_directory() {
-        let base = base();
-        let (scratch, directory) = (base.make().expect("a directory"), base.path().to_owned());
-        drop(base);
+    fn the_root_is_removed_after_its_last_scratch_directory() {
+        let root = root();
+        let (scratch, directory) = (root.create().expect("a directory"), root.path().to_owned());
+        drop(root);
         assert!(scratch.path().exists());
         drop(scratch);
         assert!(!directory.exists());

@@ -1,10 +1,7 @@
 //! File streams. wasmtime-wasi's streams do the reading and writing; the wrappers here keep the
 //! file counted, and ask its mount before they write.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use wasmtime_wasi::{
@@ -18,10 +15,11 @@ use wasmtime_wasi::{
 };
 
 use super::{
-    files::{FUEL, Token},
-    inside::{self, at_once},
-    mount::{Held, Mount},
+    blocking::{self, expect_ready},
+    files::{FUEL, OpenPermit},
+    mount::{Mount, OpenFile},
 };
+use crate::run::meter::LateFuel;
 
 /// Bytes that may be written at once. Also bounds the allocation that `write-zeroes` causes on the
 /// host.
@@ -30,24 +28,24 @@ const PERMIT: usize = 64 << 10;
 /// Input stream of a file.
 pub(super) struct Reader {
     inner: DynInputStream,
-    debt: Arc<AtomicU64>,
-    _held: Option<Arc<Held>>,
-    _token: Token,
+    late_fuel: LateFuel,
+    _open_file: Option<Arc<OpenFile>>,
+    _permit: Arc<OpenPermit>,
 }
 
 impl Reader {
     pub(super) fn open(
         inner: DynInputStream,
-        held: Option<Arc<Held>>,
-        token: Token,
-        debt: Arc<AtomicU64>,
+        open_file: Option<Arc<OpenFile>>,
+        permit: Arc<OpenPermit>,
+        late_fuel: LateFuel,
     ) -> DynInputStream {
-        Box::new(Self { inner, debt, _held: held, _token: token })
+        Box::new(Self { inner, late_fuel, _open_file: open_file, _permit: permit })
     }
 
     /// Charges fuel for a call to the file system and for each byte read.
     fn charge(&self, read: StreamResult<Bytes>) -> StreamResult<Bytes> {
-        self.debt.fetch_add(FUEL + read.as_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
+        self.late_fuel.add(FUEL + read.as_ref().map_or(0, Bytes::len) as u64);
         read
     }
 }
@@ -82,13 +80,13 @@ pub(super) struct Writer {
     file: File,
     /// Position of the next write; `None` for the end of the file.
     position: Option<u64>,
-    state: State,
-    debt: Arc<AtomicU64>,
-    held: Option<Arc<Held>>,
-    _token: Token,
+    state: WriterState,
+    late_fuel: LateFuel,
+    open_file: Option<Arc<OpenFile>>,
+    _permit: Arc<OpenPermit>,
 }
 
-enum State {
+enum WriterState {
     Ready(DynOutputStream),
     Writing(AbortOnDropJoinHandle<Written>),
     Failed(StreamError),
@@ -103,21 +101,29 @@ impl Writer {
         mount: Arc<Mount>,
         file: &File,
         position: Option<u64>,
-        held: Option<Arc<Held>>,
-        token: Token,
-        debt: Arc<AtomicU64>,
+        open_file: Option<Arc<OpenFile>>,
+        permit: Arc<OpenPermit>,
+        late_fuel: LateFuel,
     ) -> FsResult<DynOutputStream> {
-        let state = State::Ready(inside::output(file, position)?);
-        Ok(Box::new(Self { mount, file: file.clone(), position, state, debt, held, _token: token }))
+        let state = WriterState::Ready(blocking::output_stream(file, position)?);
+        Ok(Box::new(Self {
+            mount,
+            file: file.clone(),
+            position,
+            state,
+            late_fuel,
+            open_file,
+            _permit: permit,
+        }))
     }
 
     /// Returns the error of the last operation once; afterwards the stream is closed.
     fn check(&mut self) -> StreamResult<()> {
-        match std::mem::replace(&mut self.state, State::Closed) {
-            State::Failed(error) => Err(error),
-            State::Closed => Err(StreamError::Closed),
-            going @ (State::Ready(_) | State::Writing(_)) => {
-                self.state = going;
+        match std::mem::replace(&mut self.state, WriterState::Closed) {
+            WriterState::Failed(error) => Err(error),
+            WriterState::Closed => Err(StreamError::Closed),
+            active @ (WriterState::Ready(_) | WriterState::Writing(_)) => {
+                self.state = active;
                 Ok(())
             }
         }
@@ -127,10 +133,10 @@ impl Writer {
 #[async_trait]
 impl Pollable for Writer {
     async fn ready(&mut self) {
-        if let State::Writing(writing) = &mut self.state {
+        if let WriterState::Writing(writing) = &mut self.state {
             self.state = match writing.await {
-                (stream, Ok(())) => State::Ready(stream),
-                (_, Err(error)) => State::Failed(error),
+                (stream, Ok(())) => WriterState::Ready(stream),
+                (_, Err(error)) => WriterState::Failed(error),
             };
         }
     }
@@ -140,23 +146,23 @@ impl Pollable for Writer {
 impl OutputStream for Writer {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.check()?;
-        let mut stream = match std::mem::replace(&mut self.state, State::Closed) {
-            State::Ready(stream) if bytes.len() <= PERMIT => stream,
+        let mut stream = match std::mem::replace(&mut self.state, WriterState::Closed) {
+            WriterState::Ready(stream) if bytes.len() <= PERMIT => stream,
             _ => return Err(StreamError::trap("more is written than check-write permitted")),
         };
         let length = bytes.len() as u64;
-        self.debt.fetch_add(FUEL + length, Ordering::Relaxed);
+        self.late_fuel.add(FUEL + length);
         let position = self.position;
         if let Some(position) = &mut self.position {
             *position = position.saturating_add(length);
         }
         let end = move |present: u64| position.unwrap_or(present).saturating_add(length);
         // The file stays counted while it is written to, even if the guest is gone.
-        let (file, held) = (self.file.clone(), self.held.clone());
-        self.state = State::Writing(spawn(self.mount.clone().change(move |turn| {
-            let _held = held;
-            let written =
-                turn.resize(&file.file, end, || at_once(stream.blocking_write_and_flush(bytes)));
+        let (file, open_file) = (self.file.clone(), self.open_file.clone());
+        self.state = WriterState::Writing(spawn(self.mount.clone().change(move |guard| {
+            let _open_file = open_file;
+            let written = guard
+                .resize(&file.file, end, || expect_ready(stream.blocking_write_and_flush(bytes)));
             (stream, written)
         })));
         Ok(())
@@ -168,11 +174,13 @@ impl OutputStream for Writer {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         self.check()?;
-        Ok(if matches!(self.state, State::Ready(_)) { PERMIT } else { 0 })
+        Ok(if matches!(self.state, WriterState::Ready(_)) { PERMIT } else { 0 })
     }
 
     async fn cancel(&mut self) {
-        if let State::Writing(writing) = std::mem::replace(&mut self.state, State::Closed) {
+        if let WriterState::Writing(writing) =
+            std::mem::replace(&mut self.state, WriterState::Closed)
+        {
             // A write that has begun is awaited, so that a guest cannot pile up abandoned writes.
             writing.cancel().await;
         }

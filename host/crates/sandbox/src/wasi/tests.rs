@@ -31,7 +31,7 @@ use wasmtime_wasi::{
     },
 };
 
-use super::{Mounts, Wasi, files::View, measure::Amount, mount::Mount};
+use super::{Mounts, Wasi, files::FilesystemHost, measure::Amount, mount::Mount};
 use crate::{Access, Directory, Grants, Quota, run::meter::Meter};
 
 const ROOM: Quota = Quota { bytes: 1 << 20, files: 100 };
@@ -124,7 +124,7 @@ struct Call {
 
 /// Mode in which a file is opened.
 #[derive(Clone, Copy)]
-enum How {
+enum OpenMode {
     Read,
     Write,
     Create,
@@ -133,8 +133,8 @@ enum How {
 }
 
 impl Call {
-    fn view(&mut self) -> View<'_> {
-        View::new(&mut self.wasi, &mut self.table, &mut self.meter)
+    fn view(&mut self) -> FilesystemHost<'_> {
+        FilesystemHost::new(&mut self.wasi, &mut self.table, &mut self.meter)
     }
 
     /// Returns a granted directory.
@@ -147,23 +147,29 @@ impl Call {
         self.directory("/docs")
     }
 
-    async fn open(&mut self, path: &str, how: How) -> Result<Resource<Descriptor>, ErrorCode> {
+    async fn open(
+        &mut self,
+        path: &str,
+        mode: OpenMode,
+    ) -> Result<Resource<Descriptor>, ErrorCode> {
         let directory = self.docs();
-        self.open_in(directory, path, how).await
+        self.open_in(directory, path, mode).await
     }
 
     async fn open_in(
         &mut self,
         directory: Resource<Descriptor>,
         path: &str,
-        how: How,
+        mode: OpenMode,
     ) -> Result<Resource<Descriptor>, ErrorCode> {
-        let (open, flags) = match how {
-            How::Read => (OpenFlags::empty(), DescriptorFlags::READ),
-            How::Write => (OpenFlags::empty(), DescriptorFlags::WRITE),
-            How::Create => (OpenFlags::CREATE, DescriptorFlags::WRITE),
-            How::CreateNew => (OpenFlags::CREATE | OpenFlags::EXCLUSIVE, DescriptorFlags::WRITE),
-            How::Truncate => (OpenFlags::CREATE | OpenFlags::TRUNCATE, DescriptorFlags::WRITE),
+        let (open, flags) = match mode {
+            OpenMode::Read => (OpenFlags::empty(), DescriptorFlags::READ),
+            OpenMode::Write => (OpenFlags::empty(), DescriptorFlags::WRITE),
+            OpenMode::Create => (OpenFlags::CREATE, DescriptorFlags::WRITE),
+            OpenMode::CreateNew => {
+                (OpenFlags::CREATE | OpenFlags::EXCLUSIVE, DescriptorFlags::WRITE)
+            }
+            OpenMode::Truncate => (OpenFlags::CREATE | OpenFlags::TRUNCATE, DescriptorFlags::WRITE),
         };
         code(
             self.view()
@@ -176,11 +182,11 @@ impl Call {
     async fn write(
         &mut self,
         path: &str,
-        how: How,
+        mode: OpenMode,
         bytes: &[u8],
         position: Option<u64>,
     ) -> Result<(), ErrorCode> {
-        let file = self.open(path, how).await?;
+        let file = self.open(path, mode).await?;
         let written = self.write_to(&file, bytes, position).await;
         self.close(file);
         written
@@ -211,7 +217,7 @@ impl Call {
     }
 
     async fn read(&mut self, path: &str) -> Result<Vec<u8>, ErrorCode> {
-        let file = self.open(path, How::Read).await?;
+        let file = self.open(path, OpenMode::Read).await?;
         let read = code(self.view().read(Resource::new_borrow(file.rep()), 1 << 20, 0).await);
         self.close(file);
         Ok(read?.0)
@@ -267,6 +273,6 @@ fn code<T>(result: FsResult<T>) -> Result<T, ErrorCode> {
     result.map_err(|error: FsError| error.downcast().expect("an error of the file system, no trap"))
 }
 
-fn made(path: &Path, program: &str) {
+fn create_with(path: &Path, program: &str) {
     assert!(std::process::Command::new(program).arg(path).status().expect("it runs").success());
 }

@@ -274,7 +274,7 @@ async fn requests_cost_fuel_by_their_size() {
         let mut costs = Vec::new();
         for (path, piece) in [("/", 0), ("/", 10_000), ("/2345678", 0)] {
             exchange(store, &server, path, &[], &[&vec![b'x'; piece]]).await?.expect("a response");
-            costs.push(store.data().wasi_http.take_fuel_debt());
+            costs.push(store.data().wasi_http.late_fuel().take());
         }
         Ok(costs)
     });

@@ -11,9 +11,9 @@ async fn open_files_beyond_the_limit_are_refused() {
     let mut call = host.call();
     let mut open = Vec::new();
     for _ in 0..MAX_OPEN {
-        open.push(call.open("file", How::Create).await.expect("within the bound"));
+        open.push(call.open("file", OpenMode::Create).await.expect("within the bound"));
     }
-    assert_eq!(call.open("file", How::Read).await.err(), Some(ErrorCode::InsufficientMemory));
+    assert_eq!(call.open("file", OpenMode::Read).await.err(), Some(ErrorCode::InsufficientMemory));
     let borrow = Resource::new_borrow(open[0].rep());
     assert_eq!(
         code(call.view().append_via_stream(borrow)).err(),
@@ -24,11 +24,11 @@ async fn open_files_beyond_the_limit_are_refused() {
     let borrow = Resource::new_borrow(open[0].rep());
     let _stream = code(call.view().append_via_stream(borrow)).expect("within the bound");
     call.close(open.remove(0));
-    let again = call.open("file", How::Read).await.expect("within the bound");
-    assert_eq!(call.open("file", How::Read).await.err(), Some(ErrorCode::InsufficientMemory));
+    let again = call.open("file", OpenMode::Read).await.expect("within the bound");
+    assert_eq!(call.open("file", OpenMode::Read).await.err(), Some(ErrorCode::InsufficientMemory));
     call.close(again);
     // Another call has its own limit.
-    host.call().open("file", How::Read).await.expect("within the bound");
+    host.call().open("file", OpenMode::Read).await.expect("within the bound");
 }
 
 #[tokio::test]
@@ -89,13 +89,16 @@ async fn names_longer_than_the_file_system_allows_are_refused() {
     let host = Host::new(ROOM);
     let mut call = host.call();
     let (longest, longer) = ("x".repeat(255), "x".repeat(256));
-    call.write(&longest, How::Create, b"text", Some(0)).await.expect("at the edge");
+    call.write(&longest, OpenMode::Create, b"text", Some(0)).await.expect("at the edge");
     assert_eq!(call.read(&longest).await.expect("it is there"), b"text");
-    assert_eq!(call.open(&longer, How::Create).await.err(), Some(ErrorCode::NameTooLong));
+    assert_eq!(call.open(&longer, OpenMode::Create).await.err(), Some(ErrorCode::NameTooLong));
     assert_eq!(call.create_directory(&longer).await, Err(ErrorCode::NameTooLong));
     let to = call.docs();
     assert_eq!(call.rename(&longest, to, &longer).await, Err(ErrorCode::NameTooLong));
-    assert_eq!(call.open(&"a/".repeat(5_000), How::Read).await.err(), Some(ErrorCode::NameTooLong));
+    assert_eq!(
+        call.open(&"a/".repeat(5_000), OpenMode::Read).await.err(),
+        Some(ErrorCode::NameTooLong)
+    );
     assert_eq!(host.counted(), Amount { bytes: 4, files: 1 });
 }
 
@@ -110,10 +113,10 @@ async fn a_directory_nested_too_deeply_to_measure_counts_as_full() {
         code(call.view().create_directory_at(Resource::new_borrow(parent), child).await)
             .expect("there is room");
         directory = call
-            .open_in(Resource::new_borrow(parent), &name, How::Read)
+            .open_in(Resource::new_borrow(parent), &name, OpenMode::Read)
             .await
             .expect("it was made");
     }
     host.mount().measured_before(std::time::Duration::from_secs(61), std::time::Duration::ZERO);
-    assert_eq!(call.open("file", How::Create).await.err(), Some(ErrorCode::Quota));
+    assert_eq!(call.open("file", OpenMode::Create).await.err(), Some(ErrorCode::Quota));
 }

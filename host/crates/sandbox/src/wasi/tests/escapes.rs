@@ -11,11 +11,13 @@ use super::*;
 /// Tries every operation with a path that leads out, and checks that none has an effect outside.
 async fn leads_nowhere(host: &Host, path: &str) {
     let mut call = host.call();
-    for how in [How::Read, How::Write, How::Create, How::CreateNew, How::Truncate] {
-        assert!(call.open(path, how).await.is_err(), "{path} was opened");
+    for mode in
+        [OpenMode::Read, OpenMode::Write, OpenMode::Create, OpenMode::CreateNew, OpenMode::Truncate]
+    {
+        assert!(call.open(path, mode).await.is_err(), "{path} was opened");
     }
     assert!(call.create_directory(path).await.is_err(), "{path} was made");
-    call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
+    call.write("own", OpenMode::Create, b"own", Some(0)).await.expect("there is room");
     let to = call.docs();
     if !path.starts_with("link") {
         assert!(call.unlink(path).await.is_err(), "{path} was removed");
@@ -65,7 +67,7 @@ async fn unlink_and_rename_act_on_a_symlink_and_not_on_its_target() {
         symlink("../secret/file", host.path("docs").join(name)).expect("a link");
     }
     let mut call = host.call();
-    call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
+    call.write("own", OpenMode::Create, b"own", Some(0)).await.expect("there is room");
     call.unlink("link").await.expect("it is there");
     let to = call.docs();
     call.rename("own", to, "other").await.expect("it replaces");
@@ -85,7 +87,7 @@ async fn unlink_and_rename_act_on_a_symlink_and_not_on_its_target() {
 async fn guests_cannot_make_links() {
     let host = Host::new(ROOM);
     let mut call = host.call();
-    call.write("own", How::Create, b"own", Some(0)).await.expect("there is room");
+    call.write("own", OpenMode::Create, b"own", Some(0)).await.expect("there is room");
     for target in ["own", "../secret/file", "/etc/passwd"] {
         let directory = call.docs();
         assert_eq!(
@@ -106,11 +108,11 @@ async fn a_read_only_directory_cannot_be_changed() {
     fs::write(host.path("docs/file"), "text").expect("a file");
     let mut call = host.call();
     assert_eq!(call.read("file").await.expect("it may be read"), b"text");
-    for how in [How::Write, How::Create, How::CreateNew, How::Truncate] {
-        assert_eq!(call.open("file", how).await.err(), Some(ErrorCode::NotPermitted));
-        assert!(call.open("new", how).await.is_err());
+    for mode in [OpenMode::Write, OpenMode::Create, OpenMode::CreateNew, OpenMode::Truncate] {
+        assert_eq!(call.open("file", mode).await.err(), Some(ErrorCode::NotPermitted));
+        assert!(call.open("new", mode).await.is_err());
     }
-    let file = call.open("file", How::Read).await.expect("it may be read");
+    let file = call.open("file", OpenMode::Read).await.expect("it may be read");
     let borrow = || Resource::new_borrow(file.rep());
     assert_eq!(
         code(call.view().write(borrow(), b"x".to_vec(), 0).await),
@@ -133,14 +135,14 @@ async fn a_read_only_directory_cannot_be_changed() {
 async fn pipes_and_sockets_are_refused_without_waiting() {
     for access in [Access::ReadOnly, Access::ReadWrite] {
         let host = Host::with(&[("docs", access, ROOM)], None);
-        made(&host.path("docs/pipe"), "mkfifo");
+        create_with(&host.path("docs/pipe"), "mkfifo");
         let _socket = UnixListener::bind(host.path("docs/socket")).expect("a socket");
         symlink("pipe", host.path("docs/link_to_pipe")).expect("a link");
         let mut call = host.call();
         for name in ["pipe", "socket", "link_to_pipe"] {
-            for how in [How::Read, How::Write, How::Truncate] {
+            for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Truncate] {
                 let opened =
-                    tokio::time::timeout(std::time::Duration::from_secs(20), call.open(name, how))
+                    tokio::time::timeout(std::time::Duration::from_secs(20), call.open(name, mode))
                         .await;
                 let error = opened.expect("nobody waits").err();
                 assert!(
@@ -181,7 +183,7 @@ async fn a_directory_swapped_for_a_symlink_during_a_call_does_not_lead_out() {
             came_through += 1;
         }
         for path in ["door/file", "door/new"] {
-            if call.write(path, How::Truncate, b"granted", Some(0)).await.is_ok() {
+            if call.write(path, OpenMode::Truncate, b"granted", Some(0)).await.is_ok() {
                 came_through += 1;
             }
         }

@@ -7,7 +7,7 @@ fn host() -> Host {
 }
 
 /// Returns the paths of a plugin's scratch directories on the host.
-fn places(host: &Host) -> Vec<PathBuf> {
+fn scratch_directories(host: &Host) -> Vec<PathBuf> {
     let base = host.mounts.scratch.as_ref().expect("it is granted").path();
     std::fs::read_dir(base)
         .expect("it is there")
@@ -16,7 +16,7 @@ fn places(host: &Host) -> Vec<PathBuf> {
 }
 
 async fn all_gone(host: &Host) {
-    while !places(host).is_empty() {
+    while !scratch_directories(host).is_empty() {
         tokio::task::yield_now().await;
     }
 }
@@ -27,7 +27,7 @@ async fn every_call_has_a_new_directory_with_a_quota_that_is_removed_with_the_ca
     let (mut one, mut other) = (host.call(), host.call());
     for call in [&mut one, &mut other] {
         let tmp = call.directory("/tmp");
-        let file = call.open_in(tmp, "file", How::CreateNew).await.expect("it is empty");
+        let file = call.open_in(tmp, "file", OpenMode::CreateNew).await.expect("it is empty");
         call.write_to(&file, b"0123456789", Some(0)).await.expect("at the edge");
         assert_eq!(call.write_to(&file, b"x", None).await, Err(ErrorCode::Quota));
         let tmp = call.directory("/tmp");
@@ -38,9 +38,9 @@ async fn every_call_has_a_new_directory_with_a_quota_that_is_removed_with_the_ca
             Err(ErrorCode::Quota)
         );
     }
-    assert_eq!(places(&host).len(), 2);
+    assert_eq!(scratch_directories(&host).len(), 2);
     drop(one);
-    while places(&host).len() > 1 {
+    while scratch_directories(&host).len() > 1 {
         tokio::task::yield_now().await;
     }
     drop(other);
@@ -53,12 +53,12 @@ async fn the_directory_is_made_once_and_only_when_the_guest_lists_its_directorie
     let client = ClientName::parse("test").expect("a name");
     let wasi = Wasi::granted(&client, &Tenant::ANONYMOUS, &host.grants, &host.mounts, &host.memory)
         .expect("the directories are there");
-    assert!(places(&host).is_empty());
+    assert!(scratch_directories(&host).is_empty());
     drop(wasi);
     let mut call = host.call();
     let again = call.view().get_directories().expect("directories");
     assert_eq!(again.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["/docs", "/tmp"]);
-    assert_eq!(places(&host).len(), 1);
+    assert_eq!(scratch_directories(&host).len(), 1);
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_call_that_is_cancelled_or_panics_leaves_nothing_behind() {
         let task = tokio::spawn(async move {
             let mut call = call.call();
             let tmp = call.directory("/tmp");
-            let file = call.open_in(tmp, "file", How::CreateNew).await.expect("it is empty");
+            let file = call.open_in(tmp, "file", OpenMode::CreateNew).await.expect("it is empty");
             let _stream = code(call.view().append_via_stream(file)).expect("a stream");
             ready.send(()).expect("the test waits");
             assert!(!panics, "as the test wants it");

@@ -1,6 +1,6 @@
 //! Calls of wasmtime-wasi's files on a thread that may block. wasmtime-wasi resolves a guest's
 //! paths and keeps them inside the directory they start from. This module only makes it possible to
-//! run several of its calls in one turn of a mount.
+//! run several of its calls under one lock of a mount.
 
 use std::{future::Future, io};
 
@@ -20,25 +20,25 @@ use wasmtime_wasi::{
 use super::mount::Identity;
 
 /// A guest's directory, for blocking calls.
-pub(super) struct Inside {
+pub(super) struct BlockingDir {
     table: ResourceTable,
     context: WasiFilesystemCtx,
     directory: u32,
 }
 
-impl Inside {
+impl BlockingDir {
     pub(super) fn new(directory: &Dir) -> FsResult<Self> {
-        let mut inside = Self {
+        let mut blocking = Self {
             table: ResourceTable::new(),
             context: WasiFilesystemCtx::default(),
             directory: 0,
         };
-        inside.directory = inside.lay(directory)?;
-        Ok(inside)
+        blocking.directory = blocking.insert(directory)?;
+        Ok(blocking)
     }
 
     /// Adds a second directory to the table, for calls that take two.
-    fn lay(&mut self, directory: &Dir) -> FsResult<u32> {
+    fn insert(&mut self, directory: &Dir) -> FsResult<u32> {
         let same = Dir::new(directory.dir.try_clone()?, directory.perms, directory.open_mode, true);
         Ok(self.table.push(Descriptor::Dir(same))?.rep())
     }
@@ -50,7 +50,7 @@ impl Inside {
     ) -> FsResult<T> {
         let directory = Resource::new_borrow(self.directory);
         let mut view = WasiFilesystemCtxView { ctx: &mut self.context, table: &mut self.table };
-        at_once(call(&mut view, directory))
+        expect_ready(call(&mut view, directory))
     }
 
     pub(super) fn open(
@@ -68,7 +68,7 @@ impl Inside {
 
     /// Returns the metadata and the identity of the file at a path; `None` if the path does not
     /// exist.
-    pub(super) fn look(
+    pub(super) fn stat(
         &mut self,
         follow: PathFlags,
         path: &str,
@@ -76,13 +76,13 @@ impl Inside {
         let stat = self
             .call(async |view, directory| view.stat_at(directory, follow, path.to_owned()).await);
         let stat = match stat {
-            Err(error) if is(&error, ErrorCode::NoEntry) => return Ok(None),
+            Err(error) if has_code(&error, ErrorCode::NoEntry) => return Ok(None),
             stat => stat?,
         };
         let hash = self.call(async |view, directory| {
             view.metadata_hash_at(directory, follow, path.to_owned()).await
         })?;
-        Ok(Some((stat, Identity(hash.lower, hash.upper))))
+        Ok(Some((stat, Identity { lower: hash.lower, upper: hash.upper })))
     }
 
     pub(super) fn create_directory(&mut self, path: &str) -> FsResult<()> {
@@ -102,7 +102,7 @@ impl Inside {
     }
 
     pub(super) fn rename(&mut self, path: &str, to: &Dir, new_path: &str) -> FsResult<()> {
-        let to = self.lay(to)?;
+        let to = self.insert(to)?;
         self.call(async |view, directory| {
             view.rename_at(
                 directory,
@@ -118,14 +118,14 @@ impl Inside {
 /// Returns the identity of an open file.
 pub(super) fn identity(file: &std::fs::File) -> FsResult<Identity> {
     let (mut table, mut context) = (ResourceTable::new(), WasiFilesystemCtx::default());
-    let file = table.push(Descriptor::File(blocking(file)?))?;
+    let file = table.push(Descriptor::File(blocking_file(file)?))?;
     let mut view = WasiFilesystemCtxView { ctx: &mut context, table: &mut table };
-    let hash = at_once(view.metadata_hash(file))?;
-    Ok(Identity(hash.lower, hash.upper))
+    let hash = expect_ready(view.metadata_hash(file))?;
+    Ok(Identity { lower: hash.lower, upper: hash.upper })
 }
 
 /// Opens a blocking output stream: at `position`, or at the end of the file if `None`.
-pub(super) fn output(file: &File, position: Option<u64>) -> FsResult<DynOutputStream> {
+pub(super) fn output_stream(file: &File, position: Option<u64>) -> FsResult<DynOutputStream> {
     let (mut table, mut context) = (ResourceTable::new(), WasiFilesystemCtx::default());
     let same = File::new(file.file.try_clone()?, file.perms, file.open_mode, true);
     let file = table.push(Descriptor::File(same))?;
@@ -137,17 +137,17 @@ pub(super) fn output(file: &File, position: Option<u64>) -> FsResult<DynOutputSt
     Ok(table.delete(stream)?)
 }
 
-fn blocking(file: &std::fs::File) -> io::Result<File> {
+fn blocking_file(file: &std::fs::File) -> io::Result<File> {
     Ok(File::new(file.try_clone()?, FsPerms::ReadOnly, OpenMode::READ, true))
 }
 
 /// Returns the outcome of a future that never waits. The last argument of [`Dir::new`] and
 /// [`File::new`] makes wasmtime-wasi block the thread instead. Panics if the future is not ready.
-pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn expect_ready<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("files that may block the thread do")
 }
 
 /// Returns whether `error` has this code.
-pub(super) fn is(error: &FsError, code: ErrorCode) -> bool {
+pub(super) fn has_code(error: &FsError, code: ErrorCode) -> bool {
     error.downcast_ref() == Some(&code)
 }

@@ -42,7 +42,7 @@ pub(super) fn expected(shape: &Shape) -> String {
 }
 
 /// Describes a found value. Short values are shown as they are.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(members) => match members.keys().next() {

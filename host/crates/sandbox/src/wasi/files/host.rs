@@ -1,0 +1,178 @@
+//! The files of one call while its guest uses them: access for the host functions, and the
+//! directories that the guest starts from.
+
+use std::sync::Arc;
+
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
+use wasmtime_wasi::{
+    filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView},
+    p2::{
+        DynOutputStream, FsError, FsResult,
+        bindings::filesystem::{
+            preopens,
+            types::{self, ErrorCode},
+        },
+    },
+};
+
+use super::{FUEL, Files, OpenDescriptor};
+use crate::{
+    run::{instance::State, meter::Meter},
+    wasi::{
+        Wasi,
+        mount::{Mount, MountGuard, OpenFile, OverQuota},
+        streams::Writer,
+    },
+};
+
+/// Files of one call while its guest uses them.
+pub(in crate::wasi) struct FilesystemHost<'a> {
+    pub(super) wasi: WasiFilesystemCtxView<'a>,
+    pub(super) files: &'a mut Files,
+    meter: &'a mut Meter,
+}
+
+/// Links the two interfaces over those of wasmtime-wasi.
+pub(in crate::wasi) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    types::add_to_linker::<State, Filesystem>(linker, view)?;
+    preopens::add_to_linker::<State, Filesystem>(linker, view)
+}
+
+fn view(state: &mut State) -> FilesystemHost<'_> {
+    FilesystemHost::new(&mut state.call.wasi, &mut state.table, &mut state.meter)
+}
+
+/// Names the type that implements the generated traits.
+struct Filesystem;
+
+impl HasData for Filesystem {
+    type Data<'a> = FilesystemHost<'a>;
+}
+
+impl<'a> FilesystemHost<'a> {
+    pub(in crate::wasi) fn new(
+        wasi: &'a mut Wasi,
+        table: &'a mut ResourceTable,
+        meter: &'a mut Meter,
+    ) -> Self {
+        Self {
+            wasi: WasiFilesystemCtxView { ctx: wasi.context.filesystem(), table },
+            files: &mut wasi.files,
+            meter,
+        }
+    }
+
+    /// Charges fuel for a call to the file system and for `bytes`.
+    pub(super) fn charge(&mut self, bytes: usize) {
+        self.meter.add(FUEL + bytes as u64);
+    }
+
+    pub(super) fn opened(&self, descriptor: &Resource<Descriptor>) -> FsResult<&OpenDescriptor> {
+        // Every descriptor that a guest holds was recorded here when it was opened.
+        self.files.open.get(&descriptor.rep()).ok_or_else(|| ErrorCode::BadDescriptor.into())
+    }
+
+    pub(super) fn directory(
+        &self,
+        descriptor: &Resource<Descriptor>,
+    ) -> FsResult<(Dir, Option<Arc<Mount>>)> {
+        match self.wasi.table.get(descriptor)? {
+            Descriptor::Dir(directory) => {
+                Ok((directory.clone(), self.opened(descriptor)?.mount.clone()))
+            }
+            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
+        }
+    }
+
+    /// Returns a directory and its mount. Fails if the directory is read-only.
+    pub(super) fn writable_directory(
+        &self,
+        descriptor: &Resource<Descriptor>,
+    ) -> FsResult<(Dir, Arc<Mount>)> {
+        let (directory, mount) = self.directory(descriptor)?;
+        Ok((directory, mount.ok_or(ErrorCode::NotPermitted)?))
+    }
+
+    /// Changes one name in a directory by calling `change` with the directory and the path of the
+    /// name. Charges fuel for the path. Fails if the directory is read-only.
+    pub(super) async fn change_name(
+        &mut self,
+        descriptor: &Resource<Descriptor>,
+        path: String,
+        change: fn(&MountGuard, &Dir, &str) -> FsResult<()>,
+    ) -> FsResult<()> {
+        self.charge(path.len());
+        let (directory, mount) = self.writable_directory(descriptor)?;
+        mount.change(move |guard| change(guard, &directory, &path)).await
+    }
+
+    /// Returns a file and its mount. Fails if the file is in a read-only directory.
+    pub(super) fn writable_file(
+        &self,
+        descriptor: &Resource<Descriptor>,
+    ) -> FsResult<(File, Arc<Mount>, Option<Arc<OpenFile>>)> {
+        let Descriptor::File(file) = self.wasi.table.get(descriptor)? else {
+            return Err(ErrorCode::BadDescriptor.into());
+        };
+        let OpenDescriptor { mount, open_file, .. } = self.opened(descriptor)?.clone();
+        Ok((file.clone(), mount.ok_or(ErrorCode::NotPermitted)?, open_file))
+    }
+
+    pub(super) fn push(
+        &mut self,
+        descriptor: Descriptor,
+        opened: OpenDescriptor,
+    ) -> FsResult<Resource<Descriptor>> {
+        let descriptor = self.wasi.table.push(descriptor)?;
+        self.files.open.insert(descriptor.rep(), opened);
+        Ok(descriptor)
+    }
+
+    pub(super) fn writer(
+        &mut self,
+        descriptor: &Resource<Descriptor>,
+        position: Option<u64>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let (file, mount, open_file) = self.writable_file(descriptor)?;
+        let writer = Writer::open(
+            mount,
+            &file,
+            position,
+            open_file,
+            self.files.permit()?,
+            self.files.late_fuel.clone(),
+        )?;
+        Ok(self.wasi.table.push(writer)?)
+    }
+}
+
+impl preopens::Host for FilesystemHost<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let mut directories = self.wasi.get_directories()?;
+        for ((descriptor, _), mount) in directories.iter().zip(&self.files.mounts) {
+            let opened = OpenDescriptor { mount: mount.clone(), open_file: None, _permit: None };
+            self.files.open.insert(descriptor.rep(), opened);
+        }
+        if let Some((directory, mount)) = self.files.scratch()? {
+            let opened = OpenDescriptor { mount: Some(mount), open_file: None, _permit: None };
+            directories.push((self.push(Descriptor::Dir(directory), opened)?, "/tmp".to_owned()));
+        }
+        Ok(directories)
+    }
+}
+
+impl types::Host for FilesystemHost<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        error.downcast()
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        if self.wasi.table.get(&error)?.is::<OverQuota>() {
+            return Ok(Some(ErrorCode::Quota));
+        }
+        self.wasi.filesystem_error_code(error)
+    }
+}
