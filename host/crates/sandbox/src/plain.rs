@@ -10,6 +10,7 @@
 //! This module does not know how calls are admitted or limited: a call runs in the store that the
 //! sandbox prepared.
 
+mod amplification;
 mod arguments;
 mod docs;
 mod exports;
@@ -19,6 +20,7 @@ mod schema;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod unfold;
 
 use std::collections::BTreeMap;
 
@@ -36,7 +38,6 @@ use self::{
     docs::Docs,
     exports::{Exports, Function, LeftOut},
     results::BadResult,
-    shape::Shape,
 };
 use crate::{
     LoadError,
@@ -48,9 +49,6 @@ use crate::{
 const MAX_NAME: usize = 64;
 /// Exports that an error or a log line lists.
 const MAX_LISTED: usize = 20;
-/// Host memory that the values made by the engine may take, for each byte that may be copied out of
-/// the guest.
-const HOST_BYTES_PER_COPIED: usize = 8;
 
 /// Reasons for which a component is not usable as a set of tools.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +90,7 @@ pub enum BadComponent {
     /// Its types unfold to more parts, or more bytes of names, than the limit.
     #[error(
         "the types of its functions have more than {} parts, or more than 1 MiB of names",
-        shape::MAX_PARTS
+        unfold::MAX_PARTS
     )]
     TooManyParts,
 }
@@ -242,17 +240,6 @@ impl ToolGuest for Plain {
 
     fn embeds_descriptors(&self) -> bool {
         false
-    }
-}
-
-impl Function {
-    /// Returns the bytes that the engine may charge for taking a result out of the guest, so that
-    /// the values it makes take at most [`HOST_BYTES_PER_COPIED`] times `bytes`. The engine charges
-    /// 40 bytes for a number; without this, a list of numbers could not be as long as the limit on
-    /// its text allows. The same bound holds for what the guest hands to host calls.
-    fn copied_bytes(&self, bytes: usize) -> usize {
-        let weight = self.result.as_ref().map_or(HOST_BYTES_PER_COPIED, Shape::weight);
-        bytes.saturating_mul(HOST_BYTES_PER_COPIED) / weight
     }
 }
 

@@ -11,6 +11,7 @@ use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
+use indexmap::IndexSet;
 use serde_json::Value;
 use wasmtime::component::Val;
 
@@ -112,9 +113,7 @@ impl Reader {
                 let payload = self.payload(payload, case.as_ref(), &name, path)?;
                 Val::Variant(name, payload)
             }
-            (Shape::Enum(cases), Value::String(name)) if cases.get(&name).is_some() => {
-                Val::Enum(name)
-            }
+            (Shape::Enum(names), Value::String(name)) if names.contains(&name) => Val::Enum(name),
             (Shape::Flags(names), Value::Array(values)) => {
                 Val::Flags(self.flags(values, names, path)?)
             }
@@ -225,7 +224,7 @@ impl Reader {
     fn flags(
         &mut self,
         values: Vec<Value>,
-        names: &[String],
+        names: &IndexSet<String>,
         path: &ArgumentPath<'_>,
     ) -> Result<Vec<String>, BadArguments> {
         let mut read: Vec<String> = Vec::new();
@@ -240,10 +239,7 @@ impl Reader {
                     read.push(name);
                 }
                 value => {
-                    return Err(path.mismatch(
-                        &value,
-                        &format!("one of {}", quoted(names.iter().map(String::as_str))),
-                    ));
+                    return Err(path.mismatch(&value, &format!("one of {}", quoted(names))));
                 }
             }
         }

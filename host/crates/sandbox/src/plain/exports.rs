@@ -9,7 +9,8 @@ use wasmtime::component::{
 
 use super::{
     BadComponent,
-    shape::{BadTypes, Field, Shape, Unfolder},
+    shape::{Field, Shape},
+    unfold::{BadTypes, Unfolder},
 };
 
 /// Exports of a component other than types and resources. A component with more is refused.

@@ -31,10 +31,10 @@ pub(super) fn expected(shape: &Shape) -> String {
         Shape::Record(fields) => {
             format!("an object with {}", listed(fields.iter().map(|field| field.key.as_str())))
         }
-        Shape::Variant(cases) => format!("one case of {}", quoted(cases.names())),
-        Shape::Enum(cases) => format!("one of {}", quoted(cases.names())),
+        Shape::Variant(cases) => format!("one case of {}", quoted(cases.keys())),
+        Shape::Enum(names) => format!("one of {}", quoted(names)),
         Shape::Flags(names) => {
-            format!("a list with some of {}", quoted(names.iter().map(String::as_str)))
+            format!("a list with some of {}", quoted(names))
         }
         Shape::Option(some) => format!("{} or null", expected(some)),
         Shape::Result { .. } => r#"one case of "ok", "err""#.to_owned(),
@@ -61,8 +61,8 @@ pub(super) fn excerpt(text: &str) -> String {
 }
 
 /// Lists names in quotation marks.
-pub(super) fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    listed(names.map(|name| format!("{name:?}")))
+pub(super) fn quoted<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    listed(names.into_iter().map(|name| format!("{name:?}")))
 }
 
 /// Lists as many names as fit, then an ellipsis.

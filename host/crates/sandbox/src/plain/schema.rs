@@ -22,9 +22,10 @@
 //! and flags stay as they are in WIT: they are values, and the author's own descriptions refer to
 //! them.
 
+use indexmap::IndexSet;
 use serde_json::{Map, Value, json};
 
-use super::shape::{Cases, Field, Int, Shape};
+use super::shape::{Field, Int, Shape};
 
 /// The largest integer that every JSON reader keeps exact; the smallest is its negative.
 pub(super) const MAX_SAFE: i128 = (1 << 53) - 1;
@@ -77,9 +78,9 @@ fn schema(shape: &Shape, direction: Direction) -> Value {
         Shape::Variant(cases) => {
             one_of(cases.iter().map(|(name, shape)| (name.as_str(), shape.as_ref())), direction)
         }
-        Shape::Enum(cases) => json!({"type": "string", "enum": names(cases)}),
+        Shape::Enum(names) => json!({"type": "string", "enum": list(names)}),
         Shape::Flags(names) => {
-            json!({"type": "array", "items": {"type": "string", "enum": names}, "uniqueItems": true})
+            json!({"type": "array", "items": {"type": "string", "enum": list(names)}, "uniqueItems": true})
         }
         Shape::Option(some) => json!({"anyOf": [schema(some, direction), {"type": "null"}]}),
         Shape::Result { ok, err } => {
@@ -101,8 +102,8 @@ fn integer(int: Int) -> Value {
     json!({"anyOf": [number, {"type": "string", "pattern": digits}]})
 }
 
-fn names(cases: &Cases<()>) -> Vec<&str> {
-    cases.names().collect()
+fn list(names: &IndexSet<String>) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
 }
 
 fn one_of<'a>(

@@ -33,7 +33,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         Just(Shape::String),
         Just(Shape::Bytes),
         (1..6_usize)
-            .prop_map(|count| Shape::Enum((0..count).map(|at| (name(at, "-case"), ())).collect())),
+            .prop_map(|count| Shape::Enum((0..count).map(|at| name(at, "-case")).collect())),
         (1..33_usize)
             .prop_map(|count| Shape::Flags((0..count).map(|at| name(at, "-flag")).collect())),
     ];
@@ -120,14 +120,14 @@ fn wit(shape: &Shape, definitions: &mut Vec<String>) -> String {
         }
         Shape::Variant(cases) => {
             let mut text = String::new();
-            for (name, case) in cases.iter() {
+            for (name, case) in cases {
                 let ty = case.as_ref().map(|case| wit(case, definitions)).unwrap_or_default();
                 text.extend([format!(r#"(case "{name}" {ty})"#)]);
             }
             define(definitions, &format!("(variant {text})"))
         }
-        Shape::Enum(cases) => {
-            let names: Vec<_> = cases.names().map(|name| format!("\"{name}\"")).collect();
+        Shape::Enum(names) => {
+            let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
             define(definitions, &format!("(enum {})", names.join(" ")))
         }
         Shape::Flags(names) => {
@@ -191,13 +191,13 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
             one_case("err", err.as_deref()),
         ])
         .boxed(),
-        Shape::Enum(cases) => {
-            prop::sample::select(cases.names().map(str::to_owned).collect::<Vec<_>>())
+        Shape::Enum(names) => prop::sample::select(names.iter().cloned().collect::<Vec<_>>())
+            .prop_map(Value::from)
+            .boxed(),
+        Shape::Flags(names) => {
+            prop::sample::subsequence(names.iter().cloned().collect::<Vec<_>>(), 0..=names.len())
                 .prop_map(Value::from)
                 .boxed()
-        }
-        Shape::Flags(names) => {
-            prop::sample::subsequence(names.clone(), 0..=names.len()).prop_map(Value::from).boxed()
         }
     }
 }
