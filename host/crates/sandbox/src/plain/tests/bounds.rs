@@ -264,25 +264,3 @@ fn arguments_that_unpack_beyond_the_memory_limit_are_refused() {
         "the arguments take more than 67108864 bytes, unpacked"
     );
 }
-
-#[test]
-fn a_case_of_the_largest_variant_is_found_as_fast_as_one_of_two() {
-    // Arguments may hold hundreds of thousands of cases, and no deadline stops the host while it
-    // looks them up.
-    let fastest = |others: usize| {
-        let others: Vec<_> =
-            (0..others).map(|number| format!(r#"(case "c{number}" (list string))"#)).collect();
-        let variant = named("v", &format!(r#"(variant {} (case "z"))"#, others.concat()));
-        let plain = load(&echo(&variant, "(list $v)")).expect("a usable component");
-        let parameters = &plain.tools["echo"].function.parameters;
-        let arguments = json!({"value": vec!["z"; 5_000], "padding": vec![0; 16]}).to_string();
-        let read = |_| {
-            let began = std::time::Instant::now();
-            crate::plain::arguments::read(parameters, &arguments).expect("they fit");
-            began.elapsed()
-        };
-        (0..5).map(read).min().expect("it was measured")
-    };
-    let (few, many) = (fastest(1), fastest(MAX_CASES - 1));
-    assert!(many < 10 * few, "{many:?} and {few:?}");
-}
