@@ -250,7 +250,7 @@ impl de::Error for Wrong {
         let variant = crate::text::cut(variant.to_owned(), 64);
         Self::new(match nearest(&variant, variants.iter().copied()) {
             Some(near) => {
-                format!("found {variant:?}, did you mean {near:?}? Valid is {}", any_of(variants))
+                format!("found {variant:?}; did you mean {near:?}? Valid: {}", any_of(variants))
             }
             None => format!("found {variant:?}, expected {}", any_of(variants)),
         })
@@ -267,7 +267,7 @@ impl de::Error for Wrong {
 
 fn unknown_key(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
-        Some(near) => format!("unknown key, did you mean {near:?}?"),
+        Some(near) => format!("unknown key; did you mean {near:?}?"),
         None => format!("unknown key; valid here are {}", known.join(", ")),
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn classify<T>(
 fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
     let limit = state.limits.copied_bytes as u64;
     if error.is::<WasmBacktrace>() {
-        CallError::Budget { what: "bytes handed to the host", limit }
+        CallError::Budget { what: "bytes copied to the host", limit }
     } else {
         CallError::ResultTooLarge { tool, limit_bytes: limit }
     }
@@ -90,8 +90,11 @@ fn is_table_full(error: &wasmtime::Error) -> bool {
 }
 
 fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
-    let mut words =
-        state.last_words.as_ref().map(|words| format!("; it said: {words}")).unwrap_or_default();
+    let mut words = state
+        .last_words
+        .as_ref()
+        .map(|words| format!("; its last log message: {words}"))
+        .unwrap_or_default();
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         // Writing to a String cannot fail.
         let _ = write!(words, "\n{backtrace}");
@@ -103,7 +106,7 @@ fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
 /// whatever the exit status.
 fn exited(error: &wasmtime::Error) -> Cause {
     let status = error.downcast_ref::<I32Exit>().map_or(0, |exit| exit.0);
-    format!("the guest ended itself with status {status}, and without an answer").into()
+    format!("the guest exited with status {status} and returned no result").into()
 }
 
 fn is_pool_full(error: &wasmtime::Error) -> bool {

@@ -148,7 +148,7 @@ impl State {
                 let Some(left) = self.answer_bytes_left.checked_sub(size) else {
                     let limit = self.limits.copied_bytes as u64 * 8;
                     return Err(
-                        self.stop(CallError::Budget { what: "bytes of tool answers", limit })
+                        self.stop(CallError::Budget { what: "bytes of tool results", limit })
                     );
                 };
                 self.answer_bytes_left = left;
