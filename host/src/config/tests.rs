@@ -576,6 +576,21 @@ fn missing_files_named_by_the_configuration_are_reported() {
     config.check_files("gateway.json").expect("all files");
 }
 
+#[test]
+fn plugins_are_unpinned_while_the_configuration_has_no_lock_file() {
+    let plugin =
+        json!({"name": "p", "connection_type": "wasm", "wasm_config": {"component": "p.wasm"}});
+    let file = clients(json!([stdio("fs"), plugin]));
+    assert!(good(&file).unpinned().is_empty(), "not loaded from a file");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gateway.json");
+    std::fs::write(&path, file.to_string()).expect("a file");
+    let unpinned = || Config::load(&path).expect("a good file").unpinned();
+    assert_eq!(unpinned().iter().map(ClientName::as_str).collect::<Vec<_>>(), ["p"]);
+    std::fs::write(directory.path().join(LOCK_FILE), "").expect("a file");
+    assert!(unpinned().is_empty(), "a plugin that is not in the lock file is refused");
+}
+
 proptest! {
     #[test]
     fn no_secret_is_printed_at_any_position(secret in "[a-zA-Z0-9]{24}", from_env: bool) {
