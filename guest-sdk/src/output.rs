@@ -160,12 +160,10 @@ impl Output {
             (Some(value), _) => T::deserialize(value),
             (None, Some(text)) => serde_json::from_str(text),
             (None, None) => {
-                return Err(Error::internal("the tool answered with no data and no text"));
+                return Err(Error::internal("the tool returned neither data nor text"));
             }
         };
-        decoded.map_err(|error| {
-            Error::internal(format!("the tool's answer is not as expected: {error}"))
-        })
+        decoded.map_err(|error| Error::internal(format!("the tool's result does not fit: {error}")))
     }
 
     /// Returns the first text among the parts.

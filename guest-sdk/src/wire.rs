@@ -23,9 +23,7 @@ pub(crate) fn descriptor_to_host(descriptor: Descriptor) -> wit::ToolDescriptor 
 pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<Descriptor, Error> {
     let schema = |text: String| {
         let schema = serde_json::from_str(&text);
-        schema.map_err(|error| {
-            Error::internal(format!("the host sent a schema that is none: {error}"))
-        })
+        schema.map_err(|error| Error::internal(format!("the host sent an invalid schema: {error}")))
     };
     let wit::ToolAnnotations { read_only, destructive, idempotent, open_world } =
         descriptor.annotations;
@@ -123,7 +121,7 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 
 fn json(text: &str) -> Result<Value, Error> {
     serde_json::from_str(text)
-        .map_err(|error| Error::internal(format!("the host sent no JSON: {error}")))
+        .map_err(|error| Error::internal(format!("the host sent invalid JSON: {error}")))
 }
 
 fn kind_to_host(kind: ErrorKind) -> wit::ErrorKind {

@@ -258,7 +258,8 @@ fn adopt_all(
     let mut dropped = Vec::new();
     for (count, definition) in definitions.into_iter().enumerate() {
         if count == MAX_TOOLS_PER_CLIENT {
-            dropped.push(format!("more than {MAX_TOOLS_PER_CLIENT} tools; the rest is left out"));
+            dropped
+                .push(format!("more than {MAX_TOOLS_PER_CLIENT} tools; the others are left out"));
             break;
         }
         match Tool::adopt(client, definition) {

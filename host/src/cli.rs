@@ -36,14 +36,14 @@ use crate::{
     version,
     about = "A hardened gateway between language models and tools",
     long_about = "A hardened gateway between language models and tools.\n\nAirlock gathers the tools of MCP servers and of \
-                  sandboxed plugins under one policy and offers them to models, scripts and MCP clients.",
+                  sandboxed plugins under one policy and offers them to models and scripts.",
     after_help = "Start with `airlock demo`, or write a configuration and try `airlock check --config airlock.json`.\n\
                   The environment variable AIRLOCK_LOG sets what is logged to standard error, for example \
                   AIRLOCK_LOG=airlock=debug.",
     arg_required_else_help = true
 )]
 struct Cli {
-    /// How log lines are written to standard error.
+    /// Format of the log lines on standard error.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     log_format: LogFormat,
     #[command(subcommand)]

@@ -150,6 +150,7 @@ impl Gateway {
     pub async fn run(self) -> anyhow::Result<()> {
         let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, plugins } =
             self;
+        report::report_unpinned(&config);
         let listener = match listener {
             Some(listener) => listener,
             None => bind(&config.server).await?,

@@ -17,7 +17,7 @@ pub const COMMAND_FILTER: &str = "warn,rmcp=off";
 /// Default filter of the demo, where failures are part of the scenes.
 pub const DEMO_FILTER: &str = "error,rmcp=off";
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -32,7 +32,7 @@ pub enum LogFormat {
 pub fn init(format: LogFormat, filter: Option<&str>, otherwise: &str) -> anyhow::Result<()> {
     let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or(otherwise);
     let filter = EnvFilter::try_new(filter)
-        .with_context(|| format!("{FILTER_VARIABLE} cannot be understood"))?;
+        .with_context(|| format!("{FILTER_VARIABLE} is not a valid log filter"))?;
     let lines =
         fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let started = match format {

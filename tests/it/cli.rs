@@ -1,6 +1,6 @@
 //! The command line: exit codes, and one JSON document on stdout with `--json`.
 
-use airlock_tests::{Airlock, Client, Setup, guests, misbehaving};
+use airlock_tests::{Airlock, Client, Setup, guests, misbehaving, wait};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn without_json_stdout_has_the_result_alone() {
 async fn a_call_of_a_failed_source_names_the_source() {
     let setup = Setup::new().client(misbehaving("dead", ["die"]));
     let run = setup.airlock("call").arg("dead-echo").run().await.failed();
-    assert!(run.stderr.contains("dead (stdio) is not there"), "{run}");
+    assert!(run.stderr.contains("dead (stdio) is not connected"), "{run}");
 }
 
 #[tokio::test]
@@ -199,4 +199,35 @@ async fn the_published_schema_matches_the_printed_one() {
     let published: Value =
         serde_json::from_str(&std::fs::read_to_string(file).expect("it is there")).expect("JSON");
     assert_eq!(printed, published);
+}
+
+#[tokio::test]
+async fn only_check_and_serve_report_plugins_that_are_not_pinned() {
+    let setup = Setup::new().client(Client::wasm("text", guests::TEXT));
+    let config = setup.write();
+    let tools = setup.airlock("tools").run().await.ok();
+    assert_eq!(tools.stderr, "", "{tools}");
+    let checked = setup.airlock("check").run().await.ok();
+    let accept = format!("`airlock plugin accept --all --config {}`", config.display());
+    assert!(
+        checked.stderr.contains("not pinned: text") && checked.stderr.contains(&accept),
+        "{checked}"
+    );
+    let document = setup.airlock("check").arg("--json").run().await.ok().json();
+    assert_eq!((&document["ok"], &document["unpinned"]), (&json!(true), &json!(["text"])));
+    let accepted =
+        Airlock::new().arg("plugin").arg("accept").arg("--all").arg("--config").arg(config);
+    let _ = accepted.run().await.ok();
+    let checked = setup.airlock("check").run().await.ok();
+    assert_eq!(checked.stderr, "", "{checked}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_serves_logs_which_plugins_are_not_pinned() {
+    let setup = Setup::new().client(Client::wasm("text", guests::TEXT));
+    let gateway = setup.serve_connected().await;
+    // The warning precedes the first request, but another thread reads the log.
+    let warned = async || gateway.said().contains("plugins are not pinned").then_some(());
+    wait::until("the warning", warned).await;
+    assert!(gateway.said().contains("clients=\"text\""), "{}", gateway.said());
 }

@@ -225,7 +225,7 @@ async fn calls_of_a_script_end_at_its_budget() {
     assert!(
         beyond["error"]["message"]
             .as_str()
-            .is_some_and(|message| message.contains("the limit is 5")),
+            .is_some_and(|message| message.contains("limit of 5 nested tool calls")),
         "{beyond:#}"
     );
 }

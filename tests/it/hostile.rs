@@ -117,7 +117,10 @@ async fn a_flood_of_host_calls_ends_at_the_limit() {
         "done"
     );
     let reply = gateway.execute("hostile-flood_host", &json!({"times": 501})).await;
-    assert_eq!((reply.refusal(), reply.code()), ((400, "host calls: the limit is 500"), "budget"));
+    assert_eq!(
+        (reply.refusal(), reply.code()),
+        ((400, "the call reached its limit of 500 host calls"), "budget")
+    );
     is_well(&gateway).await;
 }
 
@@ -141,7 +144,7 @@ async fn calls_inside_calls_end_at_the_depth() {
     let four = gateway.execute("hostile-relay", &relay(three, "hostile-relay")).await.ok();
     assert_eq!(
         (&four["is_error"], &four["content"]),
-        (&json!(true), &json!("calls inside calls: the limit is 4")),
+        (&json!(true), &json!("the call reached its limit of 4 levels of nested calls")),
         "{four:#}"
     );
     is_well(&gateway).await;

@@ -230,7 +230,7 @@ async fn a_failed_compilation_prints_the_errors_of_the_compiler() {
     );
     assert_eq!(
         failed.json()["error"]["message"],
-        "node --check failed; what it said is above",
+        "node --check failed; its output is above",
         "{failed}"
     );
     assert!(!directory.join("broken.wasm").exists());

@@ -3,6 +3,7 @@
 mod cli;
 mod code_mode;
 mod contract;
+mod documents;
 mod door;
 mod embed;
 mod executor;

@@ -294,7 +294,7 @@ async fn a_changed_component_is_not_loaded_until_the_operator_accepts_it() {
     assert!(accepted.stdout.contains("+Answers at once.⟨U+200B⟩"), "{accepted}");
     assert_eq!(workspace.airlock(&["call", "guest-ok"]).await.ok().stdout, "ok\n");
     let unknown = workspace.airlock(&["plugin", "accept", "nobody"]).await.failed();
-    assert!(unknown.stderr.contains("there is guest"), "{unknown}");
+    assert!(unknown.stderr.contains("configured: guest"), "{unknown}");
 }
 
 #[tokio::test]

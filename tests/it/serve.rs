@@ -189,7 +189,7 @@ async fn a_call_whose_arguments_repeat_a_key_is_refused() {
     let call = json!({"function": {"name": "server-echo", "arguments": r#"{"text":"checked","text":"run"}"#}});
     let reply = gateway.post("/v1/mcp/tool/execute", &call).await;
     assert_eq!(reply.status, 400, "{}", reply.text);
-    assert!(reply.text.contains("the key \\\"text\\\" is there twice"), "{}", reply.text);
+    assert!(reply.text.contains("the key \\\"text\\\" occurs twice"), "{}", reply.text);
 }
 
 #[tokio::test]
@@ -243,9 +243,9 @@ async fn unknown_fields_pass_through_to_the_provider_and_back() {
 
 #[tokio::test]
 async fn no_call_runs_if_a_model_asks_for_thousands_at_once() {
-    let by_count = "the model answered with 10000 tool calls at once; the limit is 1024, and none of them was made";
+    let by_count = "the model's answer has 10000 tool calls, more than the limit of 1024; none of them was made";
     let by_memory =
-        "provider 'fake' answered with JSON that takes more memory than the gateway gives it";
+        "provider 'fake' answered with JSON that needs more memory than the gateway permits";
     for (count, told) in [(10_000, by_count), (100_000, by_memory)] {
         let calls = vec![("server-echo", json!({})); count];
         let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
@@ -280,7 +280,7 @@ async fn the_limits_of_one_request_can_be_configured() {
     assert!(
         told[4]["content"]
             .as_str()
-            .is_some_and(|text| text.contains("3 tool calls; the limit is 2")),
+            .is_some_and(|text| text.contains("3 tool calls, more than the limit of 2")),
         "{told:#}"
     );
 

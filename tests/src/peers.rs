@@ -13,7 +13,12 @@ use crate::{Client, wait};
 
 /// Returns `server-everything` over stdio.
 pub fn everything(name: &str) -> Client {
-    Client::stdio(name, node_server("everything"), ["stdio"]).envs(&["PATH"])
+    Client::stdio(name, everything_program(), ["stdio"]).envs(&["PATH"])
+}
+
+/// Returns the path of the program of `server-everything`.
+pub fn everything_program() -> PathBuf {
+    node_server("everything")
 }
 
 /// Returns `server-filesystem` over stdio, with access to one directory.

@@ -51,7 +51,7 @@ fn schema(file: &Path, name: &str) -> Result<Value, String> {
     let text = fs::read_to_string(file)
         .map_err(|error| format!("{name}, which {FILE} names, cannot be read: {error}"))?;
     serde_json::from_str(&text)
-        .map_err(|error| format!("{name}, which {FILE} names, is no JSON: {error}"))
+        .map_err(|error| format!("{name}, which {FILE} names, is not JSON: {error}"))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
         assert!(broken.starts_with("plugin.toml: TOML parse error at line 1"), "{broken}");
         let files = [("plugin.toml", "[config]\nschema_file = 'c.json'"), ("c.json", "{")];
         let schema = of("schema", &files).expect_err("no JSON");
-        assert!(schema.starts_with("c.json, which plugin.toml names, is no JSON: "), "{schema}");
+        assert!(schema.starts_with("c.json, which plugin.toml names, is not JSON: "), "{schema}");
         assert!(of("number", &[("plugin.toml", "[config]\nschema_file = 1")]).is_err());
     }
 }

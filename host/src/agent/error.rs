@@ -9,7 +9,7 @@ use crate::model::{ModelError, Object, SOON, object};
 
 /// Error of a request that ended without a response.
 #[derive(Debug, thiserror::Error)]
-#[error("the model gave no answer")]
+#[error("the model returned no answer")]
 pub struct AgentError {
     /// The failure itself.
     #[source]
@@ -28,7 +28,7 @@ pub enum Failure {
     Model(#[from] ModelError),
     /// One response has more calls than [`MAX_CALLS_READ`](super::MAX_CALLS_READ).
     #[error(
-        "the model answered with {found} tool calls at once; the limit is {limit}, and none of them was made"
+        "the model's answer has {found} tool calls, more than the limit of {limit}; none of them was made"
     )]
     TooManyCalls {
         /// Calls in the response.
@@ -49,8 +49,8 @@ pub enum Failure {
     },
     /// The calls do not fit into the gateway's memory for requests.
     #[error(
-        "the model's tool calls do not fit into `max_request_memory` beside what is in flight; the last calls were not made; try \
-         again later"
+        "the model's tool calls do not fit into `max_request_memory` with the other requests in flight; the last calls were not \
+         made; try again later"
     )]
     NoMemory,
     /// The request ran past its deadline.

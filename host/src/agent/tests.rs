@@ -217,7 +217,7 @@ async fn calls_beyond_the_limit_of_a_response_are_refused_with_a_message() {
         assert_eq!(codes, expected, "{times} calls");
         let told = answer["choices"][0]["message"]["content"].as_str().expect("a text");
         assert_eq!(
-            told.contains("the answer has 8 tool calls; the limit is 6"),
+            told.contains("your answer has 8 tool calls, more than the limit of 6"),
             refused > 0,
             "{told}"
         );
@@ -235,7 +235,7 @@ async fn a_response_with_too_many_calls_to_read_ends_the_request() {
     assert_eq!(failed.error.to_object()["code"], "too_many_tool_calls");
     insta::assert_snapshot!(
         failed.error,
-        @"the model answered with 100000 tool calls at once; the limit is 1024, and none of them was made"
+        @"the model's answer has 100000 tool calls, more than the limit of 1024; none of them was made"
     );
 }
 

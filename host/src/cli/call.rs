@@ -17,9 +17,9 @@ use crate::{
     tool::{CallError, Content, ToolOutput},
 };
 
-/// Call one tool and print what it answers
+/// Call one tool and print its result
 ///
-/// You are the one who asks, so a tool that needs approval has it.
+/// The call counts as approved, because you make it yourself.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock call --config airlock.json text-word_count '{\"text\": \"one two\"}'\n  \

@@ -3,7 +3,7 @@
 use super::Done;
 use crate::sandbox::{CompileForm, CompileJob, compile_component};
 
-/// What the gateway tells it.
+/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     form: CompileForm,

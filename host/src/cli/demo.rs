@@ -3,7 +3,7 @@
 use super::Done;
 use crate::demo;
 
-/// See what Airlock does, in a minute and without a model
+/// Show what Airlock does, in a minute and without a model
 ///
 /// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays four
 /// scenes over HTTP: a tool call in the sandbox, a script over forty files, hostile code that is

@@ -128,6 +128,16 @@ pub(super) fn one_line(text: &str, width: usize) -> String {
     }
 }
 
+/// Quotes text as one word for a shell.
+pub(super) fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +145,13 @@ mod tests {
     #[test]
     fn control_characters_other_than_newline_and_tab_are_replaced() {
         assert_eq!(plain("a\x1b[2Jb\n\tc\u{9b}d\r"), "a\u{fffd}[2Jb\n\tc\u{fffd}d\u{fffd}");
+    }
+
+    #[test]
+    fn text_with_special_characters_is_quoted_for_a_shell() {
+        assert_eq!(quoted("plugins/a.wasm"), "plugins/a.wasm");
+        assert_eq!(quoted("it's here"), r"'it'\''s here'");
+        assert_eq!(quoted(""), "''");
     }
 
     #[test]

@@ -23,12 +23,12 @@ mod wish;
 
 use super::Done;
 
-/// Write, build, look at, install and accept plugins
+/// Write, build, inspect, install and accept plugins
 ///
-/// A plugin is a WebAssembly component. It says what it asks for; the configuration says what it is
-/// granted; `airlock.lock`, beside the configuration, says what was accepted of it. Where that file
-/// is, the gateway loads nothing else; without it, it loads whatever is configured. `install` and
-/// `accept` write it.
+/// A plugin is a WebAssembly component. It requests rights, and the configuration grants them.
+/// `airlock.lock`, beside the configuration, pins the components that you have accepted. If the
+/// file exists, the gateway loads no other component; without it, the gateway loads any component
+/// that is configured. `install` and `accept` write the file.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,

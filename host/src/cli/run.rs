@@ -23,9 +23,9 @@ const EXECUTE: &str = "executeToolCode";
 
 /// Run a script over the tools of code-mode clients
 ///
-/// The script runs in the sandbox as a model's would: a call to a tool that is not in
-/// `tools_to_auto_execute` stops it, unless you approve all calls beforehand. What it leaves in
-/// `result` is what it returns.
+/// The script runs in the sandbox with the rights of a model's script: a call of a tool that is not
+/// in `tools_to_auto_execute` ends the run, unless you pass `--approve`. The value of `result` is
+/// printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock run --config airlock.json report.star\n  \
                         echo 'result = 6 * 7' | airlock run --config airlock.json -")]
@@ -82,7 +82,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 
 async fn execute(args: &Args) -> anyhow::Result<Report> {
     let source = input::file(&args.script)?;
-    ensure!(!source.trim().is_empty(), "{} holds no script", args.script.display());
+    ensure!(!source.trim().is_empty(), "{} is empty", args.script.display());
     let origin = if args.approve { Origin::Caller } else { Origin::Model };
     args.config
         .with_gateway(
@@ -176,7 +176,7 @@ fn show(report: &Report) -> anyhow::Result<()> {
         (Some(failure), _) => {
             output::complain(failure);
             if report.status == Status::NeedsApproval {
-                output::hint("`--approve` lets the script make every call");
+                output::hint("`--approve` approves every call of the script");
             }
         }
         (None, Value::Null) => {}

@@ -5,7 +5,7 @@ use crate::config;
 
 /// Print the JSON Schema of the configuration file
 ///
-/// Editors use it to complete and check a configuration: name it in the file's "$schema".
+/// Editors use it to complete and check a configuration that names it in "$schema".
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock schema > airlock.schema.json")]
 pub(super) struct Args {}

@@ -14,9 +14,9 @@ use crate::gateway::{self, Gateway, Plugins};
 
 /// Run the gateway
 ///
-/// The first line on standard output says where it listens. SIGTERM or Ctrl-C ends it once requests
-/// in flight are answered, at the latest after `server.drain_timeout`; a second one ends it at
-/// once. SIGHUP loads plugins again that have changed.
+/// The first line on standard output has the address. SIGTERM or Ctrl-C stops the gateway when the
+/// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
+/// it at once. SIGHUP reloads the plugins that have changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct Args {
@@ -55,7 +55,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 async fn reload_on(mut hangups: Hangups, plugins: Plugins) -> Infallible {
     loop {
         hangups.next().await;
-        tracing::info!("SIGHUP: looking at every plugin again");
+        tracing::info!("SIGHUP: checking every plugin");
         plugins.reload_all().await;
     }
 }

@@ -21,7 +21,7 @@ const SETTLE: Duration = Duration::from_secs(35);
 /// Path of the configuration if the command line names none.
 const DEFAULT: &str = "airlock.json";
 
-/// Where the configuration is.
+/// Path of the configuration.
 #[derive(Debug, clap::Args)]
 pub(super) struct ConfigFile {
     /// The configuration file.
@@ -33,6 +33,15 @@ impl ConfigFile {
     /// Returns whether this is the path that a command uses by default.
     pub(super) fn is_default(&self) -> bool {
         self.path == Path::new(DEFAULT)
+    }
+
+    /// Returns the option that names this file in a command that is shown to people, with a space
+    /// before it. Empty for the default path.
+    pub(super) fn option(&self) -> String {
+        if self.is_default() {
+            return String::new();
+        }
+        format!(" --config {}", output::quoted(&self.path.display().to_string()))
     }
 
     /// Reads the configuration of a gateway that compiles each component in its own process.
@@ -88,10 +97,10 @@ pub(super) fn absent_sources(gateway: &Gateway) -> Vec<String> {
             let (name, kind, state) = (&client.name, client.connection_type, client.state.name());
             match client.state.reason() {
                 Some(reason) => format!(
-                    "{name} ({kind}) is not there, {state}: {}",
+                    "{name} ({kind}) is not connected, state {state}: {}",
                     output::one_line(reason, 300)
                 ),
-                None => format!("{name} ({kind}) is not there, {state}"),
+                None => format!("{name} ({kind}) is not connected, state {state}"),
             }
         })
         .collect()

@@ -1,3 +1,5 @@
+mod documents;
+
 use clap::CommandFactory as _;
 
 use super::*;

@@ -20,8 +20,8 @@ const FILE_WIDTH: usize = 400;
 
 /// List every tool and how it may be called
 ///
-/// `auto` runs when a model asks for it, `asks` waits for an approval; `script` is offered to
-/// scripts and not to models.
+/// A tool in mode `auto` runs when a model calls it; in mode `asks` it waits for an approval. A
+/// tool in mode `script` is offered to scripts and not to models.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock tools --config airlock.json")]
 pub(super) struct Args {

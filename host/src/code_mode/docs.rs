@@ -21,7 +21,7 @@ const MAX_FIELDS: usize = 16 << 10;
 const MAX_DEPTH: usize = 3;
 
 /// Text in place of the fields of a schema that is too large.
-pub(super) const LEFT_OUT: &str = "    Not shown: the schema is too large to be explained.";
+pub(super) const LEFT_OUT: &str = "    Not shown: the schema is too large.";
 
 /// Finds a tool. The error is a text for the model that lists the existing tools.
 pub(super) fn find<'a>(
@@ -69,8 +69,8 @@ fn banner(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String
     }
     lines.extend([
         format!("# Usage: {}", example(namespace, function, stub)),
-        "# The call waits for the answer: no async, no await".to_owned(),
-        format!("# If it fails the script ends; attempt({full}, {{...}}) gives .ok, .value and .error instead"),
+        "# The call waits for the result: no async, no await".to_owned(),
+        format!("# If it fails the script ends; attempt({full}, {{...}}) returns .ok, .value and .error instead"),
     ]);
     lines
 }
@@ -94,7 +94,7 @@ fn docstring(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<Str
             lines.extend(fields.lines().map(|line| format!("    {line}")));
         }
         None => lines.push(
-            "    Not declared: data if the answer is JSON, otherwise a str. Print it once to see."
+            "    Not declared: data if the result is JSON, otherwise a str. Print it once to see."
                 .to_owned(),
         ),
     }

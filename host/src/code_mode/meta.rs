@@ -69,13 +69,13 @@ fn execute() -> Arc<Tool> {
     let schema = object(
         &["code"],
         &json!({
-            "code": {"type": "string", "description": "The script. What it leaves in the global `result` is returned"},
+            "code": {"type": "string", "description": "The script. The value of its global `result` is returned"},
         }),
     );
     let mut tool = Tool::own(EXECUTE, EXECUTE_DESCRIPTION, schema);
     let output = json!({
         "type": "object",
-        "properties": {"result": {"description": "What the script left in `result`; null if nothing"}},
+        "properties": {"result": {"description": "The value of `result`; null if the script did not set it"}},
         "required": ["result"],
     });
     tool.output_schema = Some(output.into());
@@ -85,16 +85,16 @@ fn execute() -> Arc<Tool> {
 /// Models write Python. The description covers only the differences that models get wrong without
 /// it.
 const EXECUTE_DESCRIPTION: &str = "\
-Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool answers stay in the script: \
+Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool results stay in the script: \
 call many tools, filter and combine, and return only what you need.
 
 Each server is a global. Call tools as server.tool(name=value), with keyword arguments or one dict. Calls wait for the \
-answer. An answer that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str. Read names and \
+result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str. Read names and \
 parameters with readToolFile first; do not guess them.
 
 The language is Starlark, a small Python: def, lambda, if, for, comprehensions, f-strings, slices, recursion, also at the \
 top level. What differs:
-- no try/except/raise: attempt(server.tool, {\"name\": value}) gives a struct with .ok, .value and .error; any other \
+- no try/except/raise: attempt(server.tool, {\"name\": value}) returns a struct with .ok, .value and .error; any other \
 failure ends the script
 - no while: for i in range(1000): ... break
 - no import, class, with, async, await, yield, assert, del, global, is (write ==)
@@ -106,7 +106,7 @@ type(x) == \"list\", or \"string\", \"int\", \"dict\"
 - print takes values alone (no sep, no end); dicts are merged with a | b
 Built in: print len range enumerate zip sorted reversed map filter min max sum abs round pow any all int float str bool \
 list dict tuple set struct type repr hash chr ord hasattr getattr fail json.encode json.decode attempt gather.
-gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time and gives their answers in that order; with \
+gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time and returns their results in that order; with \
 attempt=True each is a struct as above.
 
 Every run starts fresh, without variables of earlier runs, without files, network or clock. A script that failed has still \
@@ -147,7 +147,7 @@ impl Arguments {
                 "code parameter is required and must be a non-empty string".to_owned(),
             )),
             Some(code) if code.len() > MAX_SOURCE => Err(BadArgument(format!(
-                "code parameter has {} bytes, the limit is {MAX_SOURCE}",
+                "code parameter has {} bytes; the limit is {MAX_SOURCE}",
                 code.len()
             ))),
             Some(code) => Ok(code.trim()),

@@ -166,7 +166,7 @@ impl File<'_> {
             title,
             format!("# Usage: {server}.{tool}(name=value) - keyword arguments, or one dict"),
             "# The names after def are exact; call nothing that you have not read here".to_owned(),
-            "# A call gives what is declared; for Any: the answer as data if it is JSON, otherwise a str".to_owned(),
+            "# A call returns what is declared; for Any: the result as data if it is JSON, otherwise a str".to_owned(),
             format!("# Descriptions are shortened; in full: getToolDocs(server=\"{client}\", tool=\"{tool}\")"),
             String::new(),
         ]

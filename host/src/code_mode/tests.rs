@@ -217,7 +217,7 @@ async fn a_file_has_a_line_for_each_tool() {
     # github server tools
     # Usage: github.tool_name(name=value) - keyword arguments, or one dict
     # The names after def are exact; call nothing that you have not read here
-    # A call gives what is declared; for Any: the answer as data if it is JSON, otherwise a str
+    # A call returns what is declared; for Any: the result as data if it is JSON, otherwise a str
     # Descriptions are shortened; in full: getToolDocs(server="github", tool="tool_name")
 
     def create_issue(owner: str, title: str, labels: list[str] = None, place: {"path": str, "line": NotRequired[int]} = None, state: Literal["open", "closed"] = None) -> {"number": int, "url": NotRequired[str]}:  # Creates an issue in a repository.
@@ -236,7 +236,7 @@ async fn a_file_has_a_line_for_each_tool() {
     # github.getuser tool
     # Usage: github.getuser(name=value) - keyword arguments, or one dict
     # The names after def are exact; call nothing that you have not read here
-    # A call gives what is declared; for Any: the answer as data if it is JSON, otherwise a str
+    # A call returns what is declared; for Any: the result as data if it is JSON, otherwise a str
     # Descriptions are shortened; in full: getToolDocs(server="github", tool="getuser")
 
     def getuser() -> Any
@@ -380,8 +380,8 @@ async fn docs_explain_one_tool_in_full() {
     # github.create_issue
     # The server's own name for it: create-issue
     # Usage: github.create_issue(owner="...", title="...")
-    # The call waits for the answer: no async, no await
-    # If it fails the script ends; attempt(github.create_issue, {...}) gives .ok, .value and .error instead
+    # The call waits for the result: no async, no await
+    # If it fails the script ends; attempt(github.create_issue, {...}) returns .ok, .value and .error instead
 
     def create_issue(owner: str, title: str, labels: list[str] = None, place: {"path": str, "line": NotRequired[int]} = None, state: Literal["open", "closed"] = None) -> {"number": int, "url": NotRequired[str]}:
         """
@@ -411,13 +411,13 @@ async fn docs_explain_one_tool_in_full() {
     # The server's own name for it: getUser
     # Also callable as github.getUser
     # Usage: github.getuser()
-    # The call waits for the answer: no async, no await
-    # If it fails the script ends; attempt(github.getuser, {...}) gives .ok, .value and .error instead
+    # The call waits for the result: no async, no await
+    # If it fails the script ends; attempt(github.getuser, {...}) returns .ok, .value and .error instead
 
     def getuser() -> Any:
         """
         Returns:
-            Not declared: data if the answer is JSON, otherwise a str. Print it once to see.
+            Not declared: data if the result is JSON, otherwise a str. Print it once to see.
 
         Example:
             result = github.getuser()
@@ -427,8 +427,8 @@ async fn docs_explain_one_tool_in_full() {
     insta::assert_snapshot!(docs("github", "send").await, @r#"
     # github.send
     # Usage: github.send({"from": "..."})
-    # The call waits for the answer: no async, no await
-    # If it fails the script ends; attempt(github.send, {...}) gives .ok, .value and .error instead
+    # The call waits for the result: no async, no await
+    # If it fails the script ends; attempt(github.send, {...}) returns .ok, .value and .error instead
 
     def send(arguments: {"from": str, "reply-to": NotRequired[str | None]}) -> Any:
         """
@@ -439,7 +439,7 @@ async fn docs_explain_one_tool_in_full() {
             reply-to (str | None): reply-to parameter (optional)
 
         Returns:
-            Not declared: data if the answer is JSON, otherwise a str. Print it once to see.
+            Not declared: data if the result is JSON, otherwise a str. Print it once to see.
 
         Example:
             result = github.send({"from": "..."})
@@ -481,7 +481,7 @@ async fn missing_arguments_have_the_established_error_texts() {
         (
             "executeToolCode",
             json!({"code": "x".repeat((256 << 10) + 1)}),
-            "code parameter has 262145 bytes, the limit is 262144",
+            "code parameter has 262145 bytes; the limit is 262144",
         ),
     ] {
         assert_eq!(given(tool, arguments).await, format!("error: {expected}"));
@@ -513,7 +513,7 @@ async fn hostile_names_descriptions_and_schemas_cannot_escape_their_line() {
     # evil server tools
     # Usage: evil.tool_name(name=value) - keyword arguments, or one dict
     # The names after def are exact; call nothing that you have not read here
-    # A call gives what is declared; for Any: the answer as data if it is JSON, otherwise a str
+    # A call returns what is declared; for Any: the result as data if it is JSON, otherwise a str
     # Descriptions are shortened; in full: getToolDocs(server="evil", tool="tool_name")
 
     def x__y(arguments: {"deep": list[list[list[list[list[list[list[list[Any]]]]]]]], "a\n\"\"\"": NotRequired[Literal["\"\"\"\n", 1, True]]}) -> Any:  # Nice.
@@ -522,8 +522,8 @@ async fn hostile_names_descriptions_and_schemas_cannot_escape_their_line() {
     # evil.x__y
     # The server's own name for it: x"""): # y
     # Usage: evil.x__y({"deep": []})
-    # The call waits for the answer: no async, no await
-    # If it fails the script ends; attempt(evil.x__y, {...}) gives .ok, .value and .error instead
+    # The call waits for the result: no async, no await
+    # If it fails the script ends; attempt(evil.x__y, {...}) returns .ok, .value and .error instead
 
     def x__y(arguments: {"deep": list[list[list[list[list[list[list[list[Any]]]]]]]], "a\n\"\"\"": NotRequired[Literal["\"\"\"\n", 1, True]]}) -> Any:
         """
@@ -537,7 +537,7 @@ async fn hostile_names_descriptions_and_schemas_cannot_escape_their_line() {
             deep (list[list[list[list[list[list[list[list[Any]]]]]]]]): deep parameter (required)
 
         Returns:
-            Not declared: data if the answer is JSON, otherwise a str. Print it once to see.
+            Not declared: data if the result is JSON, otherwise a str. Print it once to see.
 
         Example:
             result = evil.x__y({"deep": []})

@@ -18,16 +18,16 @@ use crate::{
 
 /// Configuration of an Airlock gateway.
 ///
-/// Text that says so may be `env.NAME` and is then taken from the gateway's environment. Paths are
-/// relative to this file.
+/// If a description permits `env.NAME`, that text stands for a variable of the gateway's
+/// environment. Paths are relative to this file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Airlock configuration")]
 pub(super) struct File {
-    /// Where this schema is, for editors.
+    /// Location of this schema, for editors.
     #[serde(rename = "$schema")]
     _schema: Option<String>,
-    /// How the gateway listens.
+    /// The HTTP server of the gateway.
     #[serde(default)]
     pub(super) server: Server,
     /// Model providers by name. A request names one as `NAME/model`; the first is the default.
@@ -36,50 +36,51 @@ pub(super) struct File {
     /// Sources of tools.
     #[serde(default)]
     pub(super) mcp: Mcp,
-    /// The database of what outlives a restart, such as plugins' stores. Default: `airlock.db`
-    /// beside this file.
+    /// Database of the state that survives a restart, such as plugins' stores. Default:
+    /// `airlock.db` beside this file.
     pub(super) store: Option<PathBuf>,
-    /// Who may use what.
+    /// Credentials of callers, and the tools that each opens.
     #[serde(default)]
     pub(super) governance: Governance,
 }
 
-/// How the gateway listens.
+/// The HTTP server of the gateway.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Server {
-    /// IP address and port; port 0 takes a free one. Default: `127.0.0.1:8080`.
+    /// IP address and port; port 0 chooses a free one. Default: `127.0.0.1:8080`.
     pub(super) listen: Option<String>,
-    /// Whether every request needs a virtual key. Only a loopback address can be listened on
-    /// without. Default: true where `governance.virtual_keys` has an active key, else false.
+    /// True if every request needs a virtual key. If false, `listen` must be a loopback address.
+    /// Default: true if `governance.virtual_keys` has an active key, else false.
     pub(super) require_virtual_key: Option<bool>,
-    /// Host names that requests may carry in `Host`, on any port, besides loopback ones and
-    /// `listen` itself.
+    /// Host names that requests may have in `Host`, on any port, besides loopback names and the
+    /// address of `listen`.
     #[serde(default)]
     pub(super) allowed_hosts: Vec<String>,
-    /// Origins that requests may carry in `Origin`, besides `Host` with its port, as browsers write
-    /// them: `https://tools.example.com`. For a proxy that rewrites `Host`; the gateway sends no
-    /// CORS headers, so pages of other sites can neither send JSON nor read answers.
+    /// Origins that requests may have in `Origin`, besides `Host` with its port, as browsers write
+    /// them: `https://tools.example.com`. Needed for a proxy that rewrites `Host`. The gateway
+    /// sends no CORS headers, so pages of other sites can neither send JSON nor read responses.
     #[serde(default)]
     pub(super) allowed_origins: Vec<String>,
-    /// Largest request body. Default: 16MiB. Parsed, a body may take four times as much memory.
+    /// Largest request body. A parsed body may take four times as much memory. Default: 16MiB.
     pub(super) max_body: Option<Size>,
-    /// Memory of all requests in flight: bodies, as text and parsed, and answers until they are
-    /// sent. One virtual key gets half of it at most, and so do all callers without a key together.
+    /// Memory of all requests in flight: bodies, as text and parsed, and responses until they are
+    /// sent. One virtual key gets at most half of it, and so do all callers without a key together.
     /// Default: 256MiB, or what `max_body` needs if that is more.
     pub(super) max_request_memory: Option<Size>,
     /// Largest request head. Default: 64KiB.
     pub(super) max_header: Option<Size>,
     /// Time for a request's head, and then for its body, to arrive. Default: 30s.
     pub(super) read_timeout: Option<Span>,
-    /// Time for an answer to be taken by its client. Default: 30s.
+    /// Time for a client to read a response. Default: 30s.
     pub(super) write_timeout: Option<Span>,
     /// Time that a connection may stay open without a request. Default: 60s.
     pub(super) idle_timeout: Option<Span>,
-    /// Time for requests in flight to end after the gateway was told to stop. Default: 30s.
+    /// Time for requests in flight to end after the gateway receives a signal to stop. Default:
+    /// 30s.
     pub(super) drain_timeout: Option<Span>,
-    /// Connections at the same time; beyond it those that are idle for longest are closed. Default:
-    /// 1024.
+    /// Connections at the same time. Beyond it, the connections that are idle for longest are
+    /// closed. Default: 1024.
     pub(super) max_connections: Option<u64>,
     /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a
     /// quarter of `max_connections`.
@@ -90,9 +91,9 @@ pub(super) struct Server {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Provider {
-    /// What it is.
+    /// Kind of provider.
     pub(super) kind: ProviderKind,
-    /// For `openai`: where the API is, up to and including `/v1`; may be `env.NAME`. Default:
+    /// For `openai`: URL of the API, up to and including `/v1`; may be `env.NAME`. Default:
     /// `https://api.openai.com/v1`.
     pub(super) base_url: Option<EnvText>,
     /// For `openai`: the bearer token; may be `env.NAME`.
@@ -101,7 +102,7 @@ pub(super) struct Provider {
     pub(super) script: Option<PathBuf>,
 }
 
-/// What a provider is.
+/// Kind of a model provider.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ProviderKind {
@@ -119,7 +120,7 @@ pub(super) struct Mcp {
     /// The sources: MCP servers and plugins.
     #[serde(default)]
     pub(super) client_configs: Vec<Client>,
-    /// How tools are called.
+    /// Limits and settings of tool calls.
     #[serde(default)]
     pub(super) tool_manager_config: ToolManager,
 }
@@ -134,7 +135,7 @@ pub(super) struct Client {
     /// Its name, the prefix of its tools: a letter or `_`, then letters, digits or `_`, at most 32
     /// characters.
     pub(super) name: String,
-    /// What it is.
+    /// Kind of source.
     pub(super) connection_type: ConnectionType,
     /// For `stdio`: the process.
     pub(super) stdio_config: Option<Stdio>,
@@ -142,34 +143,34 @@ pub(super) struct Client {
     pub(super) connection_string: Option<EnvText>,
     /// For `http`: headers sent with every request; values may be `env.NAME`.
     pub(super) headers: Option<BTreeMap<String, EnvText>>,
-    /// For `http`: how the gateway signs in. Either value sends exactly what `headers` holds.
+    /// For `http`: authentication. With either value, the gateway sends exactly the `headers`.
     #[serde(rename = "auth_type")]
     _auth_type: Option<AuthType>,
-    /// For `stdio` and `http`: time for starting, shaking hands and listing tools. Default: 30s.
+    /// For `stdio` and `http`: time to start, initialize and list the tools. Default: 30s.
     pub(super) connect_timeout: Option<Span>,
     /// For `wasm`: the plugin.
     pub(super) wasm_config: Option<Wasm>,
-    /// Tools that may be called at all, by the source's own names; `["*"]` is every one. Case does
-    /// not count. Default: none.
+    /// Tools that may be called at all, by the source's own names; `["*"]` permits all. Upper and
+    /// lower case are the same. Default: none.
     #[serde(default)]
     pub(super) tools_to_execute: Vec<String>,
-    /// Tools that may be called without asking; within `tools_to_execute`. Default: none.
+    /// Tools that may be called without an approval; each must be in `tools_to_execute`. Default:
+    /// none.
     #[serde(default)]
     pub(super) tools_to_auto_execute: Vec<String>,
-    /// Whether the tools are offered to scripts, behind the meta-tools, and not to the model
-    /// directly. Default: false.
+    /// True to offer the tools to scripts, through the meta-tools, and not to the model directly.
+    /// Default: false.
     #[serde(default, rename = "is_code_mode_client")]
     pub(super) code_mode: bool,
-    /// Whether a virtual key without a row for this client may use all its tools. Default: false.
+    /// True if a virtual key without a row for this client may use all its tools. Default: false.
     #[serde(default)]
     pub(super) allow_on_all_virtual_keys: bool,
-    /// Whether the gateway does as if this client were not there. Its environment variables need
-    /// not exist. Default: false.
+    /// True to ignore this client. Its environment variables need not exist. Default: false.
     #[serde(default)]
     pub(super) disabled: bool,
 }
 
-/// What a source of tools is.
+/// Kind of a source of tools.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ConnectionType {
@@ -183,13 +184,13 @@ pub(super) enum ConnectionType {
     Inprocess,
 }
 
-/// How the gateway signs in to a server.
+/// Authentication at a server.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AuthType {
-    /// Not at all.
+    /// No authentication.
     None,
-    /// With `headers`.
+    /// The `headers` authenticate the gateway.
     Headers,
 }
 
@@ -203,9 +204,9 @@ pub(super) struct Stdio {
     /// Its arguments, passed as they are.
     #[serde(default)]
     pub(super) args: Vec<String>,
-    /// Its whole environment: `NAME` takes a variable of the gateway's, `NAME=value` and
-    /// `NAME=env.OTHER` set one. Nothing else is inherited; a command that looks for others, as
-    /// `npx` does for `node`, needs `PATH` here.
+    /// Its whole environment. `NAME` passes on a variable of the gateway; `NAME=value` and
+    /// `NAME=env.OTHER` set one. Nothing else is inherited. A command that starts other programs,
+    /// as `npx` starts `node`, needs `PATH` here.
     #[serde(default)]
     pub(super) envs: Vec<String>,
 }
@@ -216,69 +217,69 @@ pub(super) struct Stdio {
 pub(super) struct Wasm {
     /// The component's file.
     pub(super) component: PathBuf,
-    /// The ceiling: what may be lent at most, whatever is asked for and granted. Default:
-    /// `untrusted`.
+    /// The ceiling of grants and limits, whatever the plugin requests and the operator grants.
+    /// Default: `untrusted`.
     #[serde(default)]
     pub(super) profile: Profile,
     /// The plugin's own configuration, checked against the schema that it embeds.
     #[serde(default)]
     pub(super) config: Map<String, Value>,
-    /// Descriptions of tools, by the plugin's own names, in the place of what the plugin says. A
-    /// component that is no Airlock plugin and has no documentation needs them.
+    /// Descriptions of tools, by the plugin's own names. They replace the plugin's descriptions. A
+    /// component that was not written for Airlock and has no documentation needs them.
     #[serde(default)]
     pub(super) descriptions: BTreeMap<String, String>,
-    /// What it is lent, of what it asks for. What is not listed is denied.
+    /// Rights that the operator grants, of those that it requests. All others are denied.
     #[serde(default)]
     pub(super) grants: Grants,
-    /// What one call may spend.
+    /// Limits of one call.
     #[serde(default)]
     pub(super) limits: Limits,
 }
 
-/// What a plugin is lent.
+/// Rights that the operator grants to a plugin.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grants {
-    /// Places on the network: the name under which the plugin asks for one, or a rule.
+    /// Hosts on the network: the name of the plugin's request, or a rule.
     #[serde(default)]
     pub(super) http: Vec<NameOr<HttpRule>>,
     /// Secrets, by the plugin's name for each.
     #[serde(default)]
     pub(super) secrets: BTreeMap<String, SecretGrant>,
-    /// Stores of keys and values that outlive a call: a name, or a name with a size.
+    /// Stores of keys and values that survive a call: a name, or a name with a size.
     #[serde(default)]
     pub(super) kv: Vec<NameOr<StoreGrant>>,
     /// Directories, each seen by the plugin as `/NAME`.
     #[serde(default)]
     pub(super) directories: Vec<Directory>,
-    /// A directory of its own for each call, seen as `/tmp` and removed afterwards.
+    /// An empty directory for each call, seen as `/tmp` and removed afterwards.
     pub(super) scratch: Option<Scratch>,
     /// Tools that it may call, by full name `CLIENT-TOOL`.
     #[serde(default)]
     pub(super) tools: Vec<String>,
-    /// The real time. Default: false, and clocks start at the same moment in every call.
+    /// True to grant the real time. Default: false; clocks start at the same moment in every call.
     #[serde(default)]
     pub(super) clocks: bool,
-    /// Real randomness. Default: false, and every call draws the same numbers.
+    /// True to grant real randomness. Default: false; every call gets the same numbers.
     #[serde(default)]
     pub(super) random: bool,
 }
 
-/// A place on the network that a plugin may send requests to.
+/// Hosts and paths that a plugin may send requests to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HttpRule {
-    /// Scheme, host and port: `https://api.example.com`, or `https://*.example.com` for the names
+    /// Scheme, host and port: `https://api.example.com`, or `https://*.example.com` for all names
     /// below it. May end in a path.
     pub(super) url: String,
     /// Methods. Default: GET and HEAD.
     #[serde(default)]
     pub(super) methods: Vec<String>,
     /// Patterns of paths; `*` is any text within a segment, `**` any number of segments. Default:
-    /// all below `url`.
+    /// all paths below `url`.
     #[serde(default)]
     pub(super) paths: Vec<String>,
-    /// Whether it may be in a private network. Needs the profile `trusted`. Default: false.
+    /// True if the host may be in a private network. Needs the profile `trusted`. Default: false.
     #[serde(default)]
     pub(super) private: bool,
 }
@@ -287,25 +288,25 @@ pub(super) struct HttpRule {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SecretGrant {
-    /// Where its value is: `env:NAME` or `file:PATH`.
+    /// Source of its value: `env:NAME` or `file:PATH`.
     pub(super) from: String,
-    /// Where it may go, of where the plugin asks to send it. Default: everywhere the plugin asks
-    /// for.
+    /// Hosts and paths that it may be sent to, of those that the plugin requests. Default: all that
+    /// the plugin requests.
     pub(super) audience: Option<Vec<NameOr<HttpRule>>>,
-    /// How it is attached to requests, for a plugin that embeds no manifest.
+    /// Place of the secret in requests, for a plugin that embeds no manifest.
     pub(super) inject: Option<Inject>,
-    /// Whether the plugin may see the value itself. Needs the profile `trusted`. Default: false.
+    /// True if the plugin may read the value itself. Needs the profile `trusted`. Default: false.
     #[serde(default)]
     pub(super) reveal: bool,
 }
 
-/// How a secret is attached to requests: in a header, or in the query.
+/// Place of a secret in requests: a header, or a parameter of the query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inject {
     /// The header.
     pub(super) header: Option<String>,
-    /// What stands in front of the value in the header, `Bearer ` for one.
+    /// Text before the value in the header, such as `Bearer `.
     #[serde(default)]
     pub(super) prefix: String,
     /// The parameter of the query.
@@ -318,21 +319,21 @@ pub(super) struct Inject {
 pub(super) struct StoreGrant {
     /// Its name.
     pub(super) name: String,
-    /// What it may hold. Default: what the plugin asks for, at most 4MiB.
+    /// Size that it may have. Default: the plugin's request, at most 4MiB.
     pub(super) max_bytes: Option<Size>,
 }
 
-/// A directory of its own for each call.
+/// An empty directory for each call.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scratch {
-    /// What it may hold. Default: what the plugin asks for, at most 64MiB.
+    /// Bytes that it may hold. Default: the plugin's request, at most 64MiB.
     pub(super) max_bytes: Option<Size>,
-    /// Files and directories in it. Default: what the plugin asks for, at most 1000.
+    /// Files and directories in it. Default: the plugin's request, at most 1000.
     pub(super) max_files: Option<u64>,
 }
 
-/// A directory that a plugin is lent.
+/// A directory that a plugin may use.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Directory {
@@ -340,20 +341,20 @@ pub(super) struct Directory {
     pub(super) name: String,
     /// The directory.
     pub(super) path: PathBuf,
-    /// Whether the plugin may change what is in it.
+    /// Access that the plugin gets.
     pub(super) access: Access,
     /// Bytes that the directory may hold with all below it; beyond them the plugin may add no more.
     /// Default: the plugin's request, at most 1GiB.
     pub(super) max_bytes: Option<Size>,
-    /// Files and directories in it. Default: what the plugin asks for, at most 10000.
+    /// Files and directories in it. Default: the plugin's request, at most 10000.
     pub(super) max_files: Option<u64>,
 }
 
-/// How a directory is lent.
+/// Access to a directory.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Access {
-    /// Reading alone.
+    /// Reading only.
     ReadOnly,
     /// Reading and writing.
     ReadWrite,
@@ -399,16 +400,18 @@ pub(super) struct Limits {
     pub(super) http_redirects: Option<u64>,
 }
 
-/// How tools are called.
+/// Limits and settings of tool calls.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolManager {
-    /// Time for one call, with all that it calls in turn. A bare number is seconds. Default: 30s.
+    /// Time for one call with all its nested calls. A number without a unit is in seconds. Default:
+    /// 30s.
     pub(super) tool_execution_timeout: Option<SecondsOrSpan>,
-    /// Rounds of tool calls before the model's last answer is returned as it is. Default: 10.
+    /// Rounds of tool calls in one chat completion. After the last round, the model's answer is
+    /// returned as it is. Default: 10.
     pub(super) max_agent_depth: Option<u64>,
-    /// Tool calls that one answer of the model may have; it is told to ask again for those beyond.
-    /// Default: 128.
+    /// Tool calls that one answer of the model may have. Calls beyond it are not made, and the
+    /// model is told to ask for them again. Default: 128.
     pub(super) max_tool_calls_per_answer: Option<u64>,
     /// Bytes that tool calls and their results may add to the conversation of one request, all
     /// rounds together. A result that does not fit is left out, and the model is told so. Default:
@@ -417,31 +420,31 @@ pub(super) struct ToolManager {
     /// Time for one chat completion: all answers of the model and all tool calls together. Default:
     /// 30m.
     pub(super) agent_timeout: Option<Span>,
-    /// How the virtual files of code mode are laid out. Default: `server`.
+    /// Layout of the virtual files of code mode. Default: `server`.
     pub(super) code_mode_binding_level: Option<BindingLevel>,
-    /// Whether tools are offered to a model only where the request names them in an include header.
-    /// Default: false.
+    /// True to offer a tool to a model only if the request names it in an include header. Default:
+    /// false.
     #[serde(default)]
     pub(super) disable_auto_tool_inject: bool,
-    /// Calls at the same time, of one round of the model or one script. Default: 8.
+    /// Calls at the same time, in one round of the model or in one script. Default: 8.
     pub(super) max_parallel_tool_calls: Option<u64>,
-    /// Calls that a script or a plugin may make in turn, all together. Default: 64.
+    /// Nested calls of a script or a plugin, at all depths together. Default: 64.
     pub(super) max_nested_calls: Option<u64>,
-    /// How many calls may be one inside the other, the first included. Default: 4.
+    /// Depth of nested calls, the first call included. Default: 4.
     pub(super) max_call_depth: Option<u64>,
 }
 
-/// How the virtual files of code mode are laid out.
+/// Layout of the virtual files of code mode.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BindingLevel {
-    /// One file a client.
+    /// One file for each client.
     Server,
-    /// One file a tool.
+    /// One file for each tool.
     Tool,
 }
 
-/// Who may use what.
+/// Credentials of callers, and the tools that each opens.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Governance {
@@ -455,19 +458,19 @@ pub(super) struct Governance {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VirtualKey {
-    /// Identifier, where other programs keep one. The gateway goes by the name.
+    /// Identifier for other programs. The gateway uses the name.
     #[serde(rename = "id")]
     _id: Option<String>,
-    /// What people call it; appears in logs.
+    /// Name for people; appears in logs.
     pub(super) name: String,
     /// A note for people.
     #[serde(rename = "description")]
     _description: Option<String>,
-    /// The credential: `sk-bf-` and more, at least 20 characters in all; may be `env.NAME`.
+    /// The credential: `sk-bf-` and more, together at least 20 characters; may be `env.NAME`.
     pub(super) value: EnvText,
-    /// Whether it can be used. Default: true.
+    /// False to refuse the key. Default: true.
     pub(super) is_active: Option<bool>,
-    /// What it opens.
+    /// Tools that it opens, by client.
     #[serde(default)]
     pub(super) mcp_configs: Vec<KeyRow>,
 }
@@ -479,7 +482,7 @@ pub(super) struct VirtualKey {
 pub(super) struct KeyRow {
     /// The client.
     pub(super) mcp_client_name: String,
-    /// Tools, by the source's own names; `["*"]` is every one. Default: none.
+    /// Tools, by the source's own names; `["*"]` opens all. Default: none.
     #[serde(default)]
     pub(super) tools_to_execute: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Checks that the files named by a configuration exist.
+//! Checks that the files named by a configuration exist, and that its plugins are pinned.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use super::{Config, ConfigError, KeyPath, Problem, Source};
 use crate::{
     model::{self, Models},
     text::with_causes,
+    tool::ClientName,
 };
 
 impl Config {
@@ -52,6 +53,19 @@ impl Config {
         } else {
             Err(ConfigError::Invalid { file: origin.to_owned(), problems })
         }
+    }
+
+    /// Returns the plugins that no lock file pins: any component at their paths is loaded. Empty if
+    /// the lock file exists, because plugins that are not in it are refused, and for a
+    /// configuration that was not loaded from a file, because it has no place for a lock file.
+    pub fn unpinned(&self) -> Vec<ClientName> {
+        // A lock file that cannot be examined is no missing one: the gateway refuses all plugins.
+        let is_missing = |lock: &Path| matches!(lock.try_exists(), Ok(false));
+        if !self.lock.as_deref().is_some_and(is_missing) {
+            return Vec::new();
+        }
+        let plugins = self.clients.iter().filter(|client| matches!(client.source, Source::Wasm(_)));
+        plugins.map(|client| client.name.clone()).collect()
     }
 }
 

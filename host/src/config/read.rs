@@ -252,7 +252,7 @@ impl de::Error for Invalid {
         let variant = crate::text::cut(variant.to_owned(), 64);
         Self::new(match nearest(&variant, variants.iter().copied()) {
             Some(near) => {
-                format!("found {variant:?}, did you mean {near:?}? Valid is {}", any_of(variants))
+                format!("found {variant:?}; did you mean {near:?}? Valid: {}", any_of(variants))
             }
             None => format!("found {variant:?}, expected {}", any_of(variants)),
         })
@@ -269,7 +269,7 @@ impl de::Error for Invalid {
 
 fn unknown_key(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
-        Some(near) => format!("unknown key, did you mean {near:?}?"),
+        Some(near) => format!("unknown key; did you mean {near:?}?"),
         None => format!("unknown key; valid here are {}", known.join(", ")),
     }
 }

@@ -251,10 +251,10 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
     });
     assert_snapshot!(parse(&file).expect_err("four typing errors"), @r#"
     /etc/airlock/gateway.json has 4 errors:
-      sever: unknown key, did you mean "server"?
-      server.lisen: unknown key, did you mean "listen"?
+      sever: unknown key; did you mean "server"?
+      server.lisen: unknown key; did you mean "listen"?
       server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer
-      mcp.client_configs[0].stdio_config.comand: unknown key, did you mean "command"?
+      mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
 }
 
@@ -324,7 +324,7 @@ fn a_missing_or_empty_variable_is_named_with_its_key() {
 #[test]
 fn names_are_checked_and_unique() {
     assert_snapshot!(error(&clients(json!([stdio("my-server"), stdio("a"), stdio("a")]))), @r#"
-    mcp.client_configs[0].name: "my-server" is no client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters
+    mcp.client_configs[0].name: "my-server" is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters
     mcp.client_configs[2].name: another client is named "a" already
     "#);
     let key = |name: &str, value: &str| json!({"name": name, "value": value});
@@ -339,9 +339,9 @@ fn names_are_checked_and_unique() {
     assert_snapshot!(error(&json!({"governance": {"virtual_keys": keys}})), @r#"
     governance.virtual_keys[1].name: another key is named "a" already
     governance.virtual_keys[2].value: is the same as that of the key "a"
-    governance.virtual_keys[3].value: must start with "sk-bf-" and have at least 20 characters, none of them blank
-    governance.virtual_keys[4].value: must start with "sk-bf-" and have at least 20 characters, none of them blank
-    governance.virtual_keys[5].value: must start with "sk-bf-" and have at least 20 characters, none of them blank
+    governance.virtual_keys[3].value: must start with "sk-bf-" and have at least 20 characters, without spaces
+    governance.virtual_keys[4].value: must start with "sk-bf-" and have at least 20 characters, without spaces
+    governance.virtual_keys[5].value: must start with "sk-bf-" and have at least 20 characters, without spaces
     "#);
 }
 
@@ -357,7 +357,7 @@ fn whitelists_are_checked() {
         with(stdio("c"), "tools_to_execute", json!(["read", "Read"])),
     ]));
     assert_snapshot!(error(&file), @r#"
-    mcp.client_configs[0].tools_to_auto_execute: "write" is not in `tools_to_execute`: a tool that may not run cannot run unasked
+    mcp.client_configs[0].tools_to_auto_execute: "write" is not in `tools_to_execute`, so it cannot run without an approval either
     mcp.client_configs[1].tools_to_execute: "*" stands for every tool and must be the only entry
     mcp.client_configs[2].tools_to_execute: "Read" is listed twice (case does not count)
     "#);
@@ -383,11 +383,11 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
     );
     assert_snapshot!(
         error(&fs_with("connection_type", json!("stdoi"))),
-        @r#"mcp.client_configs[0].connection_type: found "stdoi", did you mean "stdio"? Valid is "stdio", "http", "wasm" or "inprocess""#
+        @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "http", "wasm" or "inprocess""#
     );
     assert_snapshot!(error(&with(fs_with("tool_pricing", json!({})), "encryption_key", json!(SECRET))), @"
     encryption_key: this build does not act on it: the configuration is this file alone
-    mcp.client_configs[0].tool_pricing: this build does not act on it: calls are not priced
+    mcp.client_configs[0].tool_pricing: this build does not act on it: calls have no prices
     ");
     assert_snapshot!(
         error(&fs_with("wasm_config", json!({"component": "x"}))),
@@ -416,8 +416,8 @@ fn an_endpoint_is_a_plain_url_and_its_headers_can_be_sent() {
     let headers = json!({"Host": "x", "a b": "x", "X-Key": "hunter2\n", "x": "1", "X": "2"});
     assert_snapshot!(error(&http("https://example.com", headers)), @r#"
     mcp.client_configs[0].headers.Host: is set by the transport itself
-    mcp.client_configs[0].headers.X-Key: the value has a line break or another character that no header can hold
-    mcp.client_configs[0].headers["a b"]: is no name of a header
+    mcp.client_configs[0].headers.X-Key: the value has a line break or another character that an HTTP header cannot have
+    mcp.client_configs[0].headers["a b"]: is not a valid header name
     mcp.client_configs[0].headers.x: is listed twice (case does not count)
     "#);
 }
@@ -477,7 +477,7 @@ fn a_public_listen_address_needs_virtual_keys() {
     );
     assert_snapshot!(
         error(&json!({"server": {"listen": "0.0.0.0:80", "require_virtual_key": true}})),
-        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key: nobody could call"
+        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key: every request would be refused"
     );
     assert_snapshot!(error(&json!({"server": {"listen": "localhost:80", "allowed_hosts": ["https://a.example"]}})), @r#"
     server.listen: found "localhost:80", expected an IP address and a port, such as "127.0.0.1:8080" or "[::1]:8080"
@@ -574,6 +574,21 @@ fn missing_files_named_by_the_configuration_are_reported() {
     assert_snapshot!(masked, @r#"gateway.json: mcp.client_configs[name = "p"].wasm_config.component: there is no file …/p.wasm"#);
     std::fs::write(directory.path().join("p.wasm"), "").expect("a file");
     config.check_files("gateway.json").expect("all files");
+}
+
+#[test]
+fn plugins_are_unpinned_while_the_configuration_has_no_lock_file() {
+    let plugin =
+        json!({"name": "p", "connection_type": "wasm", "wasm_config": {"component": "p.wasm"}});
+    let file = clients(json!([stdio("fs"), plugin]));
+    assert!(good(&file).unpinned().is_empty(), "not loaded from a file");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gateway.json");
+    std::fs::write(&path, file.to_string()).expect("a file");
+    let unpinned = || Config::load(&path).expect("a good file").unpinned();
+    assert_eq!(unpinned().iter().map(ClientName::as_str).collect::<Vec<_>>(), ["p"]);
+    std::fs::write(directory.path().join(LOCK_FILE), "").expect("a file");
+    assert!(unpinned().is_empty(), "a plugin that is not in the lock file is refused");
 }
 
 proptest! {

@@ -7,22 +7,24 @@
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
     let reason = match (owner, key) {
         ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => {
-            "it is only ever reported; leave it out"
+            "the gateway does not read this value; leave it out"
         }
         (
             "Client",
             "oauth_config" | "oauth_config_id" | "token_exchange" | "per_user_header_keys",
         ) => "signing in to servers is not built yet; use `headers`",
         ("Client", "allowed_extra_headers") => "headers of callers are never forwarded",
-        ("Client", "tool_pricing") => "calls are not priced",
+        ("Client", "tool_pricing") => "calls have no prices",
         ("Client", "is_ping_available") | ("Mcp", "health_monitor_config") => {
-            "how a server's health is watched is not configurable"
+            "health checks of servers are not configurable"
         }
         ("Client" | "Mcp", "tool_sync_interval") => {
-            "servers are asked again when they say that their tools changed"
+            "the gateway lists a server's tools again when the server reports a change"
         }
         ("Client", "tls_config") => "the system's certificates are used",
-        ("Client", "endpoint_slug") => "every tool is served at /mcp; narrow it with a virtual key",
+        ("Client", "endpoint_slug") => {
+            "MCP endpoints of the gateway are not built yet; use a virtual key to choose tools"
+        }
         ("Client", "tool_mode") => "use `is_code_mode_client`",
         ("Client", "allow_by_default") => "use `allow_on_all_virtual_keys`",
         ("Client", "needs_session_stickiness") => "one session is kept for each server",
@@ -47,7 +49,7 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
             "budgets and rates are not built yet"
         }
         ("VirtualKey", "team_id" | "customer_id") => "teams and customers are not built yet",
-        ("KeyRow", "id" | "virtual_key_id") => "rows have no numbers; leave it out",
+        ("KeyRow", "id" | "virtual_key_id") => "rows have no identifiers; leave it out",
         ("KeyRow", "mcp_client_id") => "use `mcp_client_name`",
         (
             "Governance",

@@ -171,7 +171,7 @@ impl Counters {
 fn tools() -> Vec<Tool> {
     let tally = tool(
         "tally",
-        "Adds n to the counter of this name, which starts at 0, and answers its new total. A negative n takes away.",
+        "Adds n to the counter of this name, which starts at 0, and returns the new total. A negative n subtracts.",
         json!({
             "type": "object",
             "properties": {
@@ -194,7 +194,7 @@ fn tools() -> Vec<Tool> {
     );
     let totals = tool(
         "totals",
-        "Answers every counter with its total, sorted by name.",
+        "Returns every counter with its total, sorted by name.",
         json!({"type": "object", "properties": {}, "additionalProperties": false}),
         json!({
             "type": "object",
@@ -205,7 +205,7 @@ fn tools() -> Vec<Tool> {
     );
     let send_report = tool(
         "send_report",
-        "Sends a report to the operator, who reads it at once. It cannot be taken back. Answers the report's number.",
+        "Sends a report to the operator, who reads it at once. It cannot be undone. Returns the report's number.",
         json!({
             "type": "object",
             "properties": {

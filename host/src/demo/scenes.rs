@@ -86,7 +86,7 @@ pub(super) async fn play(stage: &Stage, mut after_each: impl FnMut(&Scene)) -> V
 
 fn finished(mut scene: Scene, ended: anyhow::Result<()>) -> Scene {
     if let Err(error) = ended {
-        scene.check(false, || format!("the scene broke off: {error:#}"));
+        scene.check(false, || format!("the scene failed: {error:#}"));
     }
     scene
 }

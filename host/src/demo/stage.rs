@@ -57,7 +57,7 @@ impl Stage {
             let reason = client.state.reason().unwrap_or("it did not connect in time");
             ensure!(
                 client.state == State::Connected,
-                "the source {} is not there: {reason}",
+                "the source {} is not connected: {reason}",
                 client.name
             );
         }

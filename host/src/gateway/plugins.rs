@@ -111,8 +111,6 @@ struct Seen {
     mark: Option<Mark>,
     /// Digest of the component that is in place.
     loaded: Option<String>,
-    /// True if the operator was told that the plugin is not pinned.
-    is_told_unpinned: bool,
 }
 
 impl Plugins {

@@ -28,13 +28,13 @@ pub enum BadProvider {
         base_url: String,
     },
     /// The API key cannot be sent.
-    #[error("the API key of provider {provider:?} has characters that no HTTP header can hold")]
+    #[error("the API key of provider {provider:?} has characters that an HTTP header cannot have")]
     Key {
         /// The provider.
         provider: String,
     },
     /// No HTTP client could be made.
-    #[error("provider {provider:?} has no HTTP client")]
+    #[error("the HTTP client of provider {provider:?} cannot be created")]
     Client {
         /// The provider.
         provider: String,
@@ -112,15 +112,15 @@ pub enum ModelError {
     /// The memory of the request has no room for the data that is sent to the provider, or for its
     /// response.
     #[error(
-        "the request to provider '{provider}' and its answer do not fit into `max_request_memory` beside what is in flight; try \
-         again later"
+        "the request to provider '{provider}' and its answer do not fit into `max_request_memory` with the other requests in flight; \
+         try again later"
     )]
     NoMemory {
         /// The provider.
         provider: String,
     },
     /// No turn of a script fits the conversation.
-    #[error("no turn of script '{provider}' answers {conversation}")]
+    #[error("no turn of script '{provider}' matches {conversation}")]
     NoTurn {
         /// The provider.
         provider: String,

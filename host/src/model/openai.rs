@@ -208,7 +208,7 @@ impl Client {
         let object = self.parse(self.without_key(body), held).await?;
         if status.is_success() {
             let object =
-                object.ok_or_else(|| self.bad_answer("something that is no JSON object"))?;
+                object.ok_or_else(|| self.bad_answer("a body that is not a JSON object"))?;
             // Some services return an error with status 200.
             return match error_object(&object) {
                 Some(error) => Err(self.refused(StatusCode::BAD_GATEWAY, error, retry_after)),
@@ -228,7 +228,7 @@ impl Client {
         while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
             let len = text.len().saturating_add(chunk.len());
             if len > limit {
-                return Err(self.bad_answer("more than the gateway takes in"));
+                return Err(self.bad_answer("a body that is larger than the gateway accepts"));
             }
             if !make_room(&mut text, len, limit, &held) {
                 return Err(self.no_memory());
@@ -256,7 +256,7 @@ impl Client {
                 drop(body);
                 (parsed, tree)
             });
-            parsing.await.map_err(|_| self.bad_answer("something that cannot be parsed"))?
+            parsing.await.map_err(|_| self.bad_answer("a body that cannot be parsed"))?
         };
         match parsed {
             Ok(object) => {
@@ -265,7 +265,7 @@ impl Client {
             }
             Err(Unparsed::Dense(error)) => {
                 warn!(provider = %self.provider, %error, "an answer of a provider was refused");
-                Err(self.bad_answer("JSON that takes more memory than the gateway gives it"))
+                Err(self.bad_answer("JSON that needs more memory than the gateway permits"))
             }
             Err(Unparsed::NoMemory) => Err(self.no_memory()),
             Err(Unparsed::NoObject) => Ok(None),

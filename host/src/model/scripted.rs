@@ -194,7 +194,7 @@ impl Turn {
         match (&answer.error, answer.content.is_some() || answer.tool_calls.is_some()) {
             (None, false) => Err("answer: needs `content`, `tool_calls` or `error`".to_owned()),
             (Some(_), true) => {
-                Err("answer: `error` stands alone, without `content` and `tool_calls`".to_owned())
+                Err("answer: `error` excludes `content` and `tool_calls`".to_owned())
             }
             (Some(Failure { status, .. }), _) if !(400..600).contains(status) => {
                 Err(format!("answer.error.status: found {status}, expected 400 to 599"))

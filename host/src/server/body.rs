@@ -123,8 +123,12 @@ async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u
     }
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| ApiError::bad_request("bad_body", "the request body broke off"))?;
+        let frame = frame.map_err(|_| {
+            ApiError::bad_request(
+                "bad_body",
+                "the connection ended before the whole request body arrived",
+            )
+        })?;
         let Ok(data) = frame.into_data() else { continue };
         let len = text.len().saturating_add(data.len());
         if len > limit {
@@ -165,7 +169,7 @@ fn parse(text: &[u8], caps: &Caps, charge: &Charge) -> Result<Object, ApiError> 
 }
 
 fn no_object(error: &dyn std::error::Error) -> ApiError {
-    ApiError::bad_request("invalid_json", format!("the request body is no JSON object: {error}"))
+    ApiError::bad_request("invalid_json", format!("the request body is not a JSON object: {error}"))
 }
 
 fn too_dense(error: &json::Error) -> ApiError {

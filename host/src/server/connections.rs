@@ -89,12 +89,12 @@ impl Connections {
     fn has_share(&self, peer: Peer) -> bool {
         let (open, held) = self.table().count(peer);
         if held >= self.max_held_per_peer {
-            warn!(%peer, limit = self.max_held_per_peer, "connection refused, too many that the peer lost are not closed yet");
+            warn!(%peer, limit = self.max_held_per_peer, "connection refused: too many evicted connections of this address are not closed yet");
             return false;
         }
         let fits = open < self.max_per_peer || self.evict(1, |open| open.peer == peer) > 0;
         if !fits {
-            warn!(%peer, limit = self.max_per_peer, "connection refused, the peer has as many in use as it may have");
+            warn!(%peer, limit = self.max_per_peer, "connection refused: all connections of this address have a request running");
         }
         fits
     }
@@ -105,7 +105,7 @@ impl Connections {
                 return permit;
             }
             let evicted = self.evict((self.max / EVICTED_PART).max(1), |_| true);
-            debug!(limit = self.max, evicted, "all room for connections is taken");
+            debug!(limit = self.max, evicted, "the limit of connections is reached");
             if let Ok(permit) = timeout(LOOK_AGAIN, self.slots.clone().acquire_owned()).await {
                 return permit.expect("the semaphore is never closed");
             }

@@ -146,7 +146,7 @@ impl Server {
         if timeout(self.app.settings.drain_timeout, self.tasks.tracker.wait()).await.is_err() {
             warn!(
                 left = self.tasks.tracker.len(),
-                "requests were cut off, the time to drain is over"
+                "the drain timeout has ended; requests in flight are cut off"
             );
         }
         self.tasks.stop.cancel();
@@ -194,7 +194,7 @@ async fn goodbye(reason: Reason, activity: &Activity, drain_timeout: Duration) {
 
 fn ended<E: fmt::Display>(result: Result<(), E>) {
     if let Err(error) = result {
-        debug!(%error, "connection broke off");
+        debug!(%error, "connection ended with an error");
     }
 }
 

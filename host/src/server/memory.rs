@@ -172,8 +172,8 @@ impl From<Spent> for ApiError {
                 "server_error",
                 "gateway_overloaded",
                 format!(
-                    "this request does not fit into the {limit_bytes} bytes of `max_request_memory` beside those in flight; try again \
-                     later"
+                    "this request does not fit into the {limit_bytes} bytes of `max_request_memory` with the other requests \
+                     in flight; try again later"
                 ),
             ),
             Spent::Share { limit_bytes } => Self::new(

@@ -66,23 +66,23 @@ pub(super) fn check(
     let refuse = |message: &str| Err(ApiError::forbidden("operator_only", message));
     if requires_key {
         return refuse(
-            "plugins are not reloaded over HTTP where virtual keys are required; send the gateway SIGHUP",
+            "plugins cannot be reloaded over HTTP if virtual keys are required; send SIGHUP to the gateway",
         );
     }
     if sender()?.key.is_some() {
         return refuse(
-            "a virtual key does not make its holder an operator; only the operator reloads plugins",
+            "only the operator may reload plugins; a request with a virtual key may not",
         );
     }
     // The operator's command-line clients send neither header; a page in a browser always sends one
     // of them.
     if headers.contains_key(header::ORIGIN) || headers.contains_key(origin::FETCH_SITE) {
-        return refuse("plugins are not reloaded for web pages");
+        return refuse("web pages may not reload plugins");
     }
     let is_local = peer.is_some_and(|peer| peer.to_canonical().is_loopback());
     if !is_local || PROXIED.iter().any(|name| headers.contains_key(*name)) {
         return refuse(
-            "plugins are reloaded only at the request of the gateway's own machine, not through a proxy",
+            "plugins may be reloaded only from the gateway's own machine, and not through a proxy",
         );
     }
     Ok(())

@@ -87,7 +87,7 @@ impl ApiError {
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",
             "internal_error",
-            "the gateway failed; the operator was told",
+            "the gateway failed; its log has the reason",
         )
     }
 
@@ -102,7 +102,7 @@ impl ApiError {
 
     pub(super) fn wrong_method(allowed: &[Method]) -> Self {
         let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-        let message = format!("this path takes {allowed}");
+        let message = format!("this path allows only {allowed}");
         let error = Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "invalid_request_error",

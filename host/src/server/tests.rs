@@ -227,7 +227,7 @@ async fn an_invalid_chat_request_is_an_openai_error() {
     let (_, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], "{\n  x").await;
     insta::assert_snapshot!(
         answer["error"]["message"].as_str().expect("a text"),
-        @"the request body is no JSON object: key must be a string at line 2 column 3"
+        @"the request body is not a JSON object: key must be a string at line 2 column 3"
     );
     gateway.stop().await;
 }

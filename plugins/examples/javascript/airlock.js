@@ -12,7 +12,7 @@
  *       },
  *     });
  *
- * The contract behind it is in `wit/`. What else the host lends is imported from there:
+ * The contract behind it is in `wit/`. The other interfaces of the host are imported from there:
  * `import { send } from 'airlock:host/http@0.1.0'`.
  */
 

@@ -14,7 +14,7 @@ where they have a default; `Annotated` describes them, and a dict in it adds to 
 A parameter of type `Call` is no argument: it is the running call. A function that returns a dataclass answers with data, and
 with its JSON as a text; one that returns a string with that text; one that returns a `ToolOutput` with just that.
 
-The contract behind it is in `wit/`. What else the host lends is imported from there: `from wit_world.imports import http`.
+The contract behind it is in `wit/`. The other interfaces of the host are imported from there: `from wit_world.imports import http`.
 """
 
 import dataclasses

@@ -14,7 +14,7 @@ const LENGTH_DEFAULT: usize = 20_000;
 /// Largest number of characters in one result.
 const LENGTH_MAX: usize = 100_000;
 
-/// How a page is told.
+/// Format of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -28,11 +28,11 @@ pub enum Format {
 /// A page, or a piece of one.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Page {
-    /// Where it came from, after redirects.
+    /// URL of the page, after redirects.
     pub url: String,
     /// Status code of the response.
     pub status: u16,
-    /// The page's title, where it has one.
+    /// The page's title; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The text.
@@ -44,21 +44,22 @@ pub struct Page {
     pub next_offset: Option<usize>,
 }
 
-/// Fetches a web page and answers it as Markdown.
+/// Fetches a web page and returns it as Markdown.
 ///
-/// Scripts, styles, navigation and forms are left out. A long page comes in pieces: `next_offset`
-/// in the answer says where to read on. Only text is read; an image or an archive is refused.
+/// Scripts, styles, navigation and forms are left out. A long page is returned in pieces:
+/// `next_offset` in the result is the offset of the next piece. Only text is read; an image or an
+/// archive is refused.
 #[tool(read_only, idempotent, destructive = false, open_world, title = "Fetch a web page")]
 pub fn fetch(
     /// Absolute URL, beginning with `https://` or `http://`.
     url: String,
-    /// How the page is told.
+    /// Format of the page.
     #[serde(default)]
     format: Format,
     /// How many characters to skip, to read on where a piece ended.
     #[serde(default)]
     offset: usize,
-    /// How many characters to answer at most.
+    /// Maximum number of characters to return.
     #[schemars(range(min = 1, max = 100_000))]
     max_length: Option<usize>,
 ) -> Result<Structured<Page>, Error> {

@@ -39,7 +39,7 @@ pub struct Summary {
     pub length: usize,
     /// Grows with each change of the note.
     pub version: u64,
-    /// When it was written, in UTC; absent where the plugin is lent no clock.
+    /// When it was written, in UTC; absent if the plugin has no clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// When it was last changed, in UTC; absent where it never was.

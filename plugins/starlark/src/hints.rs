@@ -24,7 +24,7 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &["keyword `try`", "keyword `except`", "keyword `finally`"],
-        "there are no exceptions: `attempt(tool, {\"argument\": value})` answers a struct with `ok`, `value` and `error`",
+        "there are no exceptions: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`",
     ),
     hint(
         &["keyword `raise`", "keyword `assert`"],

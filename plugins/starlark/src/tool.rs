@@ -224,7 +224,7 @@ impl Callable {
     ) -> Result<Value<'v>, ToolFailure> {
         match answer {
             Ok(Answer::Json(json)) => convert::from_json(&json, heap)
-                .map_err(|error| self.failure(&format!("its answer is no JSON: {error}"))),
+                .map_err(|error| self.failure(&format!("its result is not JSON: {error}"))),
             Ok(Answer::Text(text)) => {
                 Ok(convert::from_json(&text, heap).unwrap_or_else(|_| heap.alloc(text)))
             }

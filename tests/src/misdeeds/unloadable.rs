@@ -153,7 +153,7 @@ fn other_contracts() -> Vec<Unloadable> {
     vec![
         one(
             "more_imports",
-            "imports an interface that nobody is lent",
+            "imports an interface that the gateway does not provide",
             beside(r#"(import "airlock:host/admin@0.1.0" (instance $admin))"#),
             "airlock:host/admin@0.1.0",
         ),
@@ -205,7 +205,7 @@ fn hard_to_compile() -> Vec<Unloadable> {
             "functions",
             "has 1,000,000 functions",
             parsed(&format!("(component (core module {}))", "(func)".repeat(1_000_000))),
-            "functions, the limit is",
+            "functions; the limit is",
         ),
         one(
             "nested",

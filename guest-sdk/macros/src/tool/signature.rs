@@ -144,7 +144,7 @@ fn take_attrs(parameter: &mut PatType) -> syn::Result<Vec<Attribute>> {
 }
 
 fn is_context(ty: &Type) -> syn::Result<bool> {
-    const BY_REFERENCE: &str = "the context is lent: take it as `&Context`";
+    const BY_REFERENCE: &str = "the context is borrowed: take it as `&Context`";
     match ty {
         Type::Reference(TypeReference { mutability, elem, .. }) if ends_in(elem, "Context") => {
             match mutability {

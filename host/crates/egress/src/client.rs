@@ -88,8 +88,11 @@ pub(super) fn explain(error: reqwest::Error, caller: &str, credentials: &Credent
     } else if find::<hyper::Error>(&error).is_some_and(hyper::Error::is_parse_too_large) {
         Error::new(ErrorKind::TooLarge, "the response has too many headers").having_sent(true)
     } else {
-        Error::new(ErrorKind::Protocol, "the server broke off, or its answer is not HTTP")
-            .having_sent(true)
+        Error::new(
+            ErrorKind::Protocol,
+            "the server closed the connection too early, or its response is not HTTP",
+        )
+        .having_sent(true)
     }
 }
 

@@ -116,7 +116,7 @@ pub enum BadCredential {
         name: String,
     },
     /// The search for the values in responses cannot be built.
-    #[error("the credentials cannot be searched for")]
+    #[error("the credentials cannot be redacted")]
     Search(#[source] aho_corasick::BuildError),
 }
 

@@ -57,7 +57,7 @@ impl Error {
     pub fn lost() -> Self {
         Self {
             kind: ErrorKind::Unavailable,
-            message: "the request broke off".into(),
+            message: "the request was interrupted".into(),
             request_sent: true,
         }
     }

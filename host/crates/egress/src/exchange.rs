@@ -67,8 +67,12 @@ impl<'a> Exchange<'a> {
             }
             followed += 1;
             self.session.count()?;
-            let unreadable =
-                |_| Error::new(ErrorKind::Protocol, "the server redirects to what is no text");
+            let unreadable = |_| {
+                Error::new(
+                    ErrorKind::Protocol,
+                    "the server redirects to a location that is not text",
+                )
+            };
             hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
             permit = self.decide(&hop)?;
             hop.credential =
@@ -93,7 +97,7 @@ impl<'a> Exchange<'a> {
         if hop.credential.is_none_or(|credential| credential.is_for(&hop.target, &hop.method)) {
             return Ok(());
         }
-        let reason = "the credential's audience does not include this";
+        let reason = "the credential's audience does not include this request";
         warn!(caller = %self.session.outlet.caller, host = %self.host(hop), reason, "outbound request refused");
         Err(Error::denied())
     }
@@ -145,10 +149,7 @@ impl<'a> Exchange<'a> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         let bounds = policy.bounds();
         if response.status().is_informational() {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "the server answered with something else than a response",
-            ));
+            return Err(Error::new(ErrorKind::Protocol, "the server sent no final response"));
         }
         if headers::size(response.headers()) > bounds.response_header_bytes {
             let limit = bounds.response_header_bytes;

@@ -80,14 +80,14 @@ pub(super) fn accept(
     let mut headers = HeaderMap::with_capacity(given.len());
     for (name, value) in given {
         let name = HeaderName::try_from(name.as_str())
-            .map_err(|_| Error::invalid("a header's name is none"))?;
+            .map_err(|_| Error::invalid("a header's name is not valid"))?;
         let value = HeaderValue::try_from(value.as_slice()).map_err(|_| {
             Error::invalid(format!(
                 "the value of header {name} has bytes that a header cannot hold"
             ))
         })?;
         if is_reserved(name.as_str()) {
-            return Err(Error::invalid(format!("header {name} is the host's to set")));
+            return Err(Error::invalid(format!("only the host may set header {name}")));
         }
         if credential
             .and_then(Credential::header)
@@ -97,7 +97,7 @@ pub(super) fn accept(
         }
         if name == header::AUTHORIZATION && authenticates_the_connection(value.as_bytes()) {
             return Err(Error::invalid(
-                "a scheme of authorization that holds for a whole connection cannot be used",
+                "an authorization scheme that authenticates a whole connection cannot be used",
             ));
         }
         headers.append(name, value);
@@ -181,7 +181,7 @@ mod tests {
         for name in reserved.split_whitespace() {
             assert_eq!(
                 accepted(&[(name, "x")]),
-                Err(format!("header {} is the host's to set", name.to_lowercase()))
+                Err(format!("only the host may set header {}", name.to_lowercase()))
             );
         }
     }
@@ -191,7 +191,7 @@ mod tests {
         for name in ["", " ", "a b", "a:b", ":authority", "a\r\nhost", "a\0", "é", "host "] {
             assert_eq!(
                 accepted(&[(name, "x")]),
-                Err("a header's name is none".to_owned()),
+                Err("a header's name is not valid".to_owned()),
                 "{name:?}"
             );
         }

@@ -32,7 +32,9 @@ impl<'a> Hop<'a> {
     ) -> Result<Self, Error> {
         let method = rule::method(&request.method);
         let method = method.map_err(|_| {
-            Error::invalid("the method is none that is sent; it is written in capitals")
+            Error::invalid(
+                "the method cannot be used; a method is written in capitals, such as GET",
+            )
         })?;
         let target =
             Target::parse(&request.url).map_err(|error| Error::invalid(error.to_string()))?;
@@ -74,7 +76,7 @@ impl<'a> Hop<'a> {
         let mut target = self.target.join(location).map_err(|_| {
             Error::new(
                 ErrorKind::Protocol,
-                "the server redirects to what is no address for a request",
+                "the server redirects to a URL that cannot be requested",
             )
         })?;
         if self.target.scheme() == "https" && target.scheme() == "http" {
@@ -145,9 +147,9 @@ mod tests {
 
     #[test]
     fn an_invalid_request_is_refused_before_the_policy_decision() {
-        insta::assert_snapshot!(refused(request("get", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
-        insta::assert_snapshot!(refused(request("GET /\r\nx: y", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
-        insta::assert_snapshot!(refused(request("CONNECT", "https://x.com")), @"InvalidRequest: the method is none that is sent; it is written in capitals");
+        insta::assert_snapshot!(refused(request("get", "https://x.com")), @"InvalidRequest: the method cannot be used; a method is written in capitals, such as GET");
+        insta::assert_snapshot!(refused(request("GET /\r\nx: y", "https://x.com")), @"InvalidRequest: the method cannot be used; a method is written in capitals, such as GET");
+        insta::assert_snapshot!(refused(request("CONNECT", "https://x.com")), @"InvalidRequest: the method cannot be used; a method is written in capitals, such as GET");
         insta::assert_snapshot!(refused(request("GET", "x.com")), @"InvalidRequest: the URL cannot be read: relative URL without a base");
         insta::assert_snapshot!(refused(request("GET", "https://x.com/a%2fb")), @"InvalidRequest: the URL's path holds an encoded slash");
         let body = |method, bytes: &'static [u8]| Request {

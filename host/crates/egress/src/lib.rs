@@ -49,7 +49,7 @@ pub struct Egress(Arc<Shared>);
 
 /// Reason that no HTTP client can be built, for example unreadable system certificates.
 #[derive(Debug, thiserror::Error)]
-#[error("no HTTP client can be made")]
+#[error("the HTTP client cannot be created")]
 pub struct Unusable(#[source] reqwest::Error);
 
 impl Egress {

@@ -107,13 +107,13 @@ pub enum BadPattern {
     #[error("expected something between two `**`")]
     Repeated,
     /// A `?` or `#`, which begins a query or a fragment. Rules match paths only.
-    #[error("expected a path alone, found a `?` or `#`")]
+    #[error("expected only a path, found a `?` or `#`")]
     Query,
     /// More segments than the limit.
     #[error("expected at most {MAX_PARTS} segments, found {0}")]
     Parts(usize),
     /// The pattern contains a path that is refused in requests, so it could never match.
-    #[error("expected what a request may hold, found {0}")]
+    #[error("{0} cannot occur in a request")]
     Path(#[from] BadPath),
 }
 
@@ -312,9 +312,9 @@ mod tests {
         insta::assert_snapshot!(why("/a**"), @r#"expected `**` to be a whole segment, found "a**""#);
         insta::assert_snapshot!(why("/***"), @r#"expected `**` to be a whole segment, found "***""#);
         insta::assert_snapshot!(why("/a/**/**"), @"expected something between two `**`");
-        insta::assert_snapshot!(why("/a?b=c"), @"expected a path alone, found a `?` or `#`");
-        insta::assert_snapshot!(why("/a%2fb"), @"expected what a request may hold, found an encoded slash");
-        insta::assert_snapshot!(why("/a/../b"), @"expected what a request may hold, found a dot segment");
+        insta::assert_snapshot!(why("/a?b=c"), @"expected only a path, found a `?` or `#`");
+        insta::assert_snapshot!(why("/a%2fb"), @"an encoded slash cannot occur in a request");
+        insta::assert_snapshot!(why("/a/../b"), @"a dot segment cannot occur in a request");
     }
 
     #[test]

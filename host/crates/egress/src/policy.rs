@@ -128,8 +128,8 @@ fn side(rules: &[Rule], target: &Target, method: &Method) -> Option<Permit> {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Request => "it does not ask for this",
-            Self::Grant => "this is not granted",
+            Self::Request => "the manifest does not request this",
+            Self::Grant => "the operator does not grant this",
         })
     }
 }

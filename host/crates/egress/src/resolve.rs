@@ -59,9 +59,9 @@ impl Resolver for SystemResolver {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unresolved {
     /// For the operator only: guests must not learn the addresses of a name.
-    #[error("{host} stands for {address}, which {}", match .reach {
-        Reach::Private => "is private; a rule that says so on both sides would let it out",
-        _ => "no rule can let out",
+    #[error("{host} resolves to {address}, which {}", match .reach {
+        Reach::Private => "is private; to permit it, set `private` in the request of the manifest and in the grant",
+        _ => "no rule can permit",
     })]
     Refused { host: String, address: IpAddr, reach: Reach },
     #[error("{host} has no address")]
@@ -129,14 +129,14 @@ mod tests {
         assert!(checked(&["8.8.8.8", "2606:4700::1111"], Reach::Public).is_ok());
         assert!(checked(&["8.8.8.8", "10.0.0.1", "::1"], Reach::Private).is_ok());
         let private = checked(&["8.8.8.8", "10.0.0.1"], Reach::Public).unwrap_err();
-        insta::assert_snapshot!(private, @"x.com stands for 10.0.0.1, which is private; a rule that says so on both sides would let it out");
+        insta::assert_snapshot!(private, @"x.com resolves to 10.0.0.1, which is private; to permit it, set `private` in the request of the manifest and in the grant");
         for farthest in [Reach::Public, Reach::Private] {
             for mixed in [
                 ["8.8.8.8", "169.254.169.254"],
                 ["fd00:ec2::254", "8.8.8.8"],
                 ["8.8.8.8", "0.0.0.0"],
             ] {
-                assert!(checked(&mixed, farthest).unwrap_err().ends_with("no rule can let out"));
+                assert!(checked(&mixed, farthest).unwrap_err().ends_with("no rule can permit"));
             }
         }
         insta::assert_snapshot!(checked(&[], Reach::Private).unwrap_err(), @"x.com has no address");

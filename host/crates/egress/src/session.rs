@@ -108,8 +108,8 @@ impl Outlet {
     /// Takes a slot of the caller and a slot of the process. Fails if `tenant` can get no slot.
     fn reserve(&self, tenant: &Tenant) -> Result<[Held; 2], Error> {
         let full = || {
-            warn!(caller = %self.caller, %tenant, "outbound request refused: too many are on their way");
-            Error::new(ErrorKind::Unavailable, "too many requests are on their way")
+            warn!(caller = %self.caller, %tenant, "outbound request refused: too many are in flight");
+            Error::new(ErrorKind::Unavailable, "too many requests are in flight")
         };
         Ok([
             self.in_flight.take(tenant, 1).ok_or_else(full)?,
@@ -127,7 +127,7 @@ impl Session {
     /// Takes a slot of the call. Use it if work around a request must count together with the
     /// request. Fails if no slot is free.
     pub fn reserve(&self) -> Result<RequestSlot, Error> {
-        let message = "too many requests of this call are on their way";
+        let message = "too many requests of this call are in flight";
         let permit = self
             .0
             .in_flight
@@ -184,7 +184,7 @@ impl Inner {
             .requests_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map(drop).map_err(|_| {
-            Error::new(ErrorKind::Unavailable, "the requests of this call are used up")
+            Error::new(ErrorKind::Unavailable, "this call has used all its HTTP requests")
         })
     }
 }

@@ -380,9 +380,9 @@ async fn a_missing_rule_is_logged_and_not_reported_to_the_guest() {
     assert_eq!(told, ["the request is not permitted"; 3]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=this is not granted missing_rule=https://evil.example.org GET
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=it does not ask for this missing_rule=http://x.example.com:PORT POST
-     WARN airlock_egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com stands for 10.1.2.3, which is private; a rule that says so on both sides would let it out
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the operator does not grant this missing_rule=https://evil.example.org GET
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the manifest does not request this missing_rule=http://x.example.com:PORT POST
+     WARN airlock_egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com resolves to 10.1.2.3, which is private; to permit it, set `private` in the request of the manifest and in the grant
     "#);
 }
 
@@ -413,8 +413,8 @@ async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in
     let log = log.text();
     assert_eq!(log.matches("outbound request refused").count(), 3, "{log}");
     for line in [
-        "host=******.evil.example.org reason=this is not granted missing_rule=https://******.evil.example.org GET\n",
-        "host=******.example.com address=10.1.2.3 reason=******.example.com stands for",
+        "host=******.evil.example.org reason=the operator does not grant this missing_rule=https://******.evil.example.org GET\n",
+        "host=******.example.com address=10.1.2.3 reason=******.example.com resolves to",
         "missing_rule=https://evil.example.org ******\n",
     ] {
         assert!(log.contains(line), "{line} {log}");

@@ -124,11 +124,11 @@ mod tests {
         let instance = r#"(instance $i) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
         insta::assert_snapshot!(
             open_text(&format!("(component {instance})")),
-            @"the plugin was built for version 0.2.0 of the contract, this gateway speaks 0.1; build it again with the SDK of one of these"
+            @"the plugin was built for version 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
         );
         insta::assert_snapshot!(
             open_text(r#"(component (import "acme:gpu/compute@1.0.0" (instance)) (import "run" (func)))"#),
-            @"the component imports what this gateway does not lend: acme:gpu/compute@1.0.0, run"
+            @"the component imports what this gateway does not provide: acme:gpu/compute@1.0.0, run"
         );
     }
 }

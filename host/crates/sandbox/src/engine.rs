@@ -32,13 +32,13 @@ pub(super) const YIELD_INTERVAL: u64 = 1_000_000;
 /// on mappings does not allow that many, instances are allocated on demand, which is slower.
 pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
     if let Err(reason) = mappings_suffice(slots) {
-        warn!(slots, reason, "no instance pool; every call pays for its own mappings");
+        warn!(slots, reason, "no instance pool; each call maps its own memory, which is slower");
         return Engine::new(&config(InstanceAllocationStrategy::OnDemand));
     }
     match Engine::new(&config(InstanceAllocationStrategy::Pooling(pool(slots)))) {
         Ok(engine) => Ok(engine),
         Err(error) => {
-            warn!(slots, %error, "no instance pool; every call pays for its own mappings");
+            warn!(slots, %error, "no instance pool; each call maps its own memory, which is slower");
             Engine::new(&config(InstanceAllocationStrategy::OnDemand))
         }
     }

@@ -19,13 +19,13 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// The component is larger than [`MAX_COMPONENT_BYTES`].
-    #[error("the component has {found} bytes, the limit is {MAX_COMPONENT_BYTES}")]
+    #[error("the component has {found} bytes; the limit is {MAX_COMPONENT_BYTES}")]
     TooLarge {
         /// Its size, in bytes.
         found: usize,
     },
     /// The component has more items of one kind than the limit.
-    #[error("the component has {found} {what}, the limit is {limit}")]
+    #[error("the component has {found} {what}; the limit is {limit}")]
     TooMuch {
         /// Kind of item.
         what: &'static str,
@@ -41,15 +41,15 @@ pub enum LoadError {
     #[error("the component does not compile")]
     Compile(#[source] Cause),
     /// The component imports something that the gateway does not provide.
-    #[error("the component imports what this gateway does not lend: {}", names.join(", "))]
+    #[error("the component imports what this gateway does not provide: {}", names.join(", "))]
     UnknownImports {
         /// Names of these imports.
         names: Vec<String>,
     },
     /// The plugin was built for a version of the contract that this build does not support.
     #[error(
-        "the plugin was built for version {found} of the contract, this gateway speaks {supported}; build it again with the SDK \
-         of one of these"
+        "the plugin was built for version {found} of the contract; this gateway supports {supported}; build the plugin again with \
+         the SDK of a supported version"
     )]
     Version {
         /// Version that it exports.
@@ -67,7 +67,7 @@ pub enum LoadError {
         cause: Cause,
     },
     /// The component exports no plugin contract, and its functions cannot be used as tools either.
-    #[error("the component is no set of tools")]
+    #[error("the component exports no usable tools")]
     Plain(#[source] BadComponent),
     /// The tool descriptors cannot be read.
     #[error("the tool descriptors cannot be read")]

@@ -100,7 +100,7 @@ impl Sandbox {
         };
         let cache = settings.cache.as_ref().and_then(|path| {
             CodeCache::open(path)
-                .inspect_err(|error| warn!(%error, "compiled code is not kept"))
+                .inspect_err(|error| warn!(%error, "compiled code is not cached"))
                 .ok()
         });
         let mut off_limits = settings.off_limits.clone();

@@ -213,7 +213,7 @@ impl Plugin {
             CallError::Tool(error)
         })?;
         if self.grants.scrubber.output(&mut output) {
-            warn!(tool = %name, "a secret was taken out of a plugin's result");
+            warn!(tool = %name, "a secret was redacted from a plugin's result");
         }
         if output.size() > self.limits.result_bytes {
             return Err(CallError::ResultTooLarge {
@@ -250,13 +250,13 @@ fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), 
     };
     if let Some(own) = off_limits.unreadable.iter().find(overlaps) {
         return Err(refuse(format!(
-            "{} belongs to the gateway, and no plugin may see it",
+            "{} belongs to the gateway; no plugin may read it",
             own.display()
         )));
     }
     match off_limits.unwritable.iter().find(overlaps) {
         Some(own) if directory.access == Access::ReadWrite => Err(refuse(format!(
-            "{} belongs to the gateway, and no plugin may write to it",
+            "{} belongs to the gateway; no plugin may write to it",
             own.display()
         ))),
         _ => Ok(()),

@@ -28,7 +28,7 @@ struct Pair {
 /// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
 /// Content).
 #[derive(Debug, thiserror::Error)]
-#[error("there is no structured result, which a tool with an output schema has to give")]
+#[error("the structured result is missing; a tool with an output schema must return one")]
 struct NoStructuredResult;
 
 impl Schemas {
@@ -172,11 +172,11 @@ mod tests {
             (refused.code(), refused.kind()),
             ("invalid_result", airlock_core::tool::ErrorKind::Internal)
         );
-        insta::assert_snapshot!(refused, @"the answer of tool p-t does not fit its output schema at rows[1]");
+        insta::assert_snapshot!(refused, @"the result of tool p-t does not fit its output schema at rows[1]");
         let cause =
             std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
         insta::assert_snapshot!(cause, @"rows[1]: found 7, expected a string");
-        insta::assert_snapshot!(check(None).expect_err("no result"), @"the answer of tool p-t does not fit its output schema");
+        insta::assert_snapshot!(check(None).expect_err("no result"), @"the result of tool p-t does not fit its output schema");
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Lane {
         match tokio::task::spawn_blocking(move || job(&mut connection)).await {
             Ok(done) => done.map_err(|error| self.failed(error)),
             Err(lost) => {
-                error!(path = %self.path.display(), error = %lost, "an operation on the database broke off");
+                error!(path = %self.path.display(), error = %lost, "an operation on the database was interrupted");
                 Err(Unavailable::Lost)
             }
         }
@@ -60,11 +60,11 @@ impl Lane {
         let path = self.path.display();
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                warn!(%path, "another process kept the database locked");
+                warn!(%path, "another process has locked the database");
                 Unavailable::Locked
             }
             Some(ErrorCode::DiskFull) => {
-                error!(%path, "there is no room for the database");
+                error!(%path, "the disk is full; the database cannot grow");
                 Unavailable::DiskFull
             }
             _ => {

@@ -89,7 +89,7 @@ pub enum OpenError {
     },
     /// The file was written by a newer Airlock.
     #[error(
-        "the database {path} has schema {found}, and this version of Airlock knows those up to {known}; use a newer one"
+        "the database {path} has schema {found}, and this version of Airlock supports schemas up to {known}; use a newer version"
     )]
     Newer {
         /// The file.
@@ -118,7 +118,7 @@ pub enum Unavailable {
     #[error("the database failed")]
     Failed(#[source] rusqlite::Error),
     /// The operation was aborted: the gateway is shutting down, or the operation panicked.
-    #[error("the operation broke off")]
+    #[error("the operation was interrupted")]
     Lost,
 }
 

@@ -5,17 +5,17 @@ use super::{
     pins::{Pins, lines},
 };
 
-/// Take plugins as they are now
+/// Accept plugins as they are now
 ///
-/// Shows what has changed since they were accepted and writes it to `airlock.lock`. A running
-/// gateway loads them within seconds. Where the file is, a plugin that is not in it is not loaded.
+/// Shows what has changed since they were accepted, and pins them in `airlock.lock`. A running
+/// gateway loads them within seconds. If the file exists, a plugin that is not in it is not loaded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin accept weather\n  airlock plugin accept --all")]
 pub(super) struct Args {
     /// The plugins' names in the configuration.
     #[arg(value_name = "CLIENT", required_unless_present = "all")]
     clients: Vec<String>,
-    /// Take every plugin.
+    /// Accept every plugin.
     #[arg(long, conflicts_with = "clients")]
     all: bool,
     #[command(flatten)]
@@ -33,7 +33,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     output::line(&format!("accepted in {}", pins.path.display()))?;
     for client in pins.unpinned() {
         output::hint(&format!(
-            "{client} is not in it and will not be loaded until `airlock plugin accept {client}`"
+            "{client} is not in it and is not loaded before you type `airlock plugin accept {client}{}`",
+            args.config.option()
         ));
     }
     Ok(Done::Yes)

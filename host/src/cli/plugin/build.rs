@@ -24,11 +24,10 @@ use crate::{
 
 /// Build a plugin from its sources
 ///
-/// Compiles what is in a directory with the compiler of its language, asks the outcome for its
-/// tools in a sandbox that denies everything, and writes a component with the answer and
-/// `plugin.toml` inside. The language is known by the files: Cargo.toml for Rust, package.json for
-/// JavaScript, app.py and requirements.txt for Python. What the compilers of the last two need is
-/// installed into the directory, once.
+/// Compiles the sources in a directory, asks the component for its tools in a sandbox that denies
+/// everything, and embeds the tools and `plugin.toml` in it. The files show the language:
+/// Cargo.toml for Rust, package.json for JavaScript, app.py and requirements.txt for Python. The
+/// compilers for JavaScript and Python are installed into the directory, once.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin build\n  airlock plugin build weather --output weather.wasm"
@@ -37,7 +36,7 @@ pub(super) struct Args {
     /// The plugin's directory.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// Where the component goes. Default: the plugin's id and `.wasm`, in its directory.
+    /// Path of the component. Default: the plugin's id and `.wasm`, in its directory.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print a JSON document: `{ok, file, bytes, digest, tools, elapsed_ms}`.

@@ -22,11 +22,11 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// Check a plugin as its author should before handing it on
+/// Check a plugin before you publish it
 ///
-/// A line for each check. The component is compiled and asked for its tools with everything denied,
-/// which must work and must say the same as the descriptors that its build embedded. The exit code
-/// is 1 if anything fails; a warning is no failure.
+/// Prints a line for each check. The component is compiled and asked for its tools with everything
+/// denied; its answer must match the descriptors that its build embedded. The exit code is 1 if a
+/// check fails; a warning is not a failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin check weather.wasm")]
 pub(super) struct Args {
@@ -108,11 +108,11 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 const COMPONENT: &str = "it is a component";
-const CONTRACT: &str = "it speaks a version of the contract that this gateway speaks";
-const IMPORTS: &str = "it imports nothing that is not lent to anyone";
+const CONTRACT: &str = "it is built for a version of the contract that this gateway supports";
+const IMPORTS: &str = "it imports only what the gateway provides";
 const MANIFEST: &str = "its manifest can be read";
 const DESCRIBE: &str = "it describes its tools with everything denied";
-const EMBEDDED: &str = "the embedded descriptors are what it describes";
+const EMBEDDED: &str = "the embedded descriptors match the tools that it describes";
 const SCHEMAS: &str = "every schema compiles";
 
 async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
@@ -156,13 +156,13 @@ fn manifest(facts: &Facts, wasm: &[u8]) -> anyhow::Result<Check> {
     let Some(manifest) = &facts.manifest else {
         return Ok(Check::warn(
             MANIFEST,
-            "none is embedded, so that nobody can tell what it needs; write a plugin.toml",
+            "none is embedded, so the operator cannot see what the plugin needs; write a plugin.toml",
         ));
     };
     let found = sandbox::contract_version(wasm)?.unwrap_or_default();
     let is_of = found == manifest.contract || found.starts_with(&format!("{}.", manifest.contract));
     let wrong = (!is_of).then(|| {
-        format!("it says contract {:?}, the component exports {found:?}", manifest.contract)
+        format!("it says contract {:?}; the component exports {found:?}", manifest.contract)
     });
     Ok(Check::unless(MANIFEST, Outcome::Fail, wrong))
 }
@@ -202,8 +202,12 @@ fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec
         .iter()
         .filter_map(|tool| match find(embedded, &tool.name) {
             None => Some(format!("{}: it describes this tool, and none is embedded", tool.name)),
-            Some(other) => (other != *tool)
-                .then(|| format!("{}: what is embedded is not what it describes", tool.name)),
+            Some(other) => (other != *tool).then(|| {
+                format!(
+                    "{}: the embedded descriptor differs from the one that it describes",
+                    tool.name
+                )
+            }),
         })
         .collect();
     let gone = embedded.iter().filter(|tool| find(described, &tool.name).is_none());

@@ -9,9 +9,8 @@ use super::{
 
 /// Show what has changed of plugins since they were accepted
 ///
-/// Compares each component with `airlock.lock`: new and changed tools line by line, what is asked
-/// for, the code. Invisible characters are shown as ⟨U+200B⟩. The exit code is 1 if anything
-/// differs.
+/// Compares the tools, requests and code of each component with `airlock.lock`. Invisible
+/// characters are shown as ⟨U+200B⟩. The exit code is 1 if anything differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin diff\n  airlock plugin diff weather --json")]
 pub(super) struct Args {
@@ -39,7 +38,10 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     if args.json {
         output::document(&json!({"ok": is_same, "plugins": plugins}))?;
     } else if !is_same {
-        output::hint("`airlock plugin accept CLIENT` takes a plugin as it is now");
+        output::hint(&format!(
+            "`airlock plugin accept CLIENT{}` accepts a plugin as it is now",
+            args.config.option()
+        ));
     }
     Ok(is_same.into())
 }

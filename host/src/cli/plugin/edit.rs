@@ -40,7 +40,7 @@ impl Document {
                 // Stricter than the parser below, which would lose a key that is written twice.
                 Config::parse(&text, &path.display().to_string(), &environment)?;
                 let value = serde_json::from_str(&text)
-                    .with_context(|| format!("{} is no JSON", path.display()))?;
+                    .with_context(|| format!("{} is not JSON", path.display()))?;
                 Ok(Self { path: path.to_owned(), value, indent: indentation(&text) })
             }
         }
@@ -74,14 +74,14 @@ impl Document {
     }
 
     fn clients(&mut self) -> anyhow::Result<&mut Vec<Value>> {
-        let root = self.value.as_object_mut().context("the configuration is no JSON object")?;
+        let root = self.value.as_object_mut().context("the configuration is not a JSON object")?;
         let mcp = root
             .entry("mcp")
             .or_insert_with(|| json!({}))
             .as_object_mut()
-            .context("`mcp` is no object")?;
+            .context("`mcp` is not an object")?;
         let clients = mcp.entry("client_configs").or_insert_with(|| json!([]));
-        clients.as_array_mut().context("`mcp.client_configs` is no list")
+        clients.as_array_mut().context("`mcp.client_configs` is not a list")
     }
 
     /// Parses the changed file as a configuration.

@@ -17,11 +17,11 @@ use crate::{
     units::{Size, Span},
 };
 
-/// Show what a plugin is and what it asks for
+/// Show what a plugin is and what it requests
 ///
-/// Reads the file alone, no configuration. The component is compiled; one whose build embedded no
-/// descriptors is asked for its tools with everything denied. Invisible characters in what it says
-/// are shown as ⟨U+200B⟩.
+/// Reads only the component, and no configuration. The component is compiled. If it embeds no
+/// descriptors of its tools, it is asked for them with everything denied. Invisible characters in
+/// its texts are shown as ⟨U+200B⟩.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin inspect weather.wasm")]
 pub(super) struct Args {
@@ -73,7 +73,7 @@ fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     let mut lines = head(component, compiled)?;
     lines.push("tools".to_owned());
     lines.extend(facts.tools.iter().flat_map(tool));
-    lines.push("asks for".to_owned());
+    lines.push("requests".to_owned());
     lines.extend(wishes(component));
     lines.push("imports".to_owned());
     lines.extend(facts.imports.iter().map(|import| format!("  {}", visible_line(import))));
@@ -93,7 +93,7 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
             ]
         }
         None => vec![format!(
-            "{file} embeds no manifest: it asks for nothing by itself and may use whatever it is granted"
+            "{file} embeds no manifest: it requests nothing, and may use everything that it is granted"
         )],
     };
     let contract = sandbox::contract_version(&component.bytes)?;
@@ -109,7 +109,7 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
         },
     );
     let config = match facts.manifest.as_ref().map(|manifest| manifest.config_schema()) {
-        None => "unchecked, it embeds no schema",
+        None => "unchecked: no schema is embedded",
         Some(None) => "it takes none",
         Some(Some(_)) => "it takes one, checked against its schema",
     };
@@ -119,7 +119,7 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
         format!("  digest    {}", facts.component),
         format!(
             "  contract  {}",
-            contract.as_deref().map_or_else(|| "none of ours".to_owned(), visible_line)
+            contract.as_deref().map_or_else(|| "none".to_owned(), visible_line)
         ),
         format!("  native    {native}, {took}"),
         format!("  config    {config}"),

@@ -6,7 +6,11 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Done, output, session::ConfigFile},
+    super::{
+        Done,
+        output::{self, quoted},
+        session::ConfigFile,
+    },
     component::Component,
     edit::{self, Document},
     example,
@@ -24,12 +28,11 @@ use crate::{
 
 /// Install a plugin
 ///
-/// Shows what the plugin asks for and why. If everything that it needs is granted, the component is
-/// copied to `plugins/` beside the configuration, the configuration gets an entry for it, and
-/// `airlock.lock` takes down what was accepted. Otherwise nothing is changed, and the command that
-/// would do is printed. A name that another component has is not given away unasked, since what is
-/// granted goes with it: a changed build of the same plugin takes `--replace`, another plugin
-/// another name.
+/// Shows what the plugin requests and why. If everything that it requires is granted, the component
+/// is copied to `plugins/` beside the configuration, the configuration gets an entry for it, and
+/// `airlock.lock` pins it. Otherwise nothing is changed, and the command that would install it is
+/// printed. Grants belong to a name: use `--replace` to install a changed build of the same plugin,
+/// and `--name` to install another plugin under another name.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin install text.wasm\n  airlock plugin install weather.wasm --grant http.api --grant \
@@ -40,14 +43,14 @@ pub(super) struct Args {
     file: PathBuf,
     #[command(flatten)]
     config: ConfigFile,
-    /// Its name in the configuration, the prefix of its tools. Default: the plugin's own.
+    /// Its name in the configuration, the prefix of its tools. Default: the plugin's id.
     #[arg(long)]
     name: Option<String>,
-    /// Grant something that it asks for: `http.api`, `kv.notes`, `files.data=/path:rw`,
+    /// Grant something that it requests: `http.api`, `kv.notes`, `files.data=/path:rw`,
     /// `secret.token=env:NAME`, `scratch`, `clocks`, `random`, `tools`.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<Grant>,
-    /// Grant everything that it asks for and that needs no value of yours.
+    /// Grant everything that it requests, except what needs a value from you.
     #[arg(long)]
     grant_all: bool,
     /// The ceiling: `untrusted`, or `trusted` for private networks, plain HTTP and larger limits.
@@ -56,11 +59,10 @@ pub(super) struct Args {
     /// Set a value of the plugin's own configuration; text, or JSON.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Say what a tool does that has no description of its own, or say it otherwise.
+    /// Set the description of a tool that has none, or replace its own.
     #[arg(long = "describe", value_name = "TOOL=TEXT")]
     describe: Vec<String>,
-    /// Take the place of the build that is installed, with all that is granted to it. What has
-    /// changed is shown.
+    /// Replace the installed build, and keep its grants. The changes are shown.
     #[arg(long)]
     replace: bool,
 }
@@ -103,7 +105,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     }
     if !nameless.is_empty() {
         output::hint(&format!(
-            "no model sees these before they have a description (--describe): {}",
+            "models do not see these tools until you describe them (--describe): {}",
             nameless.join(", ")
         ));
     }
@@ -111,9 +113,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         component.facts.tools.iter().find(|tool| !nameless.contains(&visible_line(&tool.name)))
     {
         let arguments = quoted(&visible(&example::arguments(tool).to_string()));
-        let option = if args.config.is_default() { String::new() } else { config_option(args) };
         output::line(&format!(
-            "\ntry it:\n  airlock call{option} {} {arguments}",
+            "\ntry it:\n  airlock call{} {} {arguments}",
+            args.config.option(),
             ToolName::new(&name, &tool.name)
         ))?;
     }
@@ -178,9 +180,9 @@ async fn check_place(
     if let Some(pin) = pin.filter(|pin| pin.id.as_deref() != found) {
         let (config, lock) = (args.config.path.display(), pins.path.display());
         bail!(
-            "{unchanged}: {} has that name, and this is {}, which would be given all that is granted to it\n\n\
-             this would install it beside the other:\n  {}\n\n\
-             to give it the name, take {name} out of {config} and {lock} first",
+            "{unchanged}: {} has that name, and this is {}, which would get all its grants\n\n\
+             to install it under another name:\n  {}\n\n\
+             to use this name, remove {name} from {config} and {lock} first",
             who(pin.id.as_deref()),
             who(found),
             command(args, &More { name: Some("OTHER"), ..More::default() }),
@@ -190,8 +192,8 @@ async fn check_place(
     output::line(&pins::lines(name, component, drift.as_ref()).join("\n"))?;
     ensure!(
         args.replace,
-        "{unchanged}: another component has that name, and this one would be given all that is granted to it\n\n\
-         if that is what you want, having seen what differs:\n  {}",
+        "{unchanged}: another component has that name, and this one would get all its grants\n\n\
+         to install it, if you agree with the changes above:\n  {}",
         command(args, &More { replace: true, ..More::default() })
     );
     Ok(())
@@ -241,7 +243,7 @@ fn object<'a>(
     key: &str,
 ) -> anyhow::Result<&'a mut Map<String, Value>> {
     let value = entry.entry(key).or_insert_with(|| json!({}));
-    value.as_object_mut().with_context(|| format!("`wasm_config.{key}` is no object"))
+    value.as_object_mut().with_context(|| format!("`wasm_config.{key}` is not an object"))
 }
 
 fn show_wishes(component: &Component, name: &ClientName) -> anyhow::Result<()> {
@@ -252,7 +254,7 @@ fn show_wishes(component: &Component, name: &ClientName) -> anyhow::Result<()> {
         .as_ref()
         .map(|manifest| format!(" {}", manifest.version))
         .unwrap_or_default();
-    let what = if wishes.is_empty() { "asks for nothing" } else { "asks for" };
+    let what = if wishes.is_empty() { "requests nothing" } else { "requests" };
     output::line(&format!("{name}{version} {what}"))?;
     for wish in &wishes {
         output::line(&wish.lines().join("\n"))?;
@@ -369,7 +371,7 @@ async fn pin(
             Ok(other) => {
                 pins.lock.accept(&client, &other.facts);
                 notes.push(format!(
-                    "{client} is pinned as it is now, since there was no lock before"
+                    "{client} is pinned as it is now, because there was no lock file"
                 ));
             }
             Err(error) => notes.push(format!(
@@ -380,18 +382,4 @@ async fn pin(
     }
     pins.save()?;
     Ok(notes)
-}
-
-fn config_option(args: &Args) -> String {
-    format!(" --config {}", quoted(&args.config.path.display().to_string()))
-}
-
-/// Quotes text as one word for a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }

@@ -16,15 +16,14 @@ use crate::cli::output;
 
 /// Start a plugin
 ///
-/// Writes a directory with all that it takes to build a plugin of one tool: its source,
-/// `plugin.toml`, a page that says how to go on, and what the source stands on, the SDK for Rust
-/// and the contract for the others.
+/// Writes a directory with everything that a plugin with one tool needs: its source, `plugin.toml`,
+/// a README with the next steps, and the SDK (for Rust) or the contract (for other languages).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin new weather --lang python")]
 pub(super) struct Args {
     /// Its name and that of the directory: `[a-z][a-z0-9-]*`, at most 32 characters.
     name: Name,
-    /// What to write it in.
+    /// Its programming language.
     #[arg(long, value_enum, value_name = "LANGUAGE")]
     lang: Language,
 }
@@ -33,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     let Args { name, lang } = args;
     ensure!(
         !(*lang == Language::Rust && name.is_word_of_rust()),
-        "`{name}` is a word of Rust, which has no packages of that name; choose another"
+        "`{name}` is a keyword of Rust and cannot name a package; choose another name"
     );
     let directory = PathBuf::from(name.as_str());
     make(&directory)?;
@@ -66,7 +65,7 @@ fn make(directory: &Path) -> anyhow::Result<()> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             bail!(
-                "{} is there already, and nothing in it is overwritten; choose another name",
+                "{} exists already and is not overwritten; choose another name",
                 directory.display()
             )
         }

@@ -47,9 +47,9 @@ impl Pins {
         }
         let find = |name: &String| {
             let found = self.plugins.iter().find(|(client, _)| client.as_str() == name);
-            found
-                .cloned()
-                .with_context(|| format!("no plugin is named {name:?}; there is {}", self.known()))
+            found.cloned().with_context(|| {
+                format!("no plugin is named {name:?}; configured: {}", self.known())
+            })
         };
         names.iter().map(find).collect()
     }
@@ -90,8 +90,7 @@ impl Pins {
         wasm: &Wasm,
     ) -> anyhow::Result<(Component, Option<Drift>)> {
         let component = Component::read_with_tools(&wasm.component).await;
-        let component =
-            component.with_context(|| format!("the plugin {client} cannot be looked at"))?;
+        let component = component.with_context(|| format!("the plugin {client} cannot be read"))?;
         let drift = Drift::between(&self.lock, client, &component.facts);
         Ok((component, drift))
     }
@@ -134,7 +133,7 @@ fn whole(component: &Component) -> Vec<String> {
         facts
             .requests()
             .iter()
-            .map(|request| format!("    +it asks for {}", visible_line(request))),
+            .map(|request| format!("    +it requests {}", visible_line(request))),
     );
     for tool in &facts.tools {
         lines.push(format!("    +tool {}", visible_line(&tool.name)));

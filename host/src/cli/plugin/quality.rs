@@ -51,9 +51,7 @@ fn about(tool: &ToolDefinition, found: Vec<String>) -> impl Iterator<Item = Stri
 fn description(tool: &ToolDefinition) -> Vec<String> {
     let found = tool.description.trim().chars().count();
     let is_short = found < MIN_DESCRIPTION;
-    let text = format!(
-        "its description has {found} characters, at least {MIN_DESCRIPTION} say what it does"
-    );
+    let text = format!("its description has {found} characters; write at least {MIN_DESCRIPTION}");
     is_short.then_some(text).into_iter().collect()
 }
 
@@ -160,7 +158,7 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
             [Effect::WriteFiles, Effect::Store].iter().any(|effect| note.effects.contains(effect));
         if writes && tool.annotations.read_only == Some(true) {
             wrong.push(format!(
-                "{name}: the manifest says that it writes, its annotations that it only reads"
+                "{name}: the manifest says that it writes; its annotations say that it only reads"
             ));
         }
         if note.effects.contains(&Effect::Network) && tool.annotations.open_world == Some(false) {
@@ -215,7 +213,7 @@ mod tests {
             "inputSchema": {"type": "object", "properties": {"aB": {}, "c": {"type": "string", "description": "x\u{202e}"}}},
         });
         insta::assert_snapshot!(told(json!([tool]), None), @r#"
-            Fail every tool has a description: getWeather: its description has 9 characters, at least 20 say what it does
+            Fail every tool has a description: getWeather: its description has 9 characters; write at least 20
             Fail every parameter has a description and a type: getWeather: the parameter aB has neither description nor type
             Fail names are in snake_case: getWeather: its name is not in snake_case; getWeather: the parameter aB is not in snake_case
             Fail no text has invisible characters: getWeather: found "Weather.⟨U+200B⟩"; getWeather: found "x⟨U+202E⟩"
@@ -244,7 +242,7 @@ mod tests {
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         });
         insta::assert_snapshot!(told(json!([tool]), Some(&manifest)), @"
-            Fail the manifest's effects agree with the annotations: put: the manifest says that it writes, its annotations that it only reads; gone: the manifest has effects of a tool that is not there
+            Fail the manifest's effects agree with the annotations: put: the manifest says that it writes; its annotations say that it only reads; gone: the manifest has effects of a tool that is not there
             Warn a tool that uses the network says that its world is open: put: it uses the network, and its annotations say that its world is closed
             ");
     }

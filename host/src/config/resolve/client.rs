@@ -20,7 +20,7 @@ pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<Cli
         let Some(name) = place.accept(ClientName::parse(&client.name)) else { continue };
         if name.as_str() == INTERNAL_CLIENT {
             place
-                .refuse(format_args!("{INTERNAL_CLIENT:?} is what an embedding program's tools are called; choose another name"));
+                .refuse(format_args!("{INTERNAL_CLIENT:?} is reserved for the tools of an embedding program; choose another name"));
         }
         if !names.insert(name) {
             place.refuse(format_args!("another client is named {:?} already", client.name));
@@ -75,7 +75,7 @@ fn policy(place: &Place<'_>, client: &file::Client) -> Policy {
     let auto_execute = auto.whitelist(&client.tools_to_auto_execute);
     if let Some(name) = auto_execute.beyond(&execute) {
         auto.refuse(format_args!(
-            "{name:?} is not in `tools_to_execute`: a tool that may not run cannot run unasked"
+            "{name:?} is not in `tools_to_execute`, so it cannot run without an approval either"
         ));
     }
     Policy {

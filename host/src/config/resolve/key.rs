@@ -41,7 +41,7 @@ pub(super) fn resolve(
         let Some(value) = is_active.then(|| place.text(key.value)).flatten() else { continue };
         if !is_credential(value.expose()) {
             place.refuse(format_args!(
-                "must start with {PREFIX:?} and have at least {MIN_CHARACTERS} characters, none of them blank"
+                "must start with {PREFIX:?} and have at least {MIN_CHARACTERS} characters, without spaces"
             ));
         }
         if let Some(first) = values.insert(value.expose().to_owned(), key.name.clone()) {

@@ -113,7 +113,7 @@ fn injection(place: &Place<'_>, inject: &file::Inject) -> Option<Injection> {
         (Some(header), None) => place.accept(Injection::header(header, &inject.prefix)),
         (None, Some(query)) if inject.prefix.is_empty() => place.accept(Injection::query(query)),
         (None, Some(_)) => {
-            place.member("prefix").refuse("goes with a `header` alone");
+            place.member("prefix").refuse("can be set only with `header`");
             None
         }
         _ => {
@@ -150,7 +150,7 @@ fn directories(place: &Place<'_>, directories: Vec<file::Directory>) -> Vec<Dire
         if access == Access::ReadOnly
             && (directory.max_bytes.is_some() || directory.max_files.is_some())
         {
-            place.refuse("a directory that is only read grows by nobody: `max_bytes` and `max_files` go with `read_write`");
+            place.refuse("`max_bytes` and `max_files` can be set only with `read_write`");
         }
         DirectoryAnswer {
             path: place.member("path").path(&directory.path),

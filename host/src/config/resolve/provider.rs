@@ -56,7 +56,7 @@ fn provider(place: &Place<'_>, name: String, file: file::Provider) -> Option<Set
 fn api_key(place: &Place<'_>, key: EnvText) -> Option<Secret> {
     let key = place.text(key)?;
     if !key.expose().chars().all(|c| c.is_ascii_graphic()) {
-        place.refuse("has a blank or another character that no header can hold");
+        place.refuse("has a space or another character that an HTTP header cannot have");
     }
     Some(key)
 }

@@ -67,7 +67,7 @@ pub(super) fn resolve(
     if settings.require_virtual_key && !has_active_key {
         place
             .member("require_virtual_key")
-            .refuse("is true, but `governance.virtual_keys` has no active key: nobody could call");
+            .refuse("is true, but `governance.virtual_keys` has no active key: every request would be refused");
     }
     if !settings.require_virtual_key && !settings.listen.ip().is_loopback() {
         place.member("listen").refuse(format_args!(

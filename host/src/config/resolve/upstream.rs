@@ -127,7 +127,7 @@ fn headers(place: &Place<'_>, headers: BTreeMap<String, EnvText>) -> BTreeMap<St
     for (name, value) in headers {
         let place = place.member(&name);
         let Ok(header) = name.parse::<HeaderName>() else {
-            place.refuse("is no name of a header");
+            place.refuse("is not a valid header name");
             continue;
         };
         if RESERVED.contains(&header.as_str()) {
@@ -136,7 +136,9 @@ fn headers(place: &Place<'_>, headers: BTreeMap<String, EnvText>) -> BTreeMap<St
         }
         let Some(value) = place.text(value) else { continue };
         if HeaderValue::from_str(value.expose()).is_err() {
-            place.refuse("the value has a line break or another character that no header can hold");
+            place.refuse(
+                "the value has a line break or another character that an HTTP header cannot have",
+            );
         } else if checked.insert(header.as_str().to_owned(), value).is_some() {
             place.refuse("is listed twice (case does not count)");
         }

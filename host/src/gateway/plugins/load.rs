@@ -102,7 +102,6 @@ impl Plugins {
             if self.0.had_lock.load(Ordering::Relaxed) {
                 return Err(LockError::Gone { path: path.clone() }.into());
             }
-            self.tell_unpinned(client);
             return Ok(());
         };
         match lock.pin(client) {
@@ -113,14 +112,6 @@ impl Plugins {
                 Some(drift) => Err(drift.into()),
                 None => Ok(()),
             },
-        }
-    }
-
-    /// Logs once per plugin, not at every change of its file, that it is not pinned.
-    fn tell_unpinned(&self, client: &ClientName) {
-        let Some(entry) = self.0.entries.get(client) else { return };
-        if !std::mem::replace(&mut entry.seen().is_told_unpinned, true) {
-            warn!(%client, "the plugin is not pinned: whatever takes its place is loaded; `airlock plugin accept` pins it");
         }
     }
 

@@ -152,7 +152,7 @@ async fn a_response_that_takes_too_much_memory_is_a_bad_gateway() {
     assert_eq!(error.status(), StatusCode::BAD_GATEWAY);
     assert_eq!(
         error.to_string(),
-        "provider 'up' answered with JSON that takes more memory than the gateway gives it"
+        "provider 'up' answered with JSON that needs more memory than the gateway permits"
     );
 }
 

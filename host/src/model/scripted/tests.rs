@@ -50,7 +50,7 @@ fn a_conversation_without_a_matching_turn_fails_and_is_described() {
     let error = script.complete(&Prompt { body, tools: Vec::new() }).expect_err("no turn");
     insta::assert_snapshot!(
         error,
-        @r#"no turn of script 'demo' answers a conversation whose last message is "hello" by user, with 0 tool results and 0 tools offered"#
+        @r#"no turn of script 'demo' matches a conversation whose last message is "hello" by user, with 0 tool results and 0 tools offered"#
     );
 }
 

@@ -30,7 +30,7 @@ impl Arguments {
             detail,
         };
         if text.len() > MAX_ARGUMENT_BYTES {
-            return Err(bad(format!("{} bytes, the limit is {MAX_ARGUMENT_BYTES}", text.len())));
+            return Err(bad(format!("{} bytes; the limit is {MAX_ARGUMENT_BYTES}", text.len())));
         }
         if text.trim().is_empty() {
             return Ok(Self("{}".into()));

@@ -56,7 +56,7 @@ impl Shared {
     pub(super) fn take_nested(&self, parent_depth: u32) -> Result<(), CallError> {
         let Budget { depth, nested_calls, .. } = self.budget;
         if parent_depth >= depth {
-            return Err(CallError::Budget { what: "calls inside calls", limit: depth.into() });
+            return Err(CallError::Budget { what: "levels of nested calls", limit: depth.into() });
         }
         if !take(&self.nested_left) {
             return Err(CallError::Budget {
@@ -98,7 +98,7 @@ impl Shared {
             return Ok(limit);
         }
         match self.fuel_left.load(Ordering::Relaxed).min(limit) {
-            0 => Err(CallError::Budget { what: "fuel of the whole chain", limit: 0 }),
+            0 => Err(CallError::Budget { what: "units of fuel for the whole chain", limit: 0 }),
             share => Ok(share),
         }
     }

@@ -261,7 +261,10 @@ fn a_chain_shares_one_budget_and_a_call_beyond_its_depth_is_refused() {
     let second = root.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let third = second.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let too_deep = third.chain().admit(&Origin::Script, "alpha-read", "").err();
-    assert!(matches!(too_deep, Some(CallError::Budget { what: "calls inside calls", limit: 3 })));
+    assert!(matches!(
+        too_deep,
+        Some(CallError::Budget { what: "levels of nested calls", limit: 3 })
+    ));
     assert!(
         second.chain().admit(&Origin::Script, "alpha-nothing", "").is_err(),
         "a refusal costs a call"
@@ -292,8 +295,7 @@ fn arguments_with_a_duplicate_key_are_refused_at_any_depth() {
         (r#"{"filter":[{"items":{"id":1,"id":2}}]}"#, "id"),
     ] {
         let error = Arguments::parse("t", text).expect_err(text);
-        let expected =
-            format!("the key {key:?} is there twice in one object, expected every key once");
+        let expected = format!("the key {key:?} occurs twice in one object");
         assert!(
             matches!(&error, CallError::BadArguments { detail, .. } if *detail == expected),
             "{error:?}"

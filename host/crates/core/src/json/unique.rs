@@ -10,7 +10,7 @@ const MAX_SHOWN_BYTES: usize = 128;
 /// A key that one object has twice. Parsers differ in which of the two values they keep, so a check
 /// and the code that it protects may see different values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the key {key:?} is there twice in one object, expected every key once")]
+#[error("the key {key:?} occurs twice in one object")]
 pub struct DuplicateKey {
     /// The key, with its escapes resolved and cut if it is long.
     pub key: String,

@@ -30,7 +30,7 @@ pub enum BadSecret {
         name: String,
     },
     /// All values together are too large for the search automaton.
-    #[error("the secrets are too many or too long")]
+    #[error("there are too many secrets, or they are too long")]
     TooMuch(#[source] aho_corasick::BuildError),
 }
 

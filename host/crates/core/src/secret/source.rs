@@ -37,7 +37,7 @@ pub enum BadSource {
     Form,
     /// The name of the variable is not valid.
     #[error(
-        "the name after \"env:\" must have letters, digits and underscores alone, and begin with no digit"
+        "the name after \"env:\" must have only letters, digits and underscores, and must not begin with a digit"
     )]
     Name,
     /// The path is empty.
@@ -64,15 +64,13 @@ pub enum SourceError {
         cause: io::Error,
     },
     /// Every user of the machine can write the file.
-    #[error(
-        "{origin} can be written by every user of this machine; take that right away (chmod o-w)"
-    )]
+    #[error("every user of this machine can write to {origin}; remove that permission (chmod o-w)")]
     WorldWritable {
         /// The file.
         origin: Source,
     },
     /// The file is not UTF-8.
-    #[error("{origin} does not hold text")]
+    #[error("{origin} is not UTF-8 text")]
     NotText {
         /// The file.
         origin: Source,
@@ -84,13 +82,13 @@ pub enum SourceError {
         origin: Source,
     },
     /// The value is shorter than [`MIN_BYTES`].
-    #[error("{origin} holds fewer than {MIN_BYTES} bytes, too few to be kept out of other texts")]
+    #[error("{origin} has fewer than {MIN_BYTES} bytes, which is too short to redact")]
     TooShort {
         /// The source.
         origin: Source,
     },
     /// The value is longer than [`MAX_BYTES`].
-    #[error("{origin} holds more than {MAX_BYTES} bytes")]
+    #[error("{origin} has more than {MAX_BYTES} bytes")]
     TooLong {
         /// The source.
         origin: Source,
@@ -233,7 +231,7 @@ mod tests {
         assert_eq!(read(Some("four")).expect("read").expose(), "four");
         insta::assert_snapshot!(read(None).expect_err("refused"), @"the environment variable TOKEN is not set, or is not text");
         insta::assert_snapshot!(read(Some("")).expect_err("refused"), @"the environment variable TOKEN is empty");
-        insta::assert_snapshot!(read(Some("abc")).expect_err("refused"), @"the environment variable TOKEN holds fewer than 4 bytes, too few to be kept out of other texts");
+        insta::assert_snapshot!(read(Some("abc")).expect_err("refused"), @"the environment variable TOKEN has fewer than 4 bytes, which is too short to redact");
         let long = "x".repeat(MAX_BYTES);
         assert_eq!(read(Some(&long)).expect("read").expose(), long);
         assert!(matches!(read(Some(&format!("{long}x"))), Err(SourceError::TooLong { .. })));

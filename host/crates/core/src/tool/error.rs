@@ -51,7 +51,7 @@ pub enum CallError {
     #[error("{}", .0.message)]
     Tool(ToolError),
     /// The call would exceed the budget of its chain.
-    #[error("{what}: the limit is {limit}")]
+    #[error("the call reached its limit of {limit} {what}")]
     Budget {
         /// Name of the limit that was reached.
         what: &'static str,
@@ -60,7 +60,7 @@ pub enum CallError {
     },
     /// One answer of a model requests more calls than the limit.
     #[error(
-        "the answer has {found} tool calls; the limit is {limit}, and this call was not made; ask for it in your next answer"
+        "your answer has {found} tool calls, more than the limit of {limit}; this call was not made: ask for it in your next answer"
     )]
     TooManyCalls {
         /// Calls in the answer.
@@ -93,7 +93,7 @@ pub enum CallError {
         limit: u64,
     },
     /// The guest used more CPU time than its limit.
-    #[error("tool {tool} computed for more than {limit:?}")]
+    #[error("tool {tool} used more than {limit:?} of CPU time")]
     Cpu {
         /// The tool.
         tool: ToolName,
@@ -140,7 +140,7 @@ pub enum CallError {
         limit_bytes: u64,
     },
     /// The result violates the contract.
-    #[error("tool {tool} answered with something that is no result")]
+    #[error("tool {tool} returned an invalid result")]
     BadResult {
         /// The tool.
         tool: ToolName,
@@ -149,7 +149,7 @@ pub enum CallError {
         cause: Cause,
     },
     /// The structured result does not fit the tool's own output schema.
-    #[error("the answer of tool {tool} does not fit its output schema{}", at(place))]
+    #[error("the result of tool {tool} does not fit its output schema{}", at(place))]
     InvalidResult {
         /// The tool.
         tool: ToolName,

@@ -24,7 +24,7 @@ pub struct ClientName(Arc<str>);
 /// Reason why a text is not a valid [`ClientName`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{found:?} is no client name: use a letter or `_`, then letters, digits or `_`, at most {MAX_CLIENT_NAME} characters"
+    "{found:?} is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most {MAX_CLIENT_NAME} characters"
 )]
 pub struct BadClientName {
     found: String,

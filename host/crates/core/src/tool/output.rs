@@ -99,7 +99,7 @@ impl ToolOutput {
         if self.content.is_empty() {
             match &self.structured {
                 Some(value) => out = value.to_string(),
-                None => out.push_str("The tool ran and had nothing to say."),
+                None => out.push_str("The tool ran and returned nothing."),
             }
         }
         out
@@ -183,6 +183,6 @@ mod tests {
     fn structured_data_is_rendered_if_there_is_no_content() {
         let output = ToolOutput { structured: Some(json!({"n": 1})), ..ToolOutput::default() };
         assert_eq!(output.to_text(), r#"{"n":1}"#);
-        assert_eq!(ToolOutput::default().to_text(), "The tool ran and had nothing to say.");
+        assert_eq!(ToolOutput::default().to_text(), "The tool ran and returned nothing.");
     }
 }

@@ -53,7 +53,7 @@ fn an_invalid_rule_is_refused_with_the_found_and_expected_text() {
     insta::assert_snapshot!(why("https://x.com", "TRACE", ""), @r#"found the method "TRACE", expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE"#);
     insta::assert_snapshot!(why("https://x.com", "GET", "repos"), @r#"found the path "repos": expected a `/` at the beginning"#);
     insta::assert_snapshot!(why("https://x.com/v1", "GET", "/a"), @r#"found a path in "https://x.com/v1" and a list of paths, expected one of them"#);
-    insta::assert_snapshot!(why("https://x.com/a%2fb", "GET", ""), @r#"found the path "/a%2fb": expected what a request may hold, found an encoded slash"#);
+    insta::assert_snapshot!(why("https://x.com/a%2fb", "GET", ""), @r#"found the path "/a%2fb": an encoded slash cannot occur in a request"#);
     insta::assert_snapshot!(why(&format!("https://x.com/{}", "a".repeat(1011)), "GET", ""), @"found 1025 bytes, expected at most 1024");
     let many = vec!["/a"; 33];
     insta::assert_snapshot!(Rule::new("https://x.com", &NONE, &many, false).unwrap_err(), @"found 33 paths, expected at most 32");

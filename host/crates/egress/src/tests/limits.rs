@@ -173,7 +173,7 @@ async fn redirects_and_refusals_count_as_requests_of_a_call() {
     );
     let error = session.send(get(&url(&server, "/"))).await.expect_err("they are used up");
     assert_eq!((error.kind, error.request_sent), (ErrorKind::Unavailable, false));
-    assert_eq!(error.to_string(), "the requests of this call are used up");
+    assert_eq!(error.to_string(), "this call has used all its HTTP requests");
     assert_eq!(server.requests().len(), 4);
 }
 

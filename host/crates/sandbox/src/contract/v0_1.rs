@@ -46,7 +46,7 @@ impl ToolGuest for Guest {
                     let bytes = convert::schema_bytes(&tools);
                     if bytes > section::MAX_BYTES {
                         return Ok(Err(format!(
-                            "{bytes} bytes of schemas, the limit is {}",
+                            "{bytes} bytes of schemas; the limit is {}",
                             section::MAX_BYTES
                         )));
                     }

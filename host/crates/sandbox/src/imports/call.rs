@@ -58,7 +58,7 @@ pub(crate) fn emit(store: &mut Store<'_>, mut part: Content) -> wasmtime::Result
     let state = store.data_mut();
     let Some(left) = state.emit_bytes_left.checked_sub(size) else {
         let limit = state.call.limits.result_bytes as u64;
-        return Err(state.stop(CallError::Budget { what: "bytes sent ahead of the result", limit }));
+        return Err(state.stop(CallError::Budget { what: "bytes sent before the result", limit }));
     };
     state.emit_bytes_left = left;
     state.call.grants.scrubber.content(&mut part);

@@ -85,7 +85,7 @@ impl State {
                     Verdict::Write => {}
                     Verdict::Drop => return,
                     Verdict::DropAndSay => {
-                        warn!(%plugin, caller = %tenant, "plugin log lines are dropped: its calls write more than they may");
+                        warn!(%plugin, caller = %tenant, "plugin log lines are dropped: its calls write more lines than permitted");
                         return;
                     }
                 }

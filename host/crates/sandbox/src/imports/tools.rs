@@ -153,7 +153,7 @@ impl State {
                 let Some(left) = self.result_bytes_left.checked_sub(size) else {
                     let limit = self.call.limits.copied_bytes as u64 * 8;
                     return Err(
-                        self.stop(CallError::Budget { what: "bytes of tool answers", limit })
+                        self.stop(CallError::Budget { what: "bytes of tool results", limit })
                     );
                 };
                 self.result_bytes_left = left;

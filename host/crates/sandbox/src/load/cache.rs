@@ -65,13 +65,13 @@ enum Distrust {
     Owner { found: u32, own: u32 },
     #[error("its mode is {found:o}, not {CODE_MODE:o}")]
     Mode { found: u32 },
-    #[error("it has {found} names, not one")]
+    #[error("it has {found} hard links, not one")]
     Links { found: u64 },
     #[error("its digest is not the one that it was written with")]
     Digest,
     #[error("it cannot be read: {0}")]
     Read(#[from] io::Error),
-    #[error("the engine does not take it: {0:#}")]
+    #[error("the engine does not accept it: {0:#}")]
     Engine(wasmtime::Error),
 }
 
@@ -137,9 +137,9 @@ impl CodeCache {
             Err(Distrust::Read(error)) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(reason) => reason,
         };
-        warn!(path = %path.display(), %reason, "compiled code is not loaded, and removed");
+        warn!(path = %path.display(), %reason, "a file of compiled code is not trusted and is removed");
         if let Err(error) = fs::remove_file(&path) {
-            debug!(path = %path.display(), %error, "it is gone already, or stays");
+            debug!(path = %path.display(), %error, "the file cannot be removed");
         }
         None
     }

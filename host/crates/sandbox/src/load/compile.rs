@@ -78,7 +78,7 @@ pub(crate) enum CompileError {
     #[error("compiling took more than {0:?}")]
     Wall(Duration),
     /// The compiler crashed, or exceeded its CPU time or memory.
-    #[error("the compiler broke off ({status}){words}")]
+    #[error("the compiler failed ({status}){words}")]
     Died {
         /// Exit status or signal, as the kernel reports it.
         status: String,
@@ -86,7 +86,7 @@ pub(crate) enum CompileError {
         words: String,
     },
     /// The compiler returned more native code than any component compiles to.
-    #[error("compiled code of more than {0} bytes")]
+    #[error("the compiled code has more than {0} bytes")]
     TooMuchCode(usize),
     /// The compiler's output is not code for this engine.
     #[error("the compiled code cannot be loaded")]
@@ -274,7 +274,7 @@ impl Compiler {
                         return Ok(component);
                     }
                 }
-                Err(error) => warn!(%error, "compiled code is not kept"),
+                Err(error) => warn!(%error, "compiled code is not cached"),
             }
         }
         #[expect(

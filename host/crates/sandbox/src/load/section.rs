@@ -118,7 +118,7 @@ pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
     let bad = |reason: String| LoadError::Descriptors(reason.into());
     if section.len() > MAX_BYTES {
         return Err(bad(format!(
-            "{} bytes of descriptors, the limit is {MAX_BYTES}",
+            "{} bytes of descriptors; the limit is {MAX_BYTES}",
             section.len()
         )));
     }
@@ -126,7 +126,7 @@ pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
         serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
     if section.schema != SCHEMA {
         return Err(bad(format!(
-            "descriptors of the form {:?}, this build reads {SCHEMA:?}",
+            "descriptors of the form {:?}; this build reads {SCHEMA:?}",
             section.schema
         )));
     }

@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadDocs {
     /// The section is too large.
-    #[error("it has {found} bytes, the limit is {MAX_BYTES}")]
+    #[error("it has {found} bytes; the limit is {MAX_BYTES}")]
     TooLarge {
         /// Its size in bytes.
         found: usize,

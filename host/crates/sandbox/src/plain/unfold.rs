@@ -158,7 +158,7 @@ impl Unfolder {
     fn cases(&mut self, cases: usize) -> Result<(), BadTypes> {
         if cases > MAX_CASES {
             return Err(unsupported(&format!(
-                "it has a type of {cases} cases, the limit is {MAX_CASES}"
+                "it has a type of {cases} cases; the limit is {MAX_CASES}"
             )));
         }
         self.count(cases)

@@ -74,10 +74,10 @@ impl Circuit {
             match change {
                 Change::Opened { scope, open } => {
                     let (failures, wait) = (open.failures, open.wait);
-                    warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the wait ends");
+                    warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the cool-down ends");
                 }
                 Change::Closed { scope } => {
-                    info!(%plugin, %scope, "the plugin works again; its calls are let through");
+                    info!(%plugin, %scope, "the plugin works again; its calls are permitted");
                 }
             }
         }

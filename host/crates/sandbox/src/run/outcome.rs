@@ -69,7 +69,7 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
 fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
     let limit = state.call.limits.copied_bytes as u64;
     if error.is::<WasmBacktrace>() {
-        CallError::Budget { what: "bytes handed to the host", limit }
+        CallError::Budget { what: "bytes copied to the host", limit }
     } else {
         CallError::ResultTooLarge { tool, limit_bytes: limit }
     }
@@ -89,7 +89,7 @@ fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
     let mut details = state
         .last_error_line
         .as_ref()
-        .map(|line| format!("; its last log line: {line}"))
+        .map(|line| format!("; its last log message: {line}"))
         .unwrap_or_default();
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         // Writing to a String cannot fail.
@@ -102,7 +102,7 @@ fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
 /// whatever the exit status.
 fn exited(error: &wasmtime::Error) -> Cause {
     let status = error.downcast_ref::<I32Exit>().map_or(0, |exit| exit.0);
-    format!("the guest ended itself with status {status}, and without an answer").into()
+    format!("the guest exited with status {status} and returned no result").into()
 }
 
 fn is_pool_full(error: &wasmtime::Error) -> bool {

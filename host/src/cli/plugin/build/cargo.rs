@@ -37,11 +37,11 @@ async fn find_target(project: &Project) -> anyhow::Result<()> {
     if asked(rustc().arg("--version")).await.is_none()
         || asked(command("cargo", &project.directory).arg("--version")).await.is_none()
     {
-        bail!("there is no Rust here; install it as https://rustup.rs says");
+        bail!("Rust is not installed; see https://rustup.rs");
     }
     let libraries = asked(rustc().args(["--print", "target-libdir", "--target", TARGET])).await;
     if !libraries.is_some_and(|libraries| PathBuf::from(libraries).is_dir()) {
-        bail!("this Rust does not compile to WebAssembly; type `rustup target add {TARGET}`");
+        bail!("this Rust cannot compile to WebAssembly; run `rustup target add {TARGET}`");
     }
     Ok(())
 }
@@ -57,5 +57,5 @@ fn component(project: &Project, messages: &str) -> anyhow::Result<PathBuf> {
     let mut files = files.filter_map(|file| Some(PathBuf::from(file.as_str()?)));
     let is_component =
         |file: &PathBuf| file.extension().is_some_and(|extension| extension == "wasm");
-    files.find(is_component).context("cargo left no component for this crate")
+    files.find(is_component).context("cargo wrote no component for this crate")
 }

@@ -91,12 +91,17 @@ pub(super) async fn python(project: &Project) -> anyhow::Result<Vec<u8>> {
 
 async fn find_node(project: &Project) -> anyhow::Result<()> {
     let Some(node) = asked(command("node", &project.directory).arg("--version")).await else {
-        bail!("there is no Node.js here; install {MIN_NODE} or newer from https://nodejs.org");
+        bail!(
+            "Node.js is not installed; install version {MIN_NODE} or newer from https://nodejs.org"
+        );
     };
     let is_new = version(&node).is_some_and(|(major, _)| major >= MIN_NODE);
-    ensure!(is_new, "this Node.js is {node}; install {MIN_NODE} or newer from https://nodejs.org");
+    ensure!(
+        is_new,
+        "this Node.js is {node}; install version {MIN_NODE} or newer from https://nodejs.org"
+    );
     if asked(command("npm", &project.directory).arg("--version")).await.is_none() {
-        bail!("there is Node.js here but no npm; install npm (Debian: `apt-get install npm`)");
+        bail!("npm is not installed; install it (Debian: `apt-get install npm`)");
     }
     Ok(())
 }
@@ -105,7 +110,7 @@ async fn find_python(project: &Project) -> anyhow::Result<()> {
     let (major, minor) = MIN_PYTHON;
     let Some(python) = asked(command("python3", &project.directory).arg("--version")).await else {
         bail!(
-            "there is no python3 here; install Python {major}.{minor} or newer from https://python.org"
+            "python3 is not installed; install Python {major}.{minor} or newer from https://python.org"
         );
     };
     let is_new = version(&python).is_some_and(|found| found >= MIN_PYTHON);
@@ -154,7 +159,7 @@ async fn main(project: &Project) -> anyhow::Result<String> {
 fn wit(project: &Project) -> anyhow::Result<&'static str> {
     ensure!(
         project.has("wit/plugin.wit"),
-        "the contract is missing: `airlock plugin new` writes it as `wit`, copy it from there"
+        "the contract is missing: copy the directory `wit` of a plugin that `airlock plugin new` writes"
     );
     Ok("wit")
 }
@@ -173,7 +178,7 @@ struct Out {
 
 impl Out {
     fn new() -> anyhow::Result<Self> {
-        let directory = tempfile::tempdir().context("there is no room for temporary files")?;
+        let directory = tempfile::tempdir().context("no temporary directory can be created")?;
         let file = directory.path().join("plugin.wasm");
         Ok(Self { _directory: directory, file })
     }
@@ -182,6 +187,6 @@ impl Out {
     async fn of(&self, compiler: &mut Command, name: &str) -> anyhow::Result<Vec<u8>> {
         let _step = Step::begin(&format!("compiling with {name}"));
         run(compiler, name).await?;
-        fs::read(&self.file).await.with_context(|| format!("{name} left no component"))
+        fs::read(&self.file).await.with_context(|| format!("{name} wrote no component"))
     }
 }

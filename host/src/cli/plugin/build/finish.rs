@@ -77,7 +77,7 @@ fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
         project.manifest.tools.iter().find(|note| !names.contains(note.name.as_str()))
     {
         bail!(
-            "plugin.toml speaks of a tool {:?} that the plugin does not have; it has {names:?}",
+            "plugin.toml names a tool {:?} that the plugin does not have; it has {names:?}",
             unknown.name
         );
     }

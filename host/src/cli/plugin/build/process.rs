@@ -27,7 +27,7 @@ pub(super) async fn run(command: &mut Command, what: &str) -> anyhow::Result<()>
         // A failure to write is ignored: no other stream is left to report it on.
         let _ = io::stderr().write_all(said);
     }
-    bail!("{what} failed; what it said is above")
+    bail!("{what} failed; its output is above")
 }
 
 /// Returns the trimmed output of a command; `None` if it cannot be started or fails.
@@ -64,7 +64,7 @@ mod tests {
         let here = std::env::temp_dir();
         assert!(run(&mut command("true", &here), "true").await.is_ok());
         let failed = run(&mut command("false", &here), "false").await.expect_err("it fails");
-        assert_eq!(failed.to_string(), "false failed; what it said is above");
+        assert_eq!(failed.to_string(), "false failed; its output is above");
         let missing =
             run(&mut command("/no/such/program", &here), "it").await.expect_err("it is not there");
         assert_eq!(missing.to_string(), "it cannot be started");

@@ -48,7 +48,9 @@ impl FromStr for Name {
             ));
         }
         if text == INTERNAL_CLIENT {
-            return Err("a gateway's own tools are called that; choose another".to_owned());
+            return Err(
+                "it is reserved for the gateway's own tools; choose another name".to_owned()
+            );
         }
         Ok(Self(text.to_owned()))
     }

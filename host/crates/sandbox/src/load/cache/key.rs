@@ -30,7 +30,7 @@ impl Key {
             Ok(key) => return Ok(Self(key)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                warn!(path = %path.display(), %error, "the key of the compiled code is replaced; all of it is compiled again");
+                warn!(path = %path.display(), %error, "the key of the compiled code is replaced; all components are compiled again");
                 remove(&path)?;
             }
         }

@@ -171,7 +171,7 @@ fn compile(job: &Job) -> Result<(), CompileError> {
     let engine = engine::compiler().map_err(|error| CompileError::Refused(format!("{error:#}")))?;
     if settings_digest(&engine) != job.settings {
         return Err(CompileError::Refused(
-            "the compiler is of another build than the gateway, or set up differently".into(),
+            "the compiler and the gateway are different builds or have different settings".into(),
         ));
     }
     let mut wasm = Vec::new();

@@ -137,18 +137,18 @@ mod tests {
     #[test]
     fn one_huge_function_is_refused() {
         assert!(fits(&body(1_000_000)));
-        insta::assert_snapshot!(refused(&body(3_000_000)), @"the component has 3000002 bytes in one function, the limit is 1048576");
+        insta::assert_snapshot!(refused(&body(3_000_000)), @"the component has 3000002 bytes in one function; the limit is 1048576");
     }
 
     #[test]
     fn a_million_tiny_functions_are_refused() {
         let functions = |count| format!("(component (core module {}))", times(count, "(func)"));
         assert!(fits(&functions(100_000)));
-        insta::assert_snapshot!(refused(&functions(100_001)), @"the component has 100001 functions, the limit is 100000");
-        insta::assert_snapshot!(refused(&functions(1_000_000)), @"the component has 1000000 functions, the limit is 100000");
+        insta::assert_snapshot!(refused(&functions(100_001)), @"the component has 100001 functions; the limit is 100000");
+        insta::assert_snapshot!(refused(&functions(1_000_000)), @"the component has 1000000 functions; the limit is 100000");
         // The limit is for all modules together.
         let modules = times(3, &format!("(core module {})", times(40_000, "(func)")));
-        insta::assert_snapshot!(refused(&format!("(component {modules})")), @"the component has 120000 functions, the limit is 100000");
+        insta::assert_snapshot!(refused(&format!("(component {modules})")), @"the component has 120000 functions; the limit is 100000");
     }
 
     #[test]
@@ -156,19 +156,19 @@ mod tests {
         let nested =
             |levels| format!("(component {}{})", times(levels, "(component "), times(levels, ")"));
         assert!(fits(&nested(8)));
-        insta::assert_snapshot!(refused(&nested(9)), @"the component has 9 levels of nested components, the limit is 8");
-        insta::assert_snapshot!(refused(&nested(60)), @"the component has 9 levels of nested components, the limit is 8");
-        insta::assert_snapshot!(refused(&format!("(component {})", times(65, "(component)"))), @"the component has 65 nested components, the limit is 64");
+        insta::assert_snapshot!(refused(&nested(9)), @"the component has 9 levels of nested components; the limit is 8");
+        insta::assert_snapshot!(refused(&nested(60)), @"the component has 9 levels of nested components; the limit is 8");
+        insta::assert_snapshot!(refused(&format!("(component {})", times(65, "(component)"))), @"the component has 65 nested components; the limit is 64");
     }
 
     #[test]
     fn too_many_modules_instances_types_or_aliases_are_refused() {
         let component = |text: &str| format!("(component {text})");
-        insta::assert_snapshot!(refused(&component(&times(129, "(core module)"))), @"the component has 129 core modules, the limit is 128");
+        insta::assert_snapshot!(refused(&component(&times(129, "(core module)"))), @"the component has 129 core modules; the limit is 128");
         let instances =
             format!("(core module $m) {}", times(1_025, "(core instance (instantiate $m))"));
-        insta::assert_snapshot!(refused(&component(&instances)), @"the component has 1025 instances, the limit is 1024");
-        insta::assert_snapshot!(refused(&component(&times(50_001, "(type u8)"))), @"the component has 50001 types, the limit is 50000");
+        insta::assert_snapshot!(refused(&component(&instances)), @"the component has 1025 instances; the limit is 1024");
+        insta::assert_snapshot!(refused(&component(&times(50_001, "(type u8)"))), @"the component has 50001 types; the limit is 50000");
         let mut exports = String::new();
         let mut aliases = String::new();
         for n in 0..20_001 {
@@ -179,7 +179,7 @@ mod tests {
         let text = format!(
             "(core module $m (func $f) {exports}) (core instance $i (instantiate $m)) {aliases}"
         );
-        insta::assert_snapshot!(refused(&component(&text)), @"the component has 20001 aliases, the limit is 20000");
+        insta::assert_snapshot!(refused(&component(&text)), @"the component has 20001 aliases; the limit is 20000");
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn an_enum_with_too_many_cases_is_refused() {
     assert!(load(&cases(MAX_CASES)).is_ok());
     assert!(
         refused(&cases(MAX_CASES + 1))
-            .contains("echo: it has a type of 1001 cases, the limit is 1000")
+            .contains("echo: it has a type of 1001 cases; the limit is 1000")
     );
 }
 

@@ -1,0 +1,167 @@
+//! Command lines in the documents and in the texts of `--help`: each must parse.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+
+use super::Cli;
+
+/// Directories with documents, relative to the project.
+const DIRECTORIES: [&str; 11] = [
+    "",
+    "docs",
+    "wit",
+    "plugins/fetch",
+    "plugins/files",
+    "plugins/notes",
+    "plugins/starlark",
+    "plugins/text",
+    "plugins/examples/javascript",
+    "plugins/examples/python",
+    "plugins/examples/rust",
+];
+
+/// Returns every document with its name.
+fn documents() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the project's directory");
+    let mut documents = Vec::new();
+    for directory in DIRECTORIES {
+        for entry in fs::read_dir(root.join(directory)).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let text = fs::read_to_string(&path).expect("UTF-8");
+                documents.push((path.display().to_string(), text));
+            }
+        }
+    }
+    documents
+}
+
+/// Splits a document into the lines of its fenced blocks and the code spans of its prose.
+fn code(text: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut lines, mut spans) = (Vec::new(), Vec::new());
+    for (number, part) in text.split("```").enumerate() {
+        if number % 2 == 1 {
+            lines.extend(part.lines().skip(1));
+        } else {
+            spans.extend(part.split('`').skip(1).step_by(2));
+        }
+    }
+    (lines, spans)
+}
+
+/// Returns the words of the `airlock` command in a line of a shell; `None` if there is none. A
+/// comment, a pipe or a redirection ends the command.
+fn command(line: &str) -> Option<Vec<String>> {
+    let line = line.trim();
+    let start =
+        if line.starts_with("airlock ") { 0 } else { line.find("| airlock ")? + "| ".len() };
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line[start..].chars() {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (' ', None) => words.extend(word.take()),
+            ('#' | '|' | '<' | '>', None) if word.is_none() => break,
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+fn parse(words: &[String]) -> Result<(), clap::Error> {
+    Cli::try_parse_from(words).map(|_| ())
+}
+
+/// Returns the command and everything below it.
+fn with_subcommands(command: &clap::Command) -> Vec<&clap::Command> {
+    let below = command.get_subcommands().flat_map(with_subcommands);
+    std::iter::once(command).chain(below).collect()
+}
+
+#[test]
+fn a_command_ends_at_a_comment_a_pipe_or_a_redirection() {
+    let words = |line| command(line).expect("a command").join("·");
+    assert_eq!(words("  airlock call x '{\"a\": 1}' # why"), "airlock·call·x·{\"a\": 1}");
+    assert_eq!(words("echo 1 | airlock run - > out"), "airlock·run·-");
+    assert_eq!(command("cargo build # airlock check"), None);
+}
+
+#[test]
+fn every_command_line_in_a_block_of_a_document_parses() {
+    let mut seen = 0;
+    for (document, text) in documents() {
+        for line in code(&text).0 {
+            let Some(words) = command(line) else { continue };
+            seen += 1;
+            if let Err(error) = parse(&words) {
+                panic!("{document}: {line}\n{error}");
+            }
+        }
+    }
+    assert!(seen >= 15, "{seen} command lines");
+}
+
+#[test]
+fn every_command_that_the_prose_of_a_document_names_exists_with_its_options() {
+    // The prose may leave out what a command requires.
+    let is_incomplete = |error: &clap::Error| {
+        matches!(
+            error.kind(),
+            ErrorKind::MissingRequiredArgument
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        )
+    };
+    let mut seen = 0;
+    for (document, text) in documents() {
+        for span in code(&text).1 {
+            let Some(words) = command(span) else { continue };
+            seen += 1;
+            if let Err(error) = parse(&words)
+                .or_else(|error| if is_incomplete(&error) { Ok(()) } else { Err(error) })
+            {
+                panic!("{document}: {span}\n{error}");
+            }
+        }
+    }
+    assert!(seen >= 10, "{seen} commands");
+}
+
+#[test]
+fn every_option_that_the_prose_of_a_document_names_exists() {
+    let cli = Cli::command();
+    let commands = with_subcommands(&cli);
+    let options: BTreeSet<_> = commands
+        .iter()
+        .flat_map(|command| command.get_arguments())
+        .filter_map(|argument| argument.get_long())
+        .collect();
+    for (document, text) in documents() {
+        for span in code(&text).1 {
+            let Some(option) = span.strip_prefix("--") else { continue };
+            let name = option.split([' ', '=']).next().unwrap_or_default();
+            assert!(options.contains(name), "{document}: {span}");
+        }
+    }
+}
+
+#[test]
+fn every_example_in_the_help_of_a_command_parses() {
+    let cli = Cli::command();
+    let mut seen = 0;
+    for command_of_help in with_subcommands(&cli) {
+        let help = command_of_help.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in help.lines() {
+            let Some(words) = command(line) else { continue };
+            seen += 1;
+            if let Err(error) = parse(&words) {
+                panic!("{}: {line}\n{error}", command_of_help.get_name());
+            }
+        }
+    }
+    assert!(seen >= 15, "{seen} examples");
+}

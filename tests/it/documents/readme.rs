@@ -1,0 +1,127 @@
+//! The README's own steps: its configuration, commands, script and program.
+
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+
+use airlock_tests::{Setup, guests, peers, root};
+use serde_json::json;
+use tokio::process::Command;
+
+use super::Document;
+
+fn readme() -> Document {
+    Document::read(root().join("README.md"))
+}
+
+/// The README's reader: a directory with what `make plugins` leaves in the project, the README's
+/// configuration, and an `npx` that starts the installed server without the network.
+struct Reader {
+    directory: tempfile::TempDir,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let reader = Self { directory };
+        let configuration = readme().blocks_in("json").next().expect("a configuration").to_owned();
+        reader.write("gateway.json", &configuration);
+        reader.write("wit/one.wit", "three short words");
+        fs::create_dir_all(reader.path("target/plugins")).expect("a directory");
+        for (name, component) in [("files", guests::FILES), ("text", guests::TEXT)] {
+            fs::copy(component, reader.path(&format!("target/plugins/{name}.wasm")))
+                .expect("a copy");
+        }
+        let server = peers::everything_program();
+        reader.write("bin/npx", &format!("#!/bin/sh\nexec '{}' stdio\n", server.display()));
+        fs::set_permissions(reader.path("bin/npx"), fs::Permissions::from_mode(0o755))
+            .expect("a mode");
+        reader
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("it is in the directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// Runs a line of a shell in the directory. Returns what it printed to standard output. Panics
+    /// if it fails or prints anything else.
+    async fn run(&self, line: &str) -> String {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let binary = airlock_tests::binary("airlock-under-test");
+        let script = format!("airlock() {{ '{}' \"$@\"; }}; {line}", binary.display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(self.directory.path()).kill_on_drop(true);
+        shell.env("PATH", format!("{}:{path}", self.path("bin").display()));
+        let output = shell.output().await.expect("a shell");
+        let (printed, logged) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && logged.is_empty(), "{line}\n{printed}\n{logged}");
+        printed.into_owned()
+    }
+}
+
+#[tokio::test]
+async fn the_commands_of_the_readme_run_in_their_order_without_a_warning() {
+    let reader = Reader::new();
+    let readme = readme();
+    let lines =
+        readme.blocks_in("").flat_map(str::lines).filter(|line| line.starts_with("airlock "));
+    let mut printed = BTreeMap::new();
+    for line in lines.filter(|line| !line.starts_with("airlock serve ")) {
+        printed.insert(line.split(' ').nth(1).expect("a command"), reader.run(line).await);
+    }
+    assert_eq!(printed["check"], "gateway.json: ok\n");
+    assert_eq!(printed["call"], "The sum of 2 and 3 is 5.\n");
+    for tool in ["files-read_file", "text-word_count", "everything-get-sum", "executeToolCode"] {
+        assert!(printed["tools"].contains(tool), "{printed:?}");
+    }
+    let script =
+        readme.blocks_in("python").find(|block| block.contains("result =")).expect("a script");
+    reader.write("count.star", script);
+    let result = reader.run("airlock run --config gateway.json count.star").await;
+    assert_eq!(result, "{\n  \"words\": 3\n}\n");
+}
+
+#[tokio::test]
+async fn the_script_on_the_page_about_code_mode_runs_with_the_configuration_of_the_readme() {
+    let reader = Reader::new();
+    let page = Document::read(root().join("docs/code-mode.md"));
+    let scripts: Vec<_> = page.blocks_in("python").collect();
+    assert_eq!(scripts.len(), 1);
+    reader.write("script.star", scripts[0]);
+    reader.run("airlock plugin accept --all --config gateway.json").await;
+    reader.run("airlock run --config gateway.json script.star").await;
+}
+
+#[tokio::test]
+async fn the_openai_client_of_the_readme_gets_an_answer_and_the_record_of_its_calls() {
+    let turns = json!({"turns": [
+        {"when": {"role": "user", "contains": "What is 2 + 3?"},
+         "answer": {"tool_calls": [{"name": "everything-get-sum", "arguments": {"a": 2, "b": 3}}]}},
+        {"when": {"role": "tool", "tool_results": 1}, "answer": {"content": "It is 5."}},
+    ]});
+    let gateway = Setup::new()
+        .scripted("local", &turns)
+        .client(peers::everything("everything").auto(&["get-sum"]))
+        .serve_connected()
+        .await;
+    let readme = readme();
+    let program =
+        readme.blocks_in("python").find(|block| block.contains("OpenAI(")).expect("a program");
+    let address = "http://127.0.0.1:8080";
+    assert!(program.contains(address), "{program}");
+    let mut python = Command::new(peers::python());
+    python.arg("-c").arg(program.replace(address, gateway.address())).kill_on_drop(true);
+    // A proxy of this machine must not come between two local processes.
+    let output = python.env("NO_PROXY", "*").output().await.expect("python can be started");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        printed.starts_with("It is 5.") && printed.contains("everything-get-sum"),
+        "{printed}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
