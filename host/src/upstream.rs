@@ -3,9 +3,9 @@
 //!
 //! A server is untrusted. Everything it sends is bounded before it is kept. A server that hangs,
 //! floods, crashes or lies affects only its own calls. The bounds are in `limits`, with their
-//! units. Every message passes the `inbox` and every text the `mask` before other code sees it. All
-//! of this runs on a separate [`Runtime`]. This module does not decide who may call a tool, and it
-//! is the only user of `rmcp` on this side.
+//! units. Every message passes the `inbox`, which redacts the server's `secrets`. All of this runs
+//! on a separate [`Runtime`]. This module does not decide who may call a tool, and it is the only
+//! user of `rmcp` on this side.
 
 mod answer;
 mod backoff;
@@ -18,11 +18,11 @@ mod inbox;
 mod limits;
 mod link;
 mod listing;
-mod mask;
 mod meter;
 mod outbox;
 mod process;
 mod runtime;
+mod secrets;
 mod server;
 mod stdio;
 mod supervise;

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use tracing::warn;
 
 use super::limits::{MAX_COMPLAINT_BYTES, MAX_COMPLAINTS};
-use crate::{text::cut, tool::ClientName};
+use crate::{
+    text::{cut, one_line},
+    tool::ClientName,
+};
 
 /// Reasons that tools of one list were left out. Keeps the first [`MAX_COMPLAINTS`] reasons, of
 /// [`MAX_COMPLAINT_BYTES`] each, and counts the others.
@@ -17,9 +20,9 @@ pub(super) struct Complaints {
 
 impl Complaints {
     /// Adds a reason, which may quote the server.
-    pub(super) fn push(&mut self, reason: impl Into<String>) {
+    pub(super) fn push(&mut self, reason: &str) {
         if self.reasons.len() < MAX_COMPLAINTS {
-            self.reasons.insert(cut(reason.into(), MAX_COMPLAINT_BYTES));
+            self.reasons.insert(cut(one_line(reason), MAX_COMPLAINT_BYTES));
         } else {
             self.more += 1;
         }
@@ -60,13 +63,16 @@ mod tests {
     fn the_number_and_length_of_reasons_are_limited() {
         let mut complaints = Complaints::default();
         for n in 0..MAX_COMPLAINTS * 3 {
-            complaints.push(format!("{n} {}", "x".repeat(100_000)));
+            complaints.push(&format!("{n}\n{}", "\0".repeat(100_000)));
         }
         assert_eq!(
             (complaints.reasons().count(), complaints.len()),
             (MAX_COMPLAINTS, MAX_COMPLAINTS * 3)
         );
-        assert!(complaints.reasons().all(|reason| reason.len() <= MAX_COMPLAINT_BYTES));
+        let is_short_line = |reason: &str| {
+            reason.len() <= MAX_COMPLAINT_BYTES && !reason.contains(char::is_control)
+        };
+        assert!(complaints.reasons().all(is_short_line));
     }
 
     #[test]
@@ -74,7 +80,7 @@ mod tests {
         let of = |reasons: &[&str]| {
             let mut complaints = Complaints::default();
             for reason in reasons {
-                complaints.push(*reason);
+                complaints.push(reason);
             }
             complaints
         };

@@ -16,11 +16,11 @@ use super::{
     inbox::Inbox,
     link::{Abandoned, Link},
     listing::{self, List},
-    mask::Mask,
     outbox::Outbox,
     process::{Pipes, Process},
     trouble::{Failure, Trouble, cause},
 };
+use crate::secret::Scrubber;
 
 /// A connected server that has listed its tools.
 pub(super) struct Connection {
@@ -66,10 +66,10 @@ impl Era {
 /// Connects within the time that `settings` allow. If that fails, the child process is stopped.
 pub(super) async fn open(
     settings: &Settings,
-    mask: &Arc<Mask>,
+    scrubber: &Arc<Scrubber>,
     era: Era,
 ) -> Result<Connection, Failure> {
-    let inbox = Inbox::new(mask.clone());
+    let inbox = Inbox::new(scrubber.clone());
     let (wire, process) = Wire::open(&settings.transport, &inbox)?;
     let ready = tokio::select! {
         flood = inbox.flooded() => Err(Trouble::Flood(flood)),

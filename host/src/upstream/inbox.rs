@@ -30,13 +30,13 @@ use super::{
     limits::{
         BYTES_PER_TOKEN, MAX_NOTIFICATION_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
-    mask::Mask,
     meter::{Flood, Meter},
 };
+use crate::secret::Scrubber;
 
 /// Screens the messages of one connection and records the requests in flight.
 pub(super) struct Inbox {
-    mask: Arc<Mask>,
+    scrubber: Arc<Scrubber>,
     meter: Mutex<Meter>,
     book: Mutex<Book>,
     changed: Notify,
@@ -68,9 +68,9 @@ enum Screened<'t> {
 
 impl Inbox {
     /// Creates the inbox of a new connection.
-    pub(super) fn new(mask: Arc<Mask>) -> Arc<Self> {
+    pub(super) fn new(scrubber: Arc<Scrubber>) -> Arc<Self> {
         Arc::new(Self {
-            mask,
+            scrubber,
             meter: Mutex::new(Meter::new(Instant::now())),
             book: Mutex::default(),
             changed: Notify::new(),
@@ -78,9 +78,9 @@ impl Inbox {
         })
     }
 
-    /// Returns the mask with the server's secrets.
-    pub(super) fn mask(&self) -> &Mask {
-        &self.mask
+    /// Returns the scrubber for the server's secrets.
+    pub(super) fn scrubber(&self) -> &Scrubber {
+        &self.scrubber
     }
 
     /// Waits until the server has reported that its list of tools has changed. Several reports
@@ -276,7 +276,9 @@ impl Inbox {
         if !decode::fits(text) {
             return Screened::Nothing;
         }
-        self.mask.json(text).map_or(Screened::Nothing, |text| Screened::Passed { text, answers })
+        self.scrubber
+            .json(text)
+            .map_or(Screened::Nothing, |text| Screened::Passed { text, answers })
     }
 
     fn spend(&self, tokens: u32) {

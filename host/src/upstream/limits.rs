@@ -139,9 +139,6 @@ pub(super) const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Length to which the reason for a missing connection is cut, in bytes.
 pub(super) const MAX_REASON_BYTES: usize = 2 << 10;
-/// Maximum length of a text that is searched for secrets before it is cut for the operator, in
-/// bytes.
-pub(super) const MAX_SAID_BYTES: usize = 64 << 10;
 /// Length to which a server's text inside another message (an HTTP body, a header) is cut, in
 /// bytes.
 pub(super) const MAX_QUOTE_BYTES: usize = 200;

@@ -90,7 +90,7 @@ impl List {
             json::check(text.as_bytes(), &memory).ok().filter(|_| self.bytes <= MAX_LIST_BYTES);
         let Some(cost) = cost.filter(|_| self.tools.len() < MAX_TOOLS_PER_CLIENT) else {
             let (tools, bytes, memory) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES, MAX_TREE_BYTES);
-            self.complaints.push(format!(
+            self.complaints.push(&format!(
                 "all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"
             ));
             return false;
@@ -98,19 +98,19 @@ impl List {
         self.tree_bytes += cost.tree_bytes;
         match decode(tool) {
             Ok(tool) => self.tools.push(tool),
-            Err(reason) => self.complaints.push(reason),
+            Err(reason) => self.complaints.push(&reason),
         }
         true
     }
 
     fn next(&mut self, cursor: String) -> Option<String> {
         if self.pages >= MAX_PAGES {
-            self.complaints.push(format!("all beyond {MAX_PAGES} pages"));
+            self.complaints.push(&format!("all beyond {MAX_PAGES} pages"));
             return None;
         }
         self.bytes += cursor.len();
         if self.bytes > MAX_LIST_BYTES {
-            self.complaints.push(format!("all beyond {MAX_LIST_BYTES} bytes"));
+            self.complaints.push(&format!("all beyond {MAX_LIST_BYTES} bytes"));
             return None;
         }
         if !self.cursors.insert(cursor.clone()) {

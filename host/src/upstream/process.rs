@@ -24,11 +24,10 @@ use super::{
     limits::{
         GRACE, KEPT_STDERR_BYTES, LAST_WORDS, STDERR_BURST_BYTES, STDERR_PAUSE, TOLD_STDERR_BYTES,
     },
-    mask::Mask,
     stdio::Stdio,
     trouble::{Ending, Trouble},
 };
-use crate::secret::Secret;
+use crate::secret::{Scrubber, Secret};
 
 /// The two pipes of a child.
 pub(super) type Pipes = Stdio<ChildStdout, ChildStdin>;
@@ -85,7 +84,7 @@ impl Process {
             status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
         }
         let _ = timeout(LAST_WORDS, &mut self.reader).await;
-        Ending { status, unasked, stderr: lock(&self.tail).last_words(self.inbox.mask()) }
+        Ending { status, unasked, stderr: lock(&self.tail).last_words(self.inbox.scrubber()) }
     }
 }
 
@@ -143,8 +142,8 @@ impl Tail {
         self.0.extend(bytes);
     }
 
-    fn last_words(&mut self, mask: &Mask) -> String {
-        mask.end_of_line(&String::from_utf8_lossy(self.0.make_contiguous()), TOLD_STDERR_BYTES)
+    fn last_words(&mut self, scrubber: &Scrubber) -> String {
+        scrubber.line_end(&String::from_utf8_lossy(self.0.make_contiguous()), TOLD_STDERR_BYTES)
     }
 }
 
@@ -179,11 +178,9 @@ mod tests {
             tail.push(format!("line {round}\n").repeat(100).as_bytes());
         }
         assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);
-        let told = tail.last_words(&Mask::default());
+        let told = tail.last_words(&Scrubber::default());
         assert!(
-            told.starts_with('…')
-                && told.ends_with("line 99")
-                && told.len() <= TOLD_STDERR_BYTES + 3,
+            told.starts_with('…') && told.ends_with("line 99") && told.len() <= TOLD_STDERR_BYTES,
             "{told}"
         );
         tail.push(&vec![b'x'; 3 * KEPT_STDERR_BYTES]);

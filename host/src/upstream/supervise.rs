@@ -19,13 +19,13 @@ use super::{
     limits::{CLOSE_TIMEOUT, FLOOD_PAUSE, HEARTBEAT, LAST_RETRY, MAX_VERSION_BYTES, RENEW, SETTLE},
     link::Link,
     listing::{self, List},
-    mask::Mask,
+    secrets,
     server::Server,
     trouble::{Failure, Trouble, cause},
 };
 use crate::{
     catalog::{Catalog, State},
-    text::cut,
+    secret::Scrubber,
 };
 
 /// Keeps one server connected until `stop` is cancelled: connects, lists the tools, publishes them
@@ -43,15 +43,15 @@ use crate::{
 /// The server's calls run on the runtime of this future. It should not be the runtime that serves
 /// HTTP: see [`Runtime`](super::Runtime).
 pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: CancellationToken) {
-    let (mask, settled) = match Mask::new(&settings.transport) {
-        Ok(mask) => (mask, Ok(())),
-        Err(trouble) => (Mask::default(), Err(trouble)),
+    let (scrubber, settled) = match secrets::scrubber(&settings.transport) {
+        Ok(scrubber) => (scrubber, Ok(())),
+        Err(error) => (Scrubber::default(), Err(Trouble::Settings(error.to_string()))),
     };
     let mut keeper = Keeper {
         settings,
         catalog,
         server: Server::new(Handle::current()),
-        mask: Arc::new(mask),
+        scrubber: Arc::new(scrubber),
         told: Complaints::default(),
     };
     if let Err(trouble) = settled {
@@ -82,7 +82,7 @@ struct Keeper {
     settings: Settings,
     catalog: Arc<Catalog>,
     server: Arc<Server>,
-    mask: Arc<Mask>,
+    scrubber: Arc<Scrubber>,
     /// Complaints about the list that were already logged.
     told: Complaints,
 }
@@ -90,7 +90,7 @@ struct Keeper {
 impl Keeper {
     /// Connects and serves the connection until it ends. Returns `Ok` if `stop` is cancelled.
     async fn attempt(&mut self, era: &mut Era, stop: &CancellationToken) -> Result<(), Failure> {
-        let opening = Box::pin(connection::open(&self.settings, &self.mask, *era));
+        let opening = Box::pin(connection::open(&self.settings, &self.scrubber, *era));
         let Some(opened) = stop.run_until_cancelled(opening).await else { return Ok(()) };
         let mut connection = match opened {
             Ok(connection) => connection,
@@ -145,7 +145,7 @@ impl Keeper {
         let dropped = self.catalog.publish(client, tools, self.server.clone()).await;
         let tools = count - dropped.len().min(count);
         for reason in dropped {
-            complaints.push(reason);
+            complaints.push(&reason);
         }
         complaints.tell(client, &self.told);
         self.told = complaints;
@@ -154,13 +154,13 @@ impl Keeper {
             .peer_info()
             .map(|info| info.protocol_version.to_string())
             .unwrap_or_default();
-        let version = cut(version, MAX_VERSION_BYTES);
+        let version = self.scrubber.line(&version, MAX_VERSION_BYTES);
         info!(%client, version, tools, "upstream server listed its tools");
     }
 
     fn report(&self, failure: &Failure) {
         let client = &self.settings.name;
-        let reason = failure.reason(&self.mask);
+        let reason = failure.reason(&self.scrubber);
         warn!(%client, reason, "upstream server is not connected");
         let state = if failure.trouble.is_lasting() {
             State::Failed { reason }

@@ -180,7 +180,7 @@ async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
     let server = Supervised::start(python(&[dying]), PATIENCE);
     insta::assert_snapshot!(
         server.reason().await,
-        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its last words: no [1mcheese, only [secret TOKEN]"
+        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its last words: no �[1mcheese, only [secret TOKEN]"
     );
     server.stop().await;
 }

@@ -4,8 +4,8 @@ use std::{io, process::ExitStatus, time::Duration};
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
-use super::{http, mask::Mask, meter::Flood};
-use crate::{text::with_causes, tool::Cause};
+use super::{http, limits::MAX_REASON_BYTES, meter::Flood};
+use crate::{secret::Scrubber, text::with_causes, tool::Cause};
 
 /// Reason that there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ pub(super) fn cause(error: ServiceError) -> Cause {
 }
 
 impl Trouble {
-    /// Returns whether an immediate retry is pointless.
+    /// Returns whether the settings are at fault, so that an immediate retry is pointless.
     pub(super) fn is_lasting(&self) -> bool {
         matches!(self, Self::Settings(_) | Self::NoCommand { .. })
     }
@@ -122,7 +122,7 @@ impl From<Trouble> for Failure {
 impl Failure {
     /// Returns one line for the operator: bounded, without control characters, and with the
     /// server's secrets redacted.
-    pub(super) fn reason(&self, mask: &Mask) -> String {
+    pub(super) fn reason(&self, scrubber: &Scrubber) -> String {
         let mut parts = vec![with_causes(&self.trouble)];
         if let Some(ending) = &self.ending {
             let hung_up = matches!(self.trouble, Trouble::Ended | Trouble::Handshake { .. });
@@ -138,7 +138,7 @@ impl Failure {
                 parts.push(format!("its last words: {}", ending.stderr));
             }
         }
-        mask.reason(&parts.join("; "))
+        scrubber.line(&parts.join("; "), MAX_REASON_BYTES)
     }
 }
 
@@ -147,16 +147,10 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
-    use crate::{secret::Secret, upstream::Transport};
+    use crate::secret::Secret;
 
-    fn mask() -> Mask {
-        let env = [
-            ("TOKEN".into(), Secret::new("hunter2hunter2")),
-            ("LEVEL".into(), Secret::new("info")),
-        ]
-        .into();
-        Mask::new(&Transport::Stdio { command: "server".into(), args: vec![], env })
-            .expect("good secrets")
+    fn scrubber() -> Scrubber {
+        Scrubber::new([("TOKEN", &Secret::new("hunter2hunter2"))]).expect("a good secret")
     }
 
     #[test]
@@ -164,15 +158,15 @@ mod tests {
         let ending = Ending {
             status: Some(ExitStatus::from_raw(127 << 8)),
             unasked: true,
-            stderr: "env: node: info \u{1b}[31m not found, TOKEN=hunter2hunter2".into(),
+            stderr: "env: node: \u{1b}[31m not found, TOKEN=hunter2hunter2".into(),
         };
         let failure = Failure { trouble: Trouble::Ended, ending: Some(ending) };
-        insta::assert_snapshot!(failure.reason(&mask()), @r#"the connection ended; it ended with exit status: 127; it inherits no environment and may need a "PATH" in its envs; its last words: env: node: info [31m not found, TOKEN=[secret TOKEN]"#);
+        insta::assert_snapshot!(failure.reason(&scrubber()), @r#"the connection ended; it ended with exit status: 127; it inherits no environment and may need a "PATH" in its envs; its last words: env: node: �[31m not found, TOKEN=[secret TOKEN]"#);
     }
 
     #[test]
     fn a_reason_is_cut() {
         let failure = Failure::from(Trouble::Settings("x".repeat(100_000)));
-        assert!(failure.reason(&mask()).len() <= 2 << 10);
+        assert!(failure.reason(&scrubber()).len() <= MAX_REASON_BYTES);
     }
 }

@@ -58,7 +58,7 @@ fn bytes(
             }
             let received = response.chunk().await.map_err(|error| {
                 let reason = with_causes(&error.without_url());
-                StreamError::Broken(inbox.mask().line(&reason, MAX_QUOTE_BYTES))
+                StreamError::Broken(inbox.scrubber().line(&reason, MAX_QUOTE_BYTES))
             });
             let Some(chunk) = received? else { return Ok(None) };
             let paid = chunk.len().saturating_sub(free);

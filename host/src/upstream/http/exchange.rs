@@ -35,7 +35,7 @@ use super::{
     body::{self, BodyError},
     events,
 };
-use crate::text::{cut, with_causes};
+use crate::text::{cut, one_line, with_causes};
 
 /// Sends the requests of one connection.
 #[derive(Clone)]
@@ -239,13 +239,13 @@ impl Exchange {
 
     fn failed(&self, error: reqwest::Error) -> Error {
         Error::Client(Failed(
-            self.inbox.mask().line(&with_causes(&error.without_url()), MAX_REASON_BYTES),
+            self.inbox.scrubber().line(&with_causes(&error.without_url()), MAX_REASON_BYTES),
         ))
     }
 
     /// Returns a server's text for use in another message: redacted, on one line, and cut.
     fn quote(&self, text: &[u8]) -> String {
-        self.inbox.mask().line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
+        self.inbox.scrubber().line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
     }
 
     fn header(&self, response: &Response, name: &HeaderName) -> Option<String> {
@@ -286,7 +286,7 @@ impl From<Refused> for Error {
         match refused {
             Refused::Unauthorized(reason) => Self::AuthRequired(AuthRequiredError::new(reason)),
             Refused::WithError(error) => {
-                unexpected(cut(error.message.into_owned(), MAX_REASON_BYTES))
+                unexpected(cut(one_line(&error.message), MAX_REASON_BYTES))
             }
             Refused::WithStatus(status) => {
                 Self::HttpStatus(HttpStatusError::new(status.as_u16(), None))

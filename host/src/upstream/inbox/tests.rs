@@ -6,16 +6,11 @@ use rmcp::service::ServiceError;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    secret::Secret,
-    upstream::{Transport, limits::MAX_MESSAGE_BYTES},
-};
+use crate::{secret::Secret, upstream::limits::MAX_MESSAGE_BYTES};
 
 fn inbox() -> Arc<Inbox> {
-    let env = [("TOKEN".to_owned(), Secret::new("hunter2hunter2"))].into();
-    let mask = Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env })
-        .expect("good secrets");
-    Inbox::new(Arc::new(mask))
+    let token = Secret::new("hunter2hunter2");
+    Inbox::new(Arc::new(Scrubber::new([("TOKEN", &token)]).expect("a good secret")))
 }
 
 fn call(id: i64) -> ClientJsonRpcMessage {

@@ -1,24 +1,15 @@
-//! Redacts a server's own secrets from all its text.
+//! Finds the secrets in a server's settings, for redaction in everything that the server sends.
 //!
 //! A server receives these secrets in its environment, or in the headers and the URL of its
 //! requests. Many servers repeat them: in an error, in a line on stderr, in the response to a
-//! refused request. All text of a server passes here before it is logged, returned or kept.
-
-use std::borrow::Cow;
+//! refused request. The inbox therefore redacts every message, and each text for a log or an error
+//! is made with [`Scrubber::line`].
 
 use base64::engine::{Engine as _, general_purpose::STANDARD};
 use reqwest::Url;
-use serde_json::Value;
 
-use super::{
-    Transport,
-    limits::{MAX_REASON_BYTES, MAX_SAID_BYTES, SHORTEST_SECRET},
-    trouble::Trouble,
-};
-use crate::{
-    secret::{Scrubber, Secret},
-    text::{cut, one_line},
-};
+use super::{Transport, limits::SHORTEST_SECRET};
+use crate::secret::{BadSecret, Scrubber, Secret};
 
 /// Variables that name places and languages. Their values occur in many legitimate responses, and
 /// grant no access.
@@ -48,80 +39,29 @@ const MAX_DIGITS_OF_A_WORD: usize = 2;
 /// and digits.
 const SHORTEST_PATH_TOKEN: usize = 16;
 
-/// Redacts the secrets of one server's configuration.
-#[derive(Debug, Default)]
-pub(super) struct Mask(Scrubber);
-
-impl Mask {
-    /// Collects the secrets of a transport: the values of variables and headers, and the parts of
-    /// its URL that may grant access. These are not secrets: values below [`SHORTEST_SECRET`]
-    /// bytes, variables like `PATH`, headers like `Accept`, a variable's value that is a path or
-    /// plain words and whose name does not suggest a credential, and a URL without path, query and
-    /// password. Redacting those would garble legitimate responses, names of tools and files among
-    /// them.
-    pub(super) fn new(transport: &Transport) -> Result<Self, Trouble> {
-        let mut secrets = Secrets::default();
-        match transport {
-            Transport::Stdio { env, .. } => {
-                for (name, value) in
-                    env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str()))
-                {
-                    secrets.add_variable(name, value.expose());
-                }
-            }
-            Transport::Http { url, headers } => {
-                for (name, value) in headers.iter().filter(|(name, _)| !is_public_header(name)) {
-                    secrets.add_header(name, value.expose());
-                }
-                secrets.add_url("url", url);
+/// Builds the scrubber for the secrets of a transport: the values of variables and headers, and the
+/// parts of its URL that may grant access. These are not secrets: values below [`SHORTEST_SECRET`]
+/// bytes, variables like `PATH`, headers like `Accept`, a variable's value that is a path or plain
+/// words and whose name does not suggest a credential, and a URL without path, query and password.
+/// Redacting those would garble legitimate responses, names of tools and files among them.
+pub(super) fn scrubber(transport: &Transport) -> Result<Scrubber, BadSecret> {
+    let mut secrets = Secrets::default();
+    match transport {
+        Transport::Stdio { env, .. } => {
+            for (name, value) in
+                env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str()))
+            {
+                secrets.add_variable(name, value.expose());
             }
         }
-        let known = secrets.0.iter().map(|(name, value)| (name.as_str(), value));
-        Scrubber::new(known).map(Self).map_err(|error| Trouble::Settings(error.to_string()))
-    }
-
-    /// Returns a text without secrets, on one line, cut to `limit_bytes`. Only the first
-    /// [`MAX_SAID_BYTES`] of the text are used.
-    pub(super) fn line(&self, text: &str, limit_bytes: usize) -> String {
-        let text = &text[..text.floor_char_boundary(MAX_SAID_BYTES)];
-        cut(one_line(&self.0.text(text)), limit_bytes)
-    }
-
-    /// Returns the same as [`Self::line`], but cuts the beginning of a text that is too long, and
-    /// not its end.
-    pub(super) fn end_of_line(&self, text: &str, limit_bytes: usize) -> String {
-        let text = one_line(&self.0.text(text));
-        match text.len().checked_sub(limit_bytes) {
-            None | Some(0) => text,
-            // The mark of the cut counts.
-            Some(excess) => {
-                let kept = text.ceil_char_boundary((excess + '…'.len_utf8()).min(text.len()));
-                format!("…{}", &text[kept..])
+        Transport::Http { url, headers } => {
+            for (name, value) in headers.iter().filter(|(name, _)| !is_public_header(name)) {
+                secrets.add_header(name, value.expose());
             }
+            secrets.add_url("url", url);
         }
     }
-
-    /// Returns the reason of a failure, for the operator.
-    pub(super) fn reason(&self, text: &str) -> String {
-        self.line(text, MAX_REASON_BYTES)
-    }
-
-    /// Returns a JSON text without secrets: the same text if there are none, `None` if it has to be
-    /// parsed and is not JSON.
-    ///
-    /// Builds a tree if there is a secret, so the text must have passed a check of the memory for
-    /// it.
-    pub(super) fn json<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
-        if self.0.is_empty() {
-            return Some(Cow::Borrowed(text));
-        }
-        if let Cow::Borrowed(_) = self.0.text(std::str::from_utf8(text).ok()?) {
-            return Some(Cow::Borrowed(text));
-        }
-        let mut value: Value = serde_json::from_slice(text).ok()?;
-        self.0.value(&mut value);
-        serde_json::to_vec(&value).ok().map(Cow::Owned)
-    }
+    Scrubber::new(secrets.0.iter().map(|(name, value)| (name.as_str(), value)))
 }
 
 /// The secrets of one configuration, with the names that replace them.
@@ -211,26 +151,24 @@ fn is_bare(url: &Url) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use serde_json::json;
-
     use super::*;
 
     fn secrets(pairs: &[(&str, &str)]) -> BTreeMap<String, Secret> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
     }
 
-    fn stdio(env: &[(&str, &str)]) -> Mask {
-        Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env: secrets(env) })
+    fn stdio(env: &[(&str, &str)]) -> Scrubber {
+        super::scrubber(&Transport::Stdio { command: "x".into(), args: vec![], env: secrets(env) })
             .expect("good secrets")
     }
 
-    fn http(url: &str, headers: &[(&str, &str)]) -> Mask {
-        Mask::new(&Transport::Http { url: url.into(), headers: secrets(headers) })
+    fn http(url: &str, headers: &[(&str, &str)]) -> Scrubber {
+        super::scrubber(&Transport::Http { url: url.into(), headers: secrets(headers) })
             .expect("good secrets")
     }
 
     #[test]
-    fn values_of_variables_are_masked_and_places_are_not() {
+    fn values_of_variables_are_redacted_and_places_are_not() {
         let env = [
             ("HOME", "/home/someone"),
             ("PATH", "/usr/bin:/bin"),
@@ -240,33 +178,33 @@ mod tests {
             ("HOOK", "https://hooks.example.com/T0/B0/xyz"),
             ("DB", "postgres://app:pass-word@db/app"),
         ];
-        let mask = stdio(&env);
+        let scrubber = stdio(&env);
         let said = "info: /home/someone has hunter2hunter2 for https://api.example.com/ and https://hooks.example.com/T0/B0/xyz, pass-word";
         insta::assert_snapshot!(
-            mask.line(said, 1_000),
+            scrubber.line(said, 1_000),
             @"info: /home/someone has [secret TOKEN] for https://api.example.com/ and [secret HOOK], [secret DB]"
         );
     }
 
     #[test]
-    fn words_and_paths_are_masked_only_under_the_name_of_a_credential() {
+    fn words_and_paths_are_redacted_only_under_the_name_of_a_credential() {
         let words =
             [("AWS_REGION", "us-east-1"), ("NODE_ENV", "production"), ("ALLOWED", "/srv/data")];
-        let mask = stdio(
+        let scrubber = stdio(
             &[&words[..], &[("DB_PASSWORD", "correct-horse"), ("SALT", "x9f2k4p1")]].concat(),
         );
         insta::assert_snapshot!(
-            mask.line("us-east-1 production /srv/data/a correct-horse x9f2k4p1", 1_000),
+            scrubber.line("us-east-1 production /srv/data/a correct-horse x9f2k4p1", 1_000),
             @"us-east-1 production /srv/data/a [secret DB_PASSWORD] [secret SALT]"
         );
-        let mask =
+        let scrubber =
             http("http://h/mcp", &[("Content-Type", "application/json"), ("X-Key", "Some words")]);
-        insta::assert_snapshot!(mask.line("application/json Some words", 1_000), @"application/json [secret X-Key]");
+        insta::assert_snapshot!(scrubber.line("application/json Some words", 1_000), @"application/json [secret X-Key]");
     }
 
     #[test]
-    fn a_header_is_masked_whole_and_by_its_credential_in_any_encoding() {
-        let mask = http(
+    fn a_header_is_redacted_whole_and_by_its_credential_in_any_encoding() {
+        let scrubber = http(
             "http://h/mcp",
             &[
                 ("authorization", "Bearer s3cr3t-t0ken"),
@@ -274,44 +212,18 @@ mod tests {
             ],
         );
         insta::assert_snapshot!(
-            mask.line("Bearer s3cr3t-t0ken, s3cr3t-t0ken, czNjcjN0LXQwa2Vu, 7333637233742D74306B656E, open-sesame", 1_000),
+            scrubber.line("Bearer s3cr3t-t0ken, s3cr3t-t0ken, czNjcjN0LXQwa2Vu, 7333637233742D74306B656E, open-sesame", 1_000),
             @"[secret authorization], [secret authorization], [secret authorization], [secret authorization], [secret x-basic]"
         );
     }
 
     #[test]
-    fn credentials_in_a_url_are_masked_and_its_words_are_not() {
-        let mask =
+    fn credentials_in_a_url_are_redacted_and_its_words_are_not() {
+        let scrubber =
             http("https://h/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1", &[]);
         insta::assert_snapshot!(
-            mask.line("/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1 abc defgh", 1_000),
+            scrubber.line("/model-context-protocol/0a1b2c3d4e5f6a7b/mcp?key=abc%20defgh&v=1 abc defgh", 1_000),
             @"/model-context-protocol/[secret url]/mcp?[secret url] [secret url]"
         );
-    }
-
-    #[test]
-    fn json_stays_valid_wherever_the_secret_is_redacted() {
-        let mask = stdio(&[("PIN", "31415926"), ("QUOTE", r#"a","b":"c"#)]);
-        let masked = |text: &str| {
-            mask.json(text.as_bytes())
-                .map(|text| String::from_utf8(text.into_owned()).expect("UTF-8"))
-        };
-        assert_eq!(
-            masked(r#"{"a":31415926,"31415926":1}"#).as_deref(),
-            Some(r#"{"a":"[secret PIN]","[secret PIN]":1}"#)
-        );
-        assert_eq!(masked(r#"{"\u0033\u0031415926":1}"#).as_deref(), Some(r#"{"[secret PIN]":1}"#));
-        // The text that looks like the secret is JSON syntax here.
-        assert_eq!(masked(r#"{"a":"a","b":"c"}"#).as_deref(), Some(r#"{"a":"a","b":"c"}"#));
-        let untouched = json!({"n": [1, 2]}).to_string();
-        assert!(matches!(mask.json(untouched.as_bytes()), Some(Cow::Borrowed(_))));
-        assert_eq!(mask.json(b"\xff"), None);
-    }
-
-    #[test]
-    fn a_line_is_masked_before_it_is_cut() {
-        let mask = stdio(&[("TOKEN", "hunter2hunter2")]);
-        assert_eq!(mask.line("a\u{1b}[1m\n hunter2hunter2", 12), "a [1m [se…");
-        assert_eq!(mask.end_of_line("hunter2hunter2 b", 11), "…TOKEN] b");
     }
 }
