@@ -7,7 +7,6 @@
 //! on a separate [`Runtime`]. This module does not decide who may call a tool, and it is the only
 //! user of `rmcp` on this side.
 
-mod answer;
 mod backoff;
 mod complaints;
 mod connection;
@@ -21,6 +20,7 @@ mod listing;
 mod meter;
 mod outbox;
 mod process;
+mod result;
 mod runtime;
 mod secrets;
 mod server;

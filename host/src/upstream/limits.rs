@@ -77,6 +77,8 @@ pub(super) const PLACES_WEIGHT: usize = 3;
 pub(super) const MAX_RESULT_BYTES: usize = 1 << 20;
 /// Length to which a tool's message about its failure is cut, in bytes.
 pub(super) const MAX_FAILURE_BYTES: usize = 16 << 10;
+/// Length to which the code of a tool's failure is cut, in bytes.
+pub(super) const MAX_CODE_BYTES: usize = 64;
 /// Maximum characters of a raw result that is used as a message.
 pub(super) const MAX_RAW_CHARS: usize = 2_000;
 

@@ -17,10 +17,10 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::{
-    answer, decode, http,
+    decode, http,
     limits::{MAX_RUNNING, MAX_RUNNING_OF_ONE, MAX_WAITING, PLACES_WEIGHT},
     link::Link,
-    outbox,
+    outbox, result,
     trouble::cause,
 };
 use crate::{
@@ -121,14 +121,14 @@ impl Shared {
         let params = CallToolRequestParams::new(tool.original.clone())
             .with_arguments(call.arguments().to_object());
         match link.ask(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await {
-            Ok(result) => answer::read(&tool.name, result),
+            Ok(result) => result::read(&tool.name, result),
             Err(error) if decode::is_too_large(&error) || http::is_too_large(&error) => {
-                Err(answer::too_large(&tool.name))
+                Err(result::too_large(&tool.name))
             }
-            Err(ServiceError::McpError(error)) => Err(answer::refusal(error)),
+            Err(ServiceError::McpError(error)) => Err(result::refusal(error)),
             Err(error) if outbox::is_full(&error) => Err(CallError::Busy),
             Err(ServiceError::UnexpectedResponse) => {
-                Err(answer::no_result(&tool.name, "the answer is of no known shape"))
+                Err(result::no_result(&tool.name, "the answer is of no known shape"))
             }
             Err(error) => {
                 link.raise_doubt();
