@@ -25,7 +25,8 @@ use super::{
 };
 use crate::{
     catalog::{Catalog, State},
-    secret::Scrubber,
+    secret::{BadSecret, Scrubber},
+    text::with_causes,
 };
 
 /// Keeps one server connected until `stop` is cancelled: connects, lists the tools, publishes them
@@ -34,18 +35,29 @@ use crate::{
 /// that lasts a minute resets this backoff. Returns when the server is stopped, its process group
 /// included.
 ///
-/// The state is `Failed` if the settings cannot work: the program does not exist, or the URL or a
-/// header is invalid. The server is still retried once a minute, because a program may be installed
-/// later; only settings whose secrets cannot be redacted are not retried. Any other trouble sets
-/// `Disconnected`. A server that floods the gateway is disconnected, with a cool-down of at least
-/// ten seconds.
+/// The state is `Failed` if the settings can never work, for example because the URL or a header is
+/// invalid, or because their secrets cannot be redacted; the server is then not retried. The state
+/// is `Failed` too if the program does not exist; it is looked up again once a minute, because it
+/// may be installed later. Any other trouble sets `Disconnected`. A server that floods the gateway
+/// is disconnected, with a cool-down of at least ten seconds.
 ///
 /// The server's calls run on the runtime of this future. It should not be the runtime that serves
 /// HTTP: see [`Runtime`](super::Runtime).
 pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: CancellationToken) {
-    let (scrubber, settled) = match secrets::scrubber(&settings.transport) {
-        Ok(scrubber) => (scrubber, Ok(())),
-        Err(error) => (Scrubber::default(), Err(Trouble::Settings(error.to_string()))),
+    let scrubber = secrets::scrubber(&settings.transport);
+    supervise_redacted(settings, scrubber, catalog, stop).await;
+}
+
+/// Does the same as [`supervise`], with the scrubber for the secrets of `settings`.
+pub(super) async fn supervise_redacted(
+    settings: Settings,
+    scrubber: Result<Scrubber, BadSecret>,
+    catalog: Arc<Catalog>,
+    stop: CancellationToken,
+) {
+    let (scrubber, unusable) = match scrubber {
+        Ok(scrubber) => (scrubber, None),
+        Err(error) => (Scrubber::default(), Some(Trouble::Settings(with_causes(&error)))),
     };
     let mut keeper = Keeper {
         settings,
@@ -54,25 +66,12 @@ pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: Cancella
         scrubber: Arc::new(scrubber),
         told: Complaints::default(),
     };
-    if let Err(trouble) = settled {
-        keeper.report(&trouble.into());
-        return stop.cancelled().await;
+    match unusable {
+        // The server is not started, because its output could not be redacted.
+        Some(trouble) => keeper.report(&trouble.into()),
+        None => keeper.keep_connected(&stop).await,
     }
-    let mut backoff = Backoff::default();
-    let mut era = Era::Either;
-    loop {
-        let began = Instant::now();
-        let Err(failure) = Box::pin(keeper.attempt(&mut era, &stop)).await else { break };
-        keeper.report(&failure);
-        let delay = match &failure.trouble {
-            trouble if trouble.is_lasting() => LAST_RETRY,
-            Trouble::Flood(_) => backoff.after(began.elapsed()).max(FLOOD_PAUSE),
-            _ => backoff.after(began.elapsed()),
-        };
-        if stop.run_until_cancelled(sleep(delay)).await.is_none() {
-            break;
-        }
-    }
+    stop.cancelled().await;
     keeper
         .catalog
         .set_state(&keeper.settings.name, State::Disconnected { reason: "stopped".into() });
@@ -88,6 +87,27 @@ struct Keeper {
 }
 
 impl Keeper {
+    /// Connects, and reconnects after each failure. Returns if `stop` is cancelled or if the
+    /// settings can never work.
+    async fn keep_connected(&mut self, stop: &CancellationToken) {
+        let mut backoff = Backoff::default();
+        let mut era = Era::Either;
+        loop {
+            let began = Instant::now();
+            let Err(failure) = Box::pin(self.attempt(&mut era, stop)).await else { return };
+            self.report(&failure);
+            let delay = match &failure.trouble {
+                Trouble::Settings(_) => return,
+                Trouble::NoCommand { .. } => LAST_RETRY,
+                Trouble::Flood(_) => backoff.after(began.elapsed()).max(FLOOD_PAUSE),
+                _ => backoff.after(began.elapsed()),
+            };
+            if stop.run_until_cancelled(sleep(delay)).await.is_none() {
+                return;
+            }
+        }
+    }
+
     /// Connects and serves the connection until it ends. Returns `Ok` if `stop` is cancelled.
     async fn attempt(&mut self, era: &mut Era, stop: &CancellationToken) -> Result<(), Failure> {
         let opening = Box::pin(connection::open(&self.settings, &self.scrubber, *era));

@@ -10,10 +10,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{supervise::supervise_redacted, *};
 use crate::{
     catalog::{Catalog, Client, State},
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
+    secret::{BadSecret, Scrubber},
     tool::{CallError, Policy, Whitelist},
 };
 
@@ -29,13 +30,23 @@ struct Supervised {
 
 impl Supervised {
     fn start(transport: Transport, connect_timeout: Duration) -> Self {
+        let scrubber = secrets::scrubber(&transport);
+        Self::start_redacted(transport, scrubber, connect_timeout)
+    }
+
+    fn start_redacted(
+        transport: Transport,
+        scrubber: Result<Scrubber, BadSecret>,
+        connect_timeout: Duration,
+    ) -> Self {
         let name = ClientName::parse("up").expect("a good name");
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
         catalog.add_client(&name, transport.connection_type(), policy);
         let stop = CancellationToken::new();
         let settings = Settings { name, transport, connect_timeout };
-        let task = tokio::spawn(supervise(settings, catalog.clone(), stop.clone()));
+        let task =
+            tokio::spawn(supervise_redacted(settings, scrubber, catalog.clone(), stop.clone()));
         Self { catalog, stop, task }
     }
 
@@ -205,6 +216,33 @@ async fn a_missing_command_fails_at_once() {
         @r#"command "nonesuch" is not found in the PATH of its envs"#
     );
     server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
+    let http = Transport::Http { url: "ftp://host/".into(), headers: BTreeMap::new() };
+    let bad_url = Supervised::start(http, PATIENCE);
+    let bad_secret = Supervised::start_redacted(
+        fake("well"),
+        Err(BadSecret::TooShort { name: "TOKEN".into() }),
+        PATIENCE,
+    );
+    for (server, reason) in [
+        (bad_url, "the URL must begin with http:// or https://, found ftp://"),
+        (bad_secret, "the secret TOKEN has fewer than 4 bytes"),
+    ] {
+        let failed = State::Failed { reason: reason.into() };
+        server.until(|client| client.state == failed).await;
+        let mut changes = server.catalog.changes();
+        changes.mark_unchanged();
+        // The clock is paused and advances at once.
+        let retried = timeout(10 * limits::LAST_RETRY, changes.changed()).await;
+        assert!(retried.is_err(), "{:?}", server.client().state);
+        let catalog = server.catalog.clone();
+        server.stop().await;
+        let stopped = State::Disconnected { reason: "stopped".into() };
+        assert_eq!(catalog.snapshot().clients().next().map(|client| &client.state), Some(&stopped));
+    }
 }
 
 #[tokio::test]
