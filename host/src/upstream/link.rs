@@ -134,3 +134,92 @@ impl Drop for Pending<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, future::join_all};
+    use rmcp::{
+        model::ListToolsRequest,
+        service::{ClientLifecycleMode, ClientServiceExt as _, RunningService},
+    };
+    use serde_json::json;
+    use tokio::io::{
+        AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split,
+    };
+
+    use super::*;
+    use crate::upstream::{inbox::Inbox, limits::MAX_PENDING, outbox::Outbox, stdio::Stdio};
+
+    /// A legacy server at the other end of a pipe of a few bytes.
+    struct Server(BufReader<DuplexStream>);
+
+    impl Server {
+        /// Reads a message.
+        async fn read(&mut self) -> Value {
+            let mut line = String::new();
+            self.0.read_line(&mut line).await.expect("a line");
+            serde_json::from_str(&line).expect("JSON")
+        }
+
+        async fn respond(&mut self, request: &Value, result: Value) {
+            let response = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+            self.0.write_all(format!("{response}\n").as_bytes()).await.expect("written");
+        }
+
+        async fn complete_handshake(&mut self) {
+            let initialize = self.read().await;
+            let result = json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "serverInfo": {"name": "server", "version": "1"},
+            });
+            self.respond(&initialize, result).await;
+            self.read().await;
+        }
+
+        /// Reads without end, and answers pings alone.
+        async fn answer_pings(&mut self) {
+            loop {
+                let message = self.read().await;
+                if message["method"] == "ping" {
+                    self.respond(&message, json!({})).await;
+                }
+            }
+        }
+    }
+
+    async fn connected() -> (RunningService<RoleClient, ()>, Server) {
+        let (ours, theirs) = duplex(64);
+        let (read, write) = split(ours);
+        let inbox = Inbox::new(Arc::default());
+        let outbox = Outbox::new(Stdio::new(read, write, inbox.clone()), inbox);
+        let mut server = Server(BufReader::new(theirs));
+        let (service, ()) = tokio::join!(
+            ().serve_with_lifecycle(outbox, ClientLifecycleMode::Initialize),
+            server.complete_handshake()
+        );
+        (service.expect("connected"), server)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ping_that_finds_no_slot_is_retried_until_its_time_limit() {
+        let (service, mut server) = connected().await;
+        let (link, _abandoned) = Link::new(service.peer().clone());
+        let list = || ClientRequest::ListToolsRequest(ListToolsRequest::default());
+        let mut calls: Vec<_> = (0..MAX_PENDING).map(|_| Box::pin(link.ask(list()))).collect();
+        assert!(join_all(&mut calls).now_or_never().is_none());
+        let full = link.ask(list()).await.expect_err("the server reads nothing");
+        assert!(outbox::is_full(&full), "{full}");
+        let checked = link.check().await;
+        assert!(matches!(checked, Err(Trouble::Silent(PING_TIMEOUT))), "{checked:?}");
+
+        let reading = async {
+            sleep(2 * FULL_RETRY).await;
+            server.answer_pings().await;
+        };
+        tokio::select! {
+            checked = link.check() => assert!(checked.is_ok(), "{checked:?}"),
+            () = reading => unreachable!("the server reads without end"),
+        }
+    }
+}

@@ -226,4 +226,86 @@ mod tests {
             @"/model-context-protocol/[secret url]/mcp?[secret url] [secret url]"
         );
     }
+
+    /// Returns whether a variable's value is redacted.
+    fn is_redacted(name: &str, value: &str) -> bool {
+        stdio(&[(name, value)]).line(value, 1_000) != value
+    }
+
+    #[test]
+    fn only_a_value_of_path_or_few_digits_and_lower_case_is_plain() {
+        for plain in [
+            "/srv/data/0123456789",
+            "./data/0123456789",
+            "~/data/0123456789",
+            "eu-central-12",
+            "one, two_three.four",
+        ] {
+            assert!(!is_redacted("SETTING", plain), "{plain}");
+        }
+        for secret in ["eu-central-123", "eu-Central", "production!", "../data/x", "data/x/y"] {
+            assert!(is_redacted("SETTING", secret), "{secret}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_secret_from_eight_bytes_and_a_path_token_from_sixteen() {
+        assert!(!is_redacted("TOKEN", "abcdef1") && is_redacted("TOKEN", "abcdef12"));
+        let path = |token: &str| {
+            let url = format!("https://h/mcp/{token}");
+            http(&url, &[]).line(token, 1_000) != token
+        };
+        assert!(!path("0a1b2c3d4e5f6a7") && path("0a1b2c3d4e5f6a7b"));
+        assert!(!path("abcdefghijklmnop") && !path("0123456789012345"));
+    }
+
+    #[test]
+    fn the_name_of_a_credential_makes_plain_words_a_secret() {
+        for name in [
+            "BASIC_AUTH",
+            "COOKIES",
+            "CREDENTIAL",
+            "SENTRY_DSN",
+            "api_key",
+            "PASSPHRASE",
+            "USER_PIN",
+            "PRIVATE_SEED",
+            "MYSQL_PWD",
+            "CLIENT_SECRET",
+            "SESSION_ID",
+            "GhToken",
+        ] {
+            assert!(is_redacted(name, "correct-horse"), "{name}");
+            assert!(is_redacted(name, "/correct/horse"), "{name}");
+        }
+        for name in ["HOST", "REGION", "MODE"] {
+            assert!(!is_redacted(name, "correct-horse"), "{name}");
+        }
+    }
+
+    #[test]
+    fn public_variables_and_headers_are_never_secret_in_any_case_of_a_header() {
+        let value = "C0rrect-Horse-Battery";
+        for name in [
+            "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "TERM",
+            "TMPDIR", "TZ", "USER",
+        ] {
+            assert!(!is_redacted(name, value), "{name}");
+        }
+        assert!(is_redacted("OTHER", value));
+        let header =
+            |name: &str| http("http://h/mcp", &[(name, value)]).line(value, 1_000) != value;
+        for name in [
+            "Accept",
+            "accept-charset",
+            "Accept-Encoding",
+            "accept-language",
+            "CACHE-CONTROL",
+            "content-type",
+            "User-Agent",
+        ] {
+            assert!(!header(name), "{name}");
+        }
+        assert!(header("x-accept") && header("content-type-token"));
+    }
 }

@@ -153,3 +153,23 @@ fn unavailable(tool: &ToolName, lost: Lost) -> CallError {
 fn whole_millis(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
+        let server = Server::new(Handle::current());
+        let tenant = |number: u8| Tenant::of_key([number; 32], "name");
+        let first = server.shared.turns_of(&tenant(0));
+        assert!(Arc::ptr_eq(&first, &server.shared.turns_of(&tenant(0))));
+        assert!(!Arc::ptr_eq(&first, &server.shared.turns_of(&tenant(1))));
+        assert_eq!(first.available_permits(), MAX_RUNNING_OF_ONE);
+        for number in 1..=u8::MAX {
+            drop(server.shared.turns_of(&tenant(number)));
+        }
+        let kept = server.shared.turns_of.lock().expect("not poisoned").len();
+        assert_eq!(kept, 2, "those of the first tenant and of the last");
+    }
+}

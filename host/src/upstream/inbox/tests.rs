@@ -6,7 +6,10 @@ use rmcp::service::ServiceError;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{secret::Secret, upstream::limits::MAX_MESSAGE_BYTES};
+use crate::{
+    secret::Secret,
+    upstream::limits::{BURST_TOKENS, MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, TOKEN_TIME},
+};
 
 fn inbox() -> Arc<Inbox> {
     let token = Secret::new("hunter2hunter2");
@@ -181,4 +184,67 @@ fn responses_of_the_gateway_are_not_recorded_as_requests() {
     let inbox = inbox();
     inbox.sending(&ClientJsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(1)));
     assert!(lock(&inbox.book).awaited.is_empty());
+}
+
+/// Returns the tokens that the server is charged for what `act` receives.
+fn cost(act: impl Fn(&Inbox)) -> u128 {
+    let inbox = inbox();
+    inbox.spend(BURST_TOKENS);
+    act(&inbox);
+    let wait = lock(&inbox.meter).wait(Instant::now()).expect("no flood");
+    wait.as_nanos() / TOKEN_TIME.as_nanos()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_unsolicited_message_is_charged_by_its_kind_and_size() {
+    let cost_of = |text: &str| cost(|inbox| drop(inbox.take(text.as_bytes())));
+    let notification = |method: &str| {
+        json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": {"requestId": 9}}).to_string()
+    };
+    let with_task = 1 + u128::from(REQUEST_TOKENS);
+    assert_eq!(cost_of("no message"), 1);
+    assert_eq!(cost_of(&"x".repeat(3 * BYTES_PER_TOKEN)), 4);
+    assert_eq!(cost_of(&notification("message")), 1);
+    assert_eq!(cost_of(&notification("tools/list_changed")), 1);
+    assert_eq!(cost_of(&notification("cancelled")), with_task);
+    assert_eq!(cost_of(&notification("subscriptions/acknowledged")), with_task);
+    assert_eq!(cost_of(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), with_task);
+    assert_eq!(cost_of(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), 1, "it was not requested");
+    assert_eq!(cost_of(r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}"#), 1);
+    assert_eq!(cost(Inbox::charge_stream), u128::from(STREAM_TOKENS));
+    let large = json!({"jsonrpc": "2.0", "id": 1, "result": {"x": "x".repeat(1 << 20)}});
+    let requested = cost(|inbox| {
+        inbox.sending(&call(1));
+        drop(inbox.take(large.to_string().as_bytes()));
+    });
+    assert_eq!(requested, 0);
+}
+
+#[test]
+fn a_response_is_bounded_to_the_byte() {
+    let inbox = inbox();
+    let received = |bytes: usize| {
+        inbox.sending(&call(1));
+        let empty = r#"{"jsonrpc":"2.0","id":1,"result":""}"#.len();
+        let text = "x".repeat(bytes - empty);
+        inbox.take(json!({"jsonrpc": "2.0", "id": 1, "result": text}).to_string().as_bytes())
+    };
+    assert!(matches!(received(MAX_MESSAGE_BYTES), Some(JsonRpcMessage::Response(_))));
+    let Some(JsonRpcMessage::Error(refused)) = received(MAX_MESSAGE_BYTES + 1) else {
+        panic!("a message of more than {MAX_MESSAGE_BYTES} bytes was accepted")
+    };
+    assert!(decode::is_too_large(&ServiceError::McpError(refused.error)));
+}
+
+#[test]
+fn an_error_without_a_request_is_bounded_to_the_byte_and_a_method_is_cut() {
+    let error = |bytes: usize| {
+        let empty = r#"{"jsonrpc":"2.0","error":{"code":1,"message":""}}"#.len();
+        json!({"jsonrpc": "2.0", "error": {"code": 1, "message": "x".repeat(bytes - empty)}})
+    };
+    assert_ne!(taken(&inbox(), &error(MAX_NOTIFICATION_BYTES)), Value::Null);
+    assert_eq!(taken(&inbox(), &error(MAX_NOTIFICATION_BYTES + 1)), Value::Null);
+    let long = json!({"jsonrpc": "2.0", "id": 1, "method": "m".repeat(MAX_METHOD_BYTES + 1)});
+    let method = taken(&inbox(), &long)["method"].as_str().map(str::len);
+    assert_eq!(method, Some(MAX_METHOD_BYTES));
 }
