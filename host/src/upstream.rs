@@ -8,27 +8,27 @@
 //! user of `rmcp` on this side.
 
 mod backoff;
-mod complaints;
 mod connection;
 mod decode;
 mod envelope;
+mod error;
+mod flood;
 mod http;
 mod inbox;
 mod limits;
-mod link;
 mod listing;
-mod meter;
 mod outbox;
 mod process;
 mod result;
 mod runtime;
 mod secrets;
+mod sender;
 mod server;
+mod skipped;
 mod stdio;
 mod supervise;
 #[cfg(test)]
 mod tests;
-mod trouble;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     http,
     inbox::Inbox,
-    limits::{MAX_CONTROL, MAX_PENDING},
+    limits::{MAX_CONTROL_IN_FLIGHT, MAX_REQUESTS_IN_FLIGHT},
 };
 
 /// Limits the messages in flight to a server. `rmcp` holds every message until it is written,
@@ -59,7 +59,8 @@ pub(super) fn is_full_of<E: std::error::Error + 'static>(
 
 impl<T> Outbox<T> {
     pub(super) fn new(inner: T, inbox: Arc<Inbox>) -> Self {
-        let (requests, control) = (Semaphore::new(MAX_PENDING), Semaphore::new(MAX_CONTROL));
+        let (requests, control) =
+            (Semaphore::new(MAX_REQUESTS_IN_FLIGHT), Semaphore::new(MAX_CONTROL_IN_FLIGHT));
         Self {
             inner,
             requests: Arc::new(requests),
@@ -77,19 +78,19 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (asked, answered) = (asked(&message), answered(&message));
-        let room = if asked.is_some() { &self.requests } else { &self.control };
-        let room = room.clone().try_acquire_owned().ok();
-        if room.is_some() || asked.is_none() {
+        let (request, answered) = (request_id(&message), answered_id(&message));
+        let slots = if request.is_some() { &self.requests } else { &self.control };
+        let slot = slots.clone().try_acquire_owned().ok();
+        if slot.is_some() || request.is_none() {
             // A cancellation that is not sent still ends the wait for the response.
-            self.inbox.sending(&message);
+            self.inbox.record_sent(&message);
         }
-        let sending = room.map(|room| (room, self.inner.send(message)));
+        let sending = slot.map(|slot| (slot, self.inner.send(message)));
         let (inbox, closed) = (self.inbox.clone(), self.closed.clone());
         async move {
-            let Some((_room, sending)) = sending else {
+            let Some((_slot, sending)) = sending else {
                 if let Some(id) = answered {
-                    inbox.answered(&id);
+                    inbox.record_answered(&id);
                 }
                 return Err(SendError::Full);
             };
@@ -103,10 +104,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
             };
             // A response that could not be sent no longer counts as pending.
             if let Some(id) = answered {
-                inbox.answered(&id);
+                inbox.record_answered(&id);
             }
-            if let (Err(_), Some(id)) = (&sent, asked) {
-                inbox.forget(&id);
+            if let (Err(_), Some(id)) = (&sent, request) {
+                inbox.forget_request(&id);
             }
             sent
         }
@@ -123,7 +124,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Outbox<T> {
 }
 
 /// Returns the identifier of a request; `None` for any other message.
-fn asked(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
+fn request_id(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
         _ => None,
@@ -132,7 +133,7 @@ fn asked(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
 
 /// Returns the identifier of the server's request that a message answers; `None` if it answers
 /// none.
-fn answered(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
+fn answered_id(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Response(response) => Some(response.id.clone()),
         JsonRpcMessage::Error(error) => error.id.clone(),
@@ -157,7 +158,7 @@ mod tests {
     use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
     use super::*;
-    use crate::upstream::{limits::MAX_UNANSWERED, meter::Flood};
+    use crate::upstream::{flood::Flood, limits::MAX_UNANSWERED};
 
     type Pipe = AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
@@ -203,23 +204,23 @@ mod tests {
     /// Returns whether a response of the server to the request `number` is accepted.
     fn is_awaited(inbox: &Inbox, number: usize) -> bool {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{{}}}}"#);
-        inbox.take(text.as_bytes()).is_some()
+        inbox.receive(text.as_bytes()).is_some()
     }
 
     /// Returns whether a ping of the server is new and not one that is pending already.
     fn is_new(inbox: &Inbox, number: usize) -> bool {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"ping"}}"#);
-        inbox.take(text.as_bytes()).is_some()
+        inbox.receive(text.as_bytes()).is_some()
     }
 
     #[tokio::test]
     async fn requests_and_control_messages_have_slots_of_their_own() {
         let inbox = Inbox::new(Arc::default());
         let (mut outbox, _server) = outbox(1, &inbox);
-        let mut requests = send_all(&mut outbox, MAX_PENDING, request);
+        let mut requests = send_all(&mut outbox, MAX_REQUESTS_IN_FLIGHT, request);
         assert!(join_all(&mut requests).now_or_never().is_none());
         assert!(matches!(outbox.send(request(0)).await, Err(SendError::Full)));
-        let mut control = send_all(&mut outbox, MAX_CONTROL, cancellation);
+        let mut control = send_all(&mut outbox, MAX_CONTROL_IN_FLIGHT, cancellation);
         assert!(join_all(&mut control).now_or_never().is_none());
         assert!(matches!(outbox.send(cancellation(0)).await, Err(SendError::Full)));
         assert!(matches!(outbox.send(response(0)).await, Err(SendError::Full)));
@@ -238,10 +239,10 @@ mod tests {
     async fn a_request_that_was_not_sent_or_was_cancelled_awaits_no_response() {
         let inbox = Inbox::new(Arc::default());
         let (mut outbox, _server) = outbox(1, &inbox);
-        let requests = send_all(&mut outbox, MAX_PENDING, request);
-        assert!(matches!(outbox.send(request(MAX_PENDING)).await, Err(SendError::Full)));
-        assert!(!is_awaited(&inbox, MAX_PENDING), "there was no slot");
-        let control = send_all(&mut outbox, MAX_CONTROL, |_| cancellation(0));
+        let requests = send_all(&mut outbox, MAX_REQUESTS_IN_FLIGHT, request);
+        assert!(matches!(outbox.send(request(MAX_REQUESTS_IN_FLIGHT)).await, Err(SendError::Full)));
+        assert!(!is_awaited(&inbox, MAX_REQUESTS_IN_FLIGHT), "there was no slot");
+        let control = send_all(&mut outbox, MAX_CONTROL_IN_FLIGHT, |_| cancellation(0));
         assert!(!is_awaited(&inbox, 0), "it was cancelled");
         assert!(matches!(outbox.send(cancellation(1)).await, Err(SendError::Full)));
         assert!(!is_awaited(&inbox, 1), "it was cancelled, even if the server is not told");
@@ -260,7 +261,7 @@ mod tests {
         }
         assert_eq!(inbox.flood(), None);
         let (mut blocked, _server) = self::outbox(1, &inbox);
-        let control = send_all(&mut blocked, MAX_CONTROL, |_| cancellation(0));
+        let control = send_all(&mut blocked, MAX_CONTROL_IN_FLIGHT, |_| cancellation(0));
         assert!(is_new(&inbox, 0) && !is_new(&inbox, 0));
         assert!(matches!(blocked.send(response(0)).await, Err(SendError::Full)));
         assert!(is_new(&inbox, 0), "no response will follow");

@@ -8,7 +8,7 @@
 use base64::engine::{Engine as _, general_purpose::STANDARD};
 use reqwest::Url;
 
-use super::{Transport, limits::SHORTEST_SECRET};
+use super::{Transport, limits::MIN_SECRET_BYTES};
 use crate::secret::{BadSecret, Scrubber, Secret};
 
 /// Variables that name places and languages. Their values occur in many legitimate responses, and
@@ -34,13 +34,13 @@ const PUBLIC_HEADERS: [&str; 7] = [
     "user-agent",
 ];
 /// Maximum digits in a variable's value that is taken for plain words.
-const MAX_DIGITS_OF_A_WORD: usize = 2;
+const MAX_DIGITS_IN_WORDS: usize = 2;
 /// Minimum length of a segment of a URL's path that is taken for a token, if it has both letters
 /// and digits.
-const SHORTEST_PATH_TOKEN: usize = 16;
+const MIN_PATH_TOKEN_BYTES: usize = 16;
 
 /// Builds the scrubber for the secrets of a transport: the values of variables and headers, and the
-/// parts of its URL that may grant access. These are not secrets: values below [`SHORTEST_SECRET`]
+/// parts of its URL that may grant access. These are not secrets: values below [`MIN_SECRET_BYTES`]
 /// bytes, variables like `PATH`, headers like `Accept`, a variable's value that is a path or plain
 /// words and whose name does not suggest a credential, and a URL without path, query and password.
 /// Redacting those would garble legitimate responses, names of tools and files among them.
@@ -71,7 +71,7 @@ struct Secrets(Vec<(String, Secret)>);
 impl Secrets {
     fn add(&mut self, name: &str, value: &str) {
         let is_new = !self.0.iter().any(|(_, known)| known.expose() == value);
-        if value.len() >= SHORTEST_SECRET && is_new {
+        if value.len() >= MIN_SECRET_BYTES && is_new {
             self.0.push((name.to_owned(), Secret::new(value)));
         }
     }
@@ -84,7 +84,7 @@ impl Secrets {
                 self.add(name, value);
                 self.add_url(name, value);
             }
-            None if is_plain(value) && !speaks_of_a_credential(name) => {}
+            None if is_path_or_words(value) && !names_a_credential(name) => {}
             None => self.add(name, value),
         }
     }
@@ -114,7 +114,7 @@ impl Secrets {
         }
         for segment in url.path_segments().into_iter().flatten() {
             let has = |is: fn(&char) -> bool| segment.chars().any(|c| is(&c));
-            if segment.len() >= SHORTEST_PATH_TOKEN
+            if segment.len() >= MIN_PATH_TOKEN_BYTES
                 && has(char::is_ascii_digit)
                 && has(char::is_ascii_alphabetic)
             {
@@ -128,18 +128,18 @@ fn is_public_header(name: &str) -> bool {
     PUBLIC_HEADERS.iter().any(|public| public.eq_ignore_ascii_case(name))
 }
 
-fn speaks_of_a_credential(name: &str) -> bool {
+fn names_a_credential(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 /// Returns whether a value is a path or plain words: `production`, `us-east-1`, `/srv/data`.
-fn is_plain(value: &str) -> bool {
+fn is_path_or_words(value: &str) -> bool {
     let is_path = value.starts_with('/') || value.starts_with("./") || value.starts_with('~');
     let is_of_words =
         value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_., ".contains(c));
     is_path
-        || is_of_words && value.chars().filter(char::is_ascii_digit).count() <= MAX_DIGITS_OF_A_WORD
+        || is_of_words && value.chars().filter(char::is_ascii_digit).count() <= MAX_DIGITS_IN_WORDS
 }
 
 /// Returns whether a URL has no path, query or password.

@@ -191,7 +191,7 @@ async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
     let server = Supervised::start(python(&[dying]), PATIENCE);
     insta::assert_snapshot!(
         server.reason().await,
-        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its last words: no �[1mcheese, only [secret TOKEN]"
+        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its stderr ends with: no �[1mcheese, only [secret TOKEN]"
     );
     server.stop().await;
 }
@@ -270,9 +270,9 @@ async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn calls_beyond_the_waiting_limit_are_refused_at_once() {
     let server = Supervised::connected("well").await;
-    let places = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
     let mut calls: Vec<_> =
-        (0..places).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
+        (0..slots).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
     assert!(join_all(&mut calls).now_or_never().is_none());
     assert!(matches!(server.call("pid").await, Err(CallError::Busy)));
     drop(calls);
@@ -287,12 +287,12 @@ async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
         let rows = BTreeMap::from([(server.client().name.clone(), Whitelist::All)]);
         VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
     });
-    let places = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
     let hanging = || Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run());
-    let mut calls: Vec<_> = (0..places).map(|_| hanging()).collect();
+    let mut calls: Vec<_> = (0..slots).map(|_| hanging()).collect();
     let ended: Vec<_> =
         calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
-    assert_eq!(ended.len(), places / 4);
+    assert_eq!(ended.len(), slots / 4);
     assert!(ended.iter().all(|call| matches!(call, Err(CallError::Busy))));
     let pid = server.admit_for(Some(&other), "pid", "{}", PATIENCE).run().await;
     assert!(pid.is_ok(), "{pid:?}");
@@ -309,7 +309,7 @@ async fn calls_to_a_server_that_stops_reading_fail_as_busy_and_keep_the_connecti
     // Each call fills the pipe, or stays in the outbox after its caller is gone.
     let large = json!({"text": "x".repeat(64 << 10)}).to_string();
     let mut ended = CallError::Cancelled;
-    for _ in 0..=limits::MAX_PENDING + 1 {
+    for _ in 0..=limits::MAX_REQUESTS_IN_FLIGHT + 1 {
         ended = server.admit("echo", &large, short).run().await.expect_err("nothing is read");
         if !matches!(ended, CallError::Deadline { .. }) {
             break;

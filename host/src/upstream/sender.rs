@@ -18,25 +18,25 @@ use tokio::{
 };
 
 use super::{
-    limits::{CANCEL_TIMEOUT, FULL_RETRY, MAX_ABANDONED, PING_TIMEOUT},
+    error::{ConnectionError, cause},
+    limits::{CANCEL_TIMEOUT, MAX_ABANDONED, PING_RETRY, PING_TIMEOUT},
     outbox,
-    trouble::{Trouble, cause},
 };
 
 /// Sends requests to the server of a connection.
-pub(super) struct Link {
+pub(super) struct RequestSender {
     peer: Peer<RoleClient>,
     abandoned: mpsc::Sender<RequestId>,
-    doubt: Notify,
+    check_request: Notify,
 }
 
 /// Queue of abandoned requests, whose cancellations are to be sent.
-pub(super) type Abandoned = mpsc::Receiver<RequestId>;
+pub(super) type AbandonedRequests = mpsc::Receiver<RequestId>;
 
-impl Link {
-    pub(super) fn new(peer: Peer<RoleClient>) -> (Arc<Self>, Abandoned) {
+impl RequestSender {
+    pub(super) fn new(peer: Peer<RoleClient>) -> (Arc<Self>, AbandonedRequests) {
         let (abandoned, receiver) = mpsc::channel(MAX_ABANDONED);
-        (Arc::new(Self { peer, abandoned, doubt: Notify::new() }), receiver)
+        (Arc::new(Self { peer, abandoned, check_request: Notify::new() }), receiver)
     }
 
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
@@ -58,7 +58,7 @@ impl Link {
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
         let handle =
             self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-        let mut pending = Pending { link: self, id: Some(handle.id.clone()) };
+        let mut pending = PendingRequest { sender: self, id: Some(handle.id.clone()) };
         let result = handle.await_response().await;
         pending.id = None;
         match result? {
@@ -68,16 +68,16 @@ impl Link {
     }
 
     /// Reports that a message could not be sent, so that the server is checked.
-    pub(super) fn raise_doubt(&self) {
-        self.doubt.notify_one();
+    pub(super) fn request_check(&self) {
+        self.check_request.notify_one();
     }
 
-    pub(super) async fn doubted(&self) {
-        self.doubt.notified().await;
+    pub(super) async fn check_requested(&self) {
+        self.check_request.notified().await;
     }
 
     /// Checks that the server responds. An error that comes from the server counts as a response.
-    pub(super) async fn check(&self) -> Result<(), Trouble> {
+    pub(super) async fn check(&self) -> Result<(), ConnectionError> {
         let request = if self.is_modern() {
             ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}))
         } else {
@@ -90,20 +90,20 @@ impl Link {
             loop {
                 match self.ask(request.clone()).await {
                     // A full outbox only shows that the server is busy.
-                    Err(error) if outbox::is_full(&error) => sleep(FULL_RETRY).await,
+                    Err(error) if outbox::is_full(&error) => sleep(PING_RETRY).await,
                     answered => return answered,
                 }
             }
         };
         match timeout(PING_TIMEOUT, asking).await {
-            Err(_) => Err(Trouble::Silent(PING_TIMEOUT)),
+            Err(_) => Err(ConnectionError::PingTimeout(PING_TIMEOUT)),
             Ok(Ok(_) | Err(ServiceError::McpError(_))) => Ok(()),
-            Ok(Err(error)) => Err(Trouble::Unreachable(cause(error))),
+            Ok(Err(error)) => Err(ConnectionError::Unreachable(cause(error))),
         }
     }
 
     /// Sends cancellations for abandoned requests, as long as the connection exists.
-    pub(super) async fn cancel_abandoned(&self, mut abandoned: Abandoned) {
+    pub(super) async fn cancel_abandoned(&self, mut abandoned: AbandonedRequests) {
         let mut sending = JoinSet::new();
         loop {
             tokio::select! {
@@ -121,16 +121,16 @@ impl Link {
 
 /// A request whose response is awaited. Dropping it before the response arrives cancels the request
 /// at the server.
-struct Pending<'a> {
-    link: &'a Link,
+struct PendingRequest<'a> {
+    sender: &'a RequestSender,
     id: Option<RequestId>,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             // A full queue means that the server does not read cancellations either.
-            let _ = self.link.abandoned.try_send(id);
+            let _ = self.sender.abandoned.try_send(id);
         }
     }
 }
@@ -148,7 +148,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::upstream::{inbox::Inbox, limits::MAX_PENDING, outbox::Outbox, stdio::Stdio};
+    use crate::upstream::{
+        inbox::Inbox, limits::MAX_REQUESTS_IN_FLIGHT, outbox::Outbox, stdio::Stdio,
+    };
 
     /// A legacy server at the other end of a pipe of a few bytes.
     struct Server(BufReader<DuplexStream>);
@@ -204,21 +206,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_ping_that_finds_no_slot_is_retried_until_its_time_limit() {
         let (service, mut server) = connected().await;
-        let (link, _abandoned) = Link::new(service.peer().clone());
+        let (sender, _abandoned) = RequestSender::new(service.peer().clone());
         let list = || ClientRequest::ListToolsRequest(ListToolsRequest::default());
-        let mut calls: Vec<_> = (0..MAX_PENDING).map(|_| Box::pin(link.ask(list()))).collect();
+        let mut calls: Vec<_> =
+            (0..MAX_REQUESTS_IN_FLIGHT).map(|_| Box::pin(sender.ask(list()))).collect();
         assert!(join_all(&mut calls).now_or_never().is_none());
-        let full = link.ask(list()).await.expect_err("the server reads nothing");
+        let full = sender.ask(list()).await.expect_err("the server reads nothing");
         assert!(outbox::is_full(&full), "{full}");
-        let checked = link.check().await;
-        assert!(matches!(checked, Err(Trouble::Silent(PING_TIMEOUT))), "{checked:?}");
+        let checked = sender.check().await;
+        assert!(matches!(checked, Err(ConnectionError::PingTimeout(PING_TIMEOUT))), "{checked:?}");
 
         let reading = async {
-            sleep(2 * FULL_RETRY).await;
+            sleep(2 * PING_RETRY).await;
             server.answer_pings().await;
         };
         tokio::select! {
-            checked = link.check() => assert!(checked.is_ok(), "{checked:?}"),
+            checked = sender.check() => assert!(checked.is_ok(), "{checked:?}"),
             () = reading => unreachable!("the server reads without end"),
         }
     }
