@@ -14,8 +14,8 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Returns the delay after an attempt that ended `lived` after it began. The first retry is
-    /// immediate, because most servers that crash recover. An attempt that lived [`STABLE_AFTER`] or
-    /// longer resets the count.
+    /// immediate, because most servers that crash recover. An attempt that lived
+    /// [`STABLE_AFTER`] or longer resets the count.
     pub(super) fn after(&mut self, lived: Duration) -> Duration {
         if lived >= STABLE_AFTER {
             self.failures = 0;

@@ -33,8 +33,8 @@ pub(super) struct Connection {
 }
 
 /// Handshake to try first: a legacy connection begins with `initialize`, a modern one with
-/// `server/discover`. The modern handshake can cost ten seconds with a legacy server, so the one that
-/// worked is remembered.
+/// `server/discover`. The modern handshake can cost ten seconds with a legacy server, so the one
+/// that worked is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// The modern handshake, then the legacy one.

@@ -84,8 +84,8 @@ impl ConnectionError {
         matches!(self, Self::InvalidSettings(_) | Self::CommandNotFound { .. })
     }
 
-    /// Returns whether the other handshake may work: a legacy server may hang up at a method that it
-    /// does not know, or never answer it.
+    /// Returns whether the other handshake may work: a legacy server may hang up at a method that
+    /// it does not know, or never answer it.
     pub(super) fn suggests_other_handshake(&self) -> bool {
         match self {
             Self::ConnectTimeout(_) => true,

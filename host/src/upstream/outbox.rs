@@ -162,7 +162,7 @@ mod tests {
 
     type Pipe = AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
-    /// Returns an outbox over a pipe of `bytes`, and the end of the pipe that the server would read.
+    /// Returns an outbox over a pipe of `bytes`, and the end of the pipe that the server reads.
     fn outbox(bytes: usize, inbox: &Arc<Inbox>) -> (Outbox<Pipe>, DuplexStream) {
         let (ours, theirs) = duplex(bytes);
         let (read, write) = split(ours);

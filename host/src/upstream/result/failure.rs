@@ -74,8 +74,8 @@ fn is_retriable(data: &Value) -> Option<bool> {
     })
 }
 
-/// Returns ` (code=E_TIMEOUT retriable=false)` with the facts that are known; an empty text if there
-/// are none.
+/// Returns ` (code=E_TIMEOUT retriable=false)` with the facts that are known; an empty text if
+/// there are none.
 fn suffix(code: Option<&str>, is_retriable: Option<bool>) -> String {
     match (code, is_retriable) {
         (None, None) => String::new(),

@@ -58,8 +58,8 @@ impl Scrubber {
         true
     }
 
-    /// Redacts secrets in a JSON text. Borrows the text if it has none; returns `None` if it seems to
-    /// have one and is not JSON.
+    /// Redacts secrets in a JSON text. Borrows the text if it has none; returns `None` if it seems
+    /// to have one and is not JSON.
     ///
     /// Builds a tree of the values if there is a secret, so the caller has to bound the memory that
     /// the tree takes.

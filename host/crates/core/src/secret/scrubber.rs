@@ -137,8 +137,8 @@ impl Scrubber {
         cut(self.text(text).into_owned(), limit_bytes)
     }
 
-    /// Redacts secrets in a text, puts it on one line without control characters, then cuts it to at
-    /// most `limit_bytes`. A cut line ends with `…`.
+    /// Redacts secrets in a text, puts it on one line without control characters, then cuts it to
+    /// at most `limit_bytes`. A cut line ends with `…`.
     pub fn line(&self, text: &str, limit_bytes: usize) -> String {
         cut(one_line(&self.text(text)), limit_bytes)
     }
