@@ -53,7 +53,8 @@ pub enum State {
         /// Reason, without secrets.
         reason: String,
     },
-    /// Unusable in its current configuration; retried from time to time.
+    /// Unusable in its current configuration; retried only if a change outside of the
+    /// configuration could help, such as the installation of a program.
     Failed {
         /// Reason, without secrets.
         reason: String,

@@ -3,32 +3,32 @@
 //!
 //! A server is untrusted. Everything it sends is bounded before it is kept. A server that hangs,
 //! floods, crashes or lies affects only its own calls. The bounds are in `limits`, with their
-//! units. Every message passes the `inbox` and every text the `mask` before other code sees it. All
-//! of this runs on a separate [`Runtime`]. This module does not decide who may call a tool, and it
-//! is the only user of `rmcp` on this side.
+//! units. Every message passes the `inbox`, which redacts the server's `secrets`. All of this runs
+//! on a separate [`Runtime`]. This module does not decide who may call a tool, and it is the only
+//! user of `rmcp` on this side.
 
-mod answer;
 mod backoff;
-mod complaints;
 mod connection;
 mod decode;
 mod envelope;
+mod error;
+mod flood;
 mod http;
 mod inbox;
 mod limits;
-mod link;
 mod listing;
-mod mask;
-mod meter;
 mod outbox;
 mod process;
+mod result;
 mod runtime;
+mod secrets;
+mod sender;
 mod server;
+mod skipped;
 mod stdio;
 mod supervise;
 #[cfg(test)]
 mod tests;
-mod trouble;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -188,7 +188,7 @@ async fn a_new_plugin_overwrites_nothing() {
     fs::write(&file, "mine").expect("a file");
     for language in ["python", "rust"] {
         let again = new(place.path(), "weather", language).await.failed();
-        assert!(again.stderr.contains("weather is there already"), "{again}");
+        assert!(again.stderr.contains("weather exists already"), "{again}");
     }
     assert_eq!(fs::read_to_string(file).expect("it is there"), "mine");
     assert_eq!(

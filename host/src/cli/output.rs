@@ -6,7 +6,11 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{config::ConfigError, text::causes, tool::CallError};
+use crate::{
+    config::ConfigError,
+    text::{self, causes, printable},
+    tool::CallError,
+};
 
 /// Reason for a missing result, in machine-readable form.
 #[derive(Debug, Serialize)]
@@ -87,10 +91,10 @@ pub(super) fn failure(error: &anyhow::Error, as_json: bool) {
 /// Prints a failure for people.
 pub(super) fn complain(failure: &Failure) {
     let (bold, end) = if is_colourful() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    let mut text = format!("{bold}error:{end} {}", plain(&failure.message));
+    let mut text = format!("{bold}error:{end} {}", printable(&failure.message));
     for cause in &failure.causes {
         text.push_str("\n  caused by: ");
-        text.push_str(&plain(cause));
+        text.push_str(&printable(cause));
     }
     // A failure to write is ignored: no other stream is left to report it on.
     let _ = writeln!(io::stderr(), "{text}");
@@ -106,22 +110,14 @@ fn is_colourful() -> bool {
         && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Replaces control characters, except newline and tab, in text of a tool or a server. Escape
-/// sequences could forge the contents of the screen.
-pub(super) fn plain(text: &str) -> String {
-    let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-    text.chars().map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect()
-}
-
-/// Prepares text for standard output: [`plain`] on a terminal, unchanged for a file or a pipe.
+/// Prepares text for standard output: [`printable`] on a terminal, unchanged for a file or a pipe.
 pub(super) fn for_stdout(text: &str) -> String {
-    if io::stdout().is_terminal() { plain(text) } else { text.to_owned() }
+    if io::stdout().is_terminal() { printable(text) } else { text.to_owned() }
 }
 
 /// Returns `text` on one line, cut to at most `width` characters.
 pub(super) fn one_line(text: &str, width: usize) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = plain(&words);
+    let line = text::one_line(text);
     match line.char_indices().nth(width) {
         None => line,
         Some(_) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -141,11 +137,6 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_other_than_newline_and_tab_are_replaced() {
-        assert_eq!(plain("a\x1b[2Jb\n\tc\u{9b}d\r"), "a\u{fffd}[2Jb\n\tc\u{fffd}d\u{fffd}");
-    }
 
     #[test]
     fn text_with_special_characters_is_quoted_for_a_shell() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::limits::{FIRST_RETRY, LAST_RETRY, STABLE};
+use super::limits::{FIRST_RETRY, LAST_RETRY, STABLE_AFTER};
 
 /// Counts consecutive failed attempts, or consecutive lists that soon changed again.
 #[derive(Debug, Default)]
@@ -14,10 +14,10 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Returns the delay after an attempt that ended `lived` after it began. The first retry is
-    /// immediate, because most servers that crash recover. An attempt that lived [`STABLE`] or
-    /// longer resets the count.
+    /// immediate, because most servers that crash recover. An attempt that lived
+    /// [`STABLE_AFTER`] or longer resets the count.
     pub(super) fn after(&mut self, lived: Duration) -> Duration {
-        if lived >= STABLE {
+        if lived >= STABLE_AFTER {
             self.failures = 0;
         }
         self.failures = self.failures.saturating_add(1);
@@ -48,7 +48,7 @@ mod tests {
             let delay = backoff.after(Duration::ZERO);
             assert!(delay >= most / 2 && delay <= most, "{delay:?} of at most {most:?}");
         }
-        assert_eq!(backoff.after(STABLE), Duration::ZERO);
-        assert!(backoff.after(STABLE / 2) > Duration::ZERO);
+        assert_eq!(backoff.after(STABLE_AFTER), Duration::ZERO);
+        assert!(backoff.after(STABLE_AFTER / 2) > Duration::ZERO);
     }
 }

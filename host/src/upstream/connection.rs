@@ -12,50 +12,50 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     Settings, Transport,
+    error::{ConnectionError, ConnectionFailure, cause},
     http::{self, Http},
     inbox::Inbox,
-    link::{Abandoned, Link},
-    listing::{self, List},
-    mask::Mask,
+    listing::{self, ToolList},
     outbox::Outbox,
-    process::{Pipes, Process},
-    trouble::{Failure, Trouble, cause},
+    process::{ChildPipes, Process},
+    sender::{AbandonedRequests, RequestSender},
 };
+use crate::secret::Scrubber;
 
 /// A connected server that has listed its tools.
 pub(super) struct Connection {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) process: Option<Process>,
-    pub(super) link: Arc<Link>,
+    pub(super) sender: Arc<RequestSender>,
     pub(super) inbox: Arc<Inbox>,
-    pub(super) abandoned: Abandoned,
-    pub(super) list: List,
+    pub(super) abandoned: AbandonedRequests,
+    pub(super) list: ToolList,
 }
 
-/// Handshake to try first. The protocol has two eras: a legacy connection begins with `initialize`,
-/// a modern one with `server/discover`. The modern handshake can cost ten seconds with a legacy
-/// server, so the era of a server is remembered.
+/// Handshake to try first: a legacy connection begins with `initialize`, a modern one with
+/// `server/discover`. The modern handshake can cost ten seconds with a legacy server, so the one
+/// that worked is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum Handshake {
     /// The modern handshake, then the legacy one.
-    Either,
+    ModernFirst,
     /// The legacy handshake.
     Legacy,
 }
 
-impl Era {
-    /// Returns the era to try after an attempt with this one has failed.
+impl Handshake {
+    /// Returns the handshake to try after an attempt with this one has failed.
     pub(super) fn other(self) -> Self {
         match self {
-            Self::Either => Self::Legacy,
-            Self::Legacy => Self::Either,
+            Self::ModernFirst => Self::Legacy,
+            Self::Legacy => Self::ModernFirst,
         }
     }
 
     fn mode(self) -> ClientLifecycleMode {
         match self {
             Self::Legacy => ClientLifecycleMode::Initialize,
-            Self::Either => ClientLifecycleMode::Auto {
+            Self::ModernFirst => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::LATEST],
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
@@ -66,66 +66,75 @@ impl Era {
 /// Connects within the time that `settings` allow. If that fails, the child process is stopped.
 pub(super) async fn open(
     settings: &Settings,
-    mask: &Arc<Mask>,
-    era: Era,
-) -> Result<Connection, Failure> {
-    let inbox = Inbox::new(mask.clone());
-    let (wire, process) = Wire::open(&settings.transport, &inbox)?;
+    scrubber: &Arc<Scrubber>,
+    handshake: Handshake,
+) -> Result<Connection, ConnectionFailure> {
+    let inbox = Inbox::new(scrubber.clone());
+    let (transport, process) = AnyTransport::open(&settings.transport, &inbox)?;
     let ready = tokio::select! {
-        flood = inbox.flooded() => Err(Trouble::Flood(flood)),
-        ready = make_ready(settings, wire, era) => ready,
+        flood = inbox.flooded() => Err(ConnectionError::Flood(flood)),
+        ready = handshake_and_list(settings, transport, handshake) => ready,
     };
     match ready {
-        Ok((service, link, abandoned, list)) => {
-            Ok(Connection { service, process, link, inbox, abandoned, list })
+        Ok((service, sender, abandoned, list)) => {
+            Ok(Connection { service, process, sender, inbox, abandoned, list })
         }
-        Err(trouble) => Err(give_up(blame(trouble, &inbox), process).await),
+        Err(error) => Err(stop_process(flood_or(error, &inbox), process).await),
     }
 }
 
-type Ready = (RunningService<RoleClient, Handler>, Arc<Link>, Abandoned, List);
+type Ready = (RunningService<RoleClient, Handler>, Arc<RequestSender>, AbandonedRequests, ToolList);
 
 /// Completes the handshake and lists the tools. If this fails or the future is dropped, the
 /// connection is closed, which is the first step of stopping a child process.
-async fn make_ready(settings: &Settings, wire: Wire, era: Era) -> Result<Ready, Trouble> {
-    let late = |_| Trouble::Late(settings.connect_timeout);
+async fn handshake_and_list(
+    settings: &Settings,
+    transport: AnyTransport,
+    handshake: Handshake,
+) -> Result<Ready, ConnectionError> {
+    let timed_out = |_| ConnectionError::ConnectTimeout(settings.connect_timeout);
     let deadline = Instant::now() + settings.connect_timeout;
-    let service = timeout_at(deadline, wire.greet(Handler::new(settings), era.mode()))
-        .await
-        .map_err(late)??;
-    let (link, abandoned) = Link::new(service.peer().clone());
-    let list = timeout_at(deadline, listing::read(&link)).await.map_err(late);
-    match list.and_then(|list| list.map_err(|error| Trouble::List(cause(error)))) {
-        Ok(list) => Ok((service, link, abandoned, list)),
-        Err(trouble) => {
+    let service =
+        timeout_at(deadline, transport.handshake(Handler::new(settings), handshake.mode()))
+            .await
+            .map_err(timed_out)??;
+    let (sender, abandoned) = RequestSender::new(service.peer().clone());
+    let list = timeout_at(deadline, listing::read(&sender)).await.map_err(timed_out);
+    match list.and_then(|list| list.map_err(|error| ConnectionError::ListTools(cause(error)))) {
+        Ok(list) => Ok((service, sender, abandoned, list)),
+        Err(error) => {
             let _ = service.cancel().await;
-            Err(trouble)
+            Err(error)
         }
     }
 }
 
-/// Returns the flood if the server floods the gateway, else `trouble`: a flood is the cause of any
-/// other trouble.
-pub(super) fn blame(trouble: Trouble, inbox: &Inbox) -> Trouble {
-    inbox.flood().map_or(trouble, Trouble::Flood)
+/// Returns the flood if the server floods the gateway, else `error`: a flood is the cause of any
+/// other error.
+pub(super) fn flood_or(error: ConnectionError, inbox: &Inbox) -> ConnectionError {
+    inbox.flood().map_or(error, ConnectionError::Flood)
 }
 
-async fn give_up(trouble: Trouble, process: Option<Process>) -> Failure {
-    let ending = match process {
+/// Stops the process of a connection that failed.
+async fn stop_process(error: ConnectionError, process: Option<Process>) -> ConnectionFailure {
+    let exit = match process {
         Some(process) => Some(process.stop().await),
         None => None,
     };
-    Failure { trouble, ending }
+    ConnectionFailure { error, exit }
 }
 
 /// An outbox over one of the transports.
-enum Wire {
-    Stdio(Outbox<Pipes>),
+enum AnyTransport {
+    Stdio(Outbox<ChildPipes>),
     Http(Outbox<Http>),
 }
 
-impl Wire {
-    fn open(transport: &Transport, inbox: &Arc<Inbox>) -> Result<(Self, Option<Process>), Trouble> {
+impl AnyTransport {
+    fn open(
+        transport: &Transport,
+        inbox: &Arc<Inbox>,
+    ) -> Result<(Self, Option<Process>), ConnectionError> {
         match transport {
             Transport::Stdio { command, args, env } => {
                 let (process, pipes) = Process::spawn(command, args, env, inbox.clone())?;
@@ -138,7 +147,7 @@ impl Wire {
         }
     }
 
-    async fn greet(
+    async fn handshake(
         self,
         handler: Handler,
         mode: ClientLifecycleMode,

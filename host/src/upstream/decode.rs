@@ -21,9 +21,9 @@ const TOO_LARGE: ErrorCode = ErrorCode(-32_099);
 
 /// Kind of a request that the gateway has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestKind {
     /// A tool call, whose result is parsed once and kept as received.
-    Call,
+    ToolCall,
     /// Any other request, whose result `rmcp` decodes.
     Other,
 }
@@ -79,9 +79,9 @@ pub(super) fn bare_request(method: Cow<'_, str>, id: RequestId) -> ServerJsonRpc
 /// its call does not have to wait.
 pub(super) fn message(
     text: &[u8],
-    answers: Option<(RequestId, Asked)>,
+    answers: Option<(RequestId, RequestKind)>,
 ) -> Option<ServerJsonRpcMessage> {
-    if let Some((id, Asked::Call)) = &answers
+    if let Some((id, RequestKind::ToolCall)) = &answers
         && let Ok(Raw { result: Some(result) }) = serde_json::from_slice(text)
     {
         return Some(ServerJsonRpcMessage::response(

@@ -19,31 +19,32 @@ use rmcp::{
     },
 };
 
-use self::exchange::{Exchange, Failed};
+use self::exchange::{HttpClient, RequestFailed};
 use super::{
+    error::ConnectionError,
     inbox::Inbox,
     limits::{HTTP_CONNECT_TIMEOUT, MAX_HTTP_REQUESTS, MAX_MESSAGE_BYTES, MAX_REDIRECTS},
     outbox::{self, SendError},
-    trouble::Trouble,
 };
 use crate::{secret::Secret, tls, tool::Cause};
 
 /// Headers that the protocol sets itself.
 const RESERVED: [&str; 4] = ["accept", "mcp-protocol-version", "mcp-session-id", "last-event-id"];
 
-pub(super) type Http = StreamableHttpClientTransport<Exchange>;
-type HttpError = SendError<StreamableHttpError<Failed>>;
+pub(super) type Http = StreamableHttpClientTransport<HttpClient>;
+type HttpError = SendError<StreamableHttpError<RequestFailed>>;
 
 /// Creates the transport. Nothing is sent yet. Fails if the URL or a header cannot be used.
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, Secret>,
     inbox: Arc<Inbox>,
-) -> Result<Http, Trouble> {
-    let parsed = Url::parse(url)
-        .map_err(|error| Trouble::Settings(format!("the URL cannot be used: {error}")))?;
+) -> Result<Http, ConnectionError> {
+    let parsed = Url::parse(url).map_err(|error| {
+        ConnectionError::InvalidSettings(format!("the URL cannot be used: {error}"))
+    })?;
     if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(Trouble::Settings(format!(
+        return Err(ConnectionError::InvalidSettings(format!(
             "the URL must begin with http:// or https://, found {}://",
             parsed.scheme()
         )));
@@ -52,12 +53,12 @@ pub(super) fn transport(
         .max_concurrent_requests(MAX_HTTP_REQUESTS)
         .max_sse_event_size(MAX_MESSAGE_BYTES)
         .custom_headers(checked(headers)?);
-    Ok(StreamableHttpClientTransport::with_client(Exchange::new(client()?, inbox), config))
+    Ok(StreamableHttpClientTransport::with_client(HttpClient::new(client()?, inbox), config))
 }
 
 /// Builds a client for one server. Its connections and credentials are not shared with other
 /// servers.
-fn client() -> Result<reqwest::Client, Trouble> {
+fn client() -> Result<reqwest::Client, ConnectionError> {
     tls::client()
         .no_proxy()
         .connect_timeout(HTTP_CONNECT_TIMEOUT)
@@ -65,7 +66,7 @@ fn client() -> Result<reqwest::Client, Trouble> {
         .referer(false)
         .redirect(redirect::Policy::custom(same_origin))
         .build()
-        .map_err(|error| Trouble::Settings(format!("no HTTP client: {error}")))
+        .map_err(|error| ConnectionError::InvalidSettings(format!("no HTTP client: {error}")))
 }
 
 /// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the
@@ -82,7 +83,7 @@ fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
 }
 
 /// Removes the layers around a transport's error, which hide its cause.
-pub(super) fn bare(error: Cause) -> Cause {
+pub(super) fn without_wrappers(error: Cause) -> Cause {
     match error.downcast::<HttpError>() {
         Ok(error) => match *error {
             SendError::Transport(StreamableHttpError::Client(error)) => Cause::from(error),
@@ -101,25 +102,25 @@ pub(super) fn is_too_large(error: &ServiceError) -> bool {
 
 /// Returns whether a message was not sent because too many are in flight.
 pub(super) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    outbox::is_full_of::<StreamableHttpError<Failed>>(error)
+    outbox::is_full_of::<StreamableHttpError<RequestFailed>>(error)
 }
 
 fn checked(
     headers: &BTreeMap<String, Secret>,
-) -> Result<HashMap<HeaderName, HeaderValue>, Trouble> {
+) -> Result<HashMap<HeaderName, HeaderValue>, ConnectionError> {
     headers.iter().map(|(name, value)| header(name, value)).collect()
 }
 
-fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), Trouble> {
+fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectionError> {
     let parsed = HeaderName::try_from(name)
-        .map_err(|_| Trouble::Settings(format!("{name:?} is no header name")))?;
+        .map_err(|_| ConnectionError::InvalidSettings(format!("{name:?} is no header name")))?;
     if RESERVED.contains(&parsed.as_str()) {
-        return Err(Trouble::Settings(format!(
+        return Err(ConnectionError::InvalidSettings(format!(
             "header {name:?} belongs to the protocol and cannot be set"
         )));
     }
     let mut value = HeaderValue::try_from(value.expose()).map_err(|_| {
-        Trouble::Settings(format!(
+        ConnectionError::InvalidSettings(format!(
             "the value of header {name:?} has characters that a header cannot hold"
         ))
     })?;
@@ -133,11 +134,11 @@ mod tests {
 
     fn refused(url: &str, name: &str, value: &str) -> String {
         let headers = BTreeMap::from([(name.to_owned(), Secret::new(value))]);
-        let Err(trouble) = transport(url, &headers, Inbox::new(Arc::default())) else {
+        let Err(error) = transport(url, &headers, Inbox::new(Arc::default())) else {
             panic!("{url} {name} was taken")
         };
-        assert!(trouble.is_lasting());
-        trouble.to_string()
+        assert!(error.is_permanent());
+        error.to_string()
     }
 
     #[test]

@@ -25,20 +25,20 @@ use tokio::{
 };
 
 use super::{
-    decode::{self, Asked},
+    decode::{self, RequestKind},
     envelope::{self, Kind},
+    flood::{Flood, TokenBucket},
     limits::{
         BYTES_PER_TOKEN, MAX_NOTIFICATION_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
-    mask::Mask,
-    meter::{Flood, Meter},
 };
+use crate::secret::Scrubber;
 
 /// Screens the messages of one connection and records the requests in flight.
 pub(super) struct Inbox {
-    mask: Arc<Mask>,
-    meter: Mutex<Meter>,
-    book: Mutex<Book>,
+    scrubber: Arc<Scrubber>,
+    bucket: Mutex<TokenBucket>,
+    in_flight: Mutex<InFlight>,
     changed: Notify,
     flood: SetOnce<Flood>,
 }
@@ -46,9 +46,9 @@ pub(super) struct Inbox {
 /// Requests in flight, in both directions. Its size is bounded by the number of calls that may run
 /// and by [`MAX_UNANSWERED`].
 #[derive(Default)]
-struct Book {
+struct InFlight {
     /// Requests of the gateway, until the response has arrived or the request is abandoned.
-    awaited: HashMap<RequestId, Asked>,
+    awaited: HashMap<RequestId, RequestKind>,
     /// Requests of the server, until the response is sent.
     unanswered: HashSet<RequestId>,
 }
@@ -56,31 +56,29 @@ struct Book {
 /// Result of screening a message.
 #[derive(Debug)]
 enum Screened<'t> {
-    Nothing,
+    /// No message: it was dropped.
+    Dropped,
     /// A message of the gateway, in place of the received one.
     Replaced(Box<ServerJsonRpcMessage>),
     /// The received message, with secrets redacted.
-    Passed {
-        text: Cow<'t, [u8]>,
-        answers: Option<(RequestId, Asked)>,
-    },
+    Passed { text: Cow<'t, [u8]>, answers: Option<(RequestId, RequestKind)> },
 }
 
 impl Inbox {
     /// Creates the inbox of a new connection.
-    pub(super) fn new(mask: Arc<Mask>) -> Arc<Self> {
+    pub(super) fn new(scrubber: Arc<Scrubber>) -> Arc<Self> {
         Arc::new(Self {
-            mask,
-            meter: Mutex::new(Meter::new(Instant::now())),
-            book: Mutex::default(),
+            scrubber,
+            bucket: Mutex::new(TokenBucket::new(Instant::now())),
+            in_flight: Mutex::default(),
             changed: Notify::new(),
             flood: SetOnce::new(),
         })
     }
 
-    /// Returns the mask with the server's secrets.
-    pub(super) fn mask(&self) -> &Mask {
-        &self.mask
+    /// Returns the scrubber for the server's secrets.
+    pub(super) fn scrubber(&self) -> &Scrubber {
+        &self.scrubber
     }
 
     /// Waits until the server has reported that its list of tools has changed. Several reports
@@ -106,12 +104,12 @@ impl Inbox {
 
     /// Waits until the next message may be read. Fails if the server floods the gateway. Dropping
     /// the future changes nothing.
-    pub(super) async fn room(&self) -> Result<(), Flood> {
+    pub(super) async fn ready(&self) -> Result<(), Flood> {
         loop {
             if let Some(flood) = self.flood() {
                 return Err(flood);
             }
-            let wait = lock(&self.meter).wait(Instant::now());
+            let wait = lock(&self.bucket).wait(Instant::now());
             match wait {
                 Ok(wait) if wait.is_zero() => return Ok(()),
                 Ok(wait) => sleep(wait).await,
@@ -132,15 +130,15 @@ impl Inbox {
     }
 
     /// Records a message to the server before it is sent.
-    pub(super) fn sending(&self, message: &ClientJsonRpcMessage) {
+    pub(super) fn record_sent(&self, message: &ClientJsonRpcMessage) {
         match message {
-            JsonRpcMessage::Request(request) => self.expect(&request.id, &request.request),
+            JsonRpcMessage::Request(request) => self.expect_response(&request.id, &request.request),
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.forget(id);
+                    self.forget_request(id);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
@@ -148,41 +146,41 @@ impl Inbox {
     }
 
     /// Records that a request is in flight, so that its response is accepted.
-    pub(super) fn expect(&self, id: &RequestId, request: &ClientRequest) {
-        let asked = if matches!(request, ClientRequest::CallToolRequest(_)) {
-            Asked::Call
+    pub(super) fn expect_response(&self, id: &RequestId, request: &ClientRequest) {
+        let kind = if matches!(request, ClientRequest::CallToolRequest(_)) {
+            RequestKind::ToolCall
         } else {
-            Asked::Other
+            RequestKind::Other
         };
-        lock(&self.book).awaited.insert(envelope::comparable(id), asked);
+        lock(&self.in_flight).awaited.insert(envelope::comparable(id), kind);
     }
 
     /// Records that the response to a request is no longer expected: the request was cancelled or
     /// not sent.
-    pub(super) fn forget(&self, id: &RequestId) {
-        lock(&self.book).awaited.remove(&envelope::comparable(id));
+    pub(super) fn forget_request(&self, id: &RequestId) {
+        lock(&self.in_flight).awaited.remove(&envelope::comparable(id));
     }
 
     /// Records that the server's request `id` was answered.
-    pub(super) fn answered(&self, id: &RequestId) {
-        lock(&self.book).unanswered.remove(&envelope::comparable(id));
+    pub(super) fn record_answered(&self, id: &RequestId) {
+        lock(&self.in_flight).unanswered.remove(&envelope::comparable(id));
     }
 
     /// Reads a message. Returns `None` if `rmcp` has nothing to do with it: it is not a message,
     /// was not requested, or has no use.
-    pub(super) fn take(&self, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    pub(super) fn receive(&self, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
         match self.screen(text) {
-            Screened::Nothing => None,
+            Screened::Dropped => None,
             Screened::Replaced(message) => Some(*message),
             Screened::Passed { text, answers } => decode::message(&text, answers),
         }
     }
 
-    /// Reads an event of an HTTP stream like [`Self::take`], but returns its text, which `rmcp`
+    /// Reads an event of an HTTP stream like [`Self::receive`], but returns its text, which `rmcp`
     /// parses itself.
-    pub(super) fn take_event(&self, text: &str) -> Option<String> {
+    pub(super) fn receive_event(&self, text: &str) -> Option<String> {
         match self.screen(text.as_bytes()) {
-            Screened::Nothing => None,
+            Screened::Dropped => None,
             Screened::Replaced(message) => serde_json::to_string(&message).ok(),
             Screened::Passed { text: passed, .. } => String::from_utf8(passed.into_owned()).ok(),
         }
@@ -190,7 +188,7 @@ impl Inbox {
 
     /// Reads the error in the body of a refused request, whatever request it names: some servers do
     /// not know the request.
-    pub(super) fn take_refusal(&self, text: &[u8]) -> Option<ErrorData> {
+    pub(super) fn receive_refusal(&self, text: &[u8]) -> Option<ErrorData> {
         let Screened::Passed { text, .. } = self.pass(text, None) else { return None };
         decode::refusal(&text)
     }
@@ -206,7 +204,7 @@ impl Inbox {
             }
             Some(Kind::Refusal) | None => {
                 self.charge(text.len());
-                Screened::Nothing
+                Screened::Dropped
             }
         }
     }
@@ -214,13 +212,13 @@ impl Inbox {
     /// Screens a response. A response to a request of the gateway is free of charge, because it was
     /// requested. Any other is dropped.
     fn answer<'t>(&self, id: RequestId, text: &'t [u8]) -> Screened<'t> {
-        let asked = lock(&self.book).awaited.remove(&envelope::comparable(&id));
-        let Some(asked) = asked else {
+        let kind = lock(&self.in_flight).awaited.remove(&envelope::comparable(&id));
+        let Some(kind) = kind else {
             self.charge(text.len());
-            return Screened::Nothing;
+            return Screened::Dropped;
         };
-        match self.pass(text, Some((id.clone(), asked))) {
-            Screened::Nothing => Screened::Replaced(Box::new(decode::unusable(text, id))),
+        match self.pass(text, Some((id.clone(), kind))) {
+            Screened::Dropped => Screened::Replaced(Box::new(decode::unusable(text, id))),
             passed => passed,
         }
     }
@@ -230,17 +228,17 @@ impl Inbox {
     fn request(&self, id: RequestId, method: Cow<'_, str>, bytes: usize) -> Screened<'static> {
         self.spend(price(bytes).saturating_add(REQUEST_TOKENS));
         let unanswered = {
-            let mut book = lock(&self.book);
+            let mut in_flight = lock(&self.in_flight);
             // A second request with the same identifier could not be distinguished from the first.
-            let is_new = book.unanswered.insert(envelope::comparable(&id));
-            if is_new { book.unanswered.len() } else { 0 }
+            let is_new = in_flight.unanswered.insert(envelope::comparable(&id));
+            if is_new { in_flight.unanswered.len() } else { 0 }
         };
         match unanswered {
-            0 => Screened::Nothing,
+            0 => Screened::Dropped,
             1..=MAX_UNANSWERED => Screened::Replaced(Box::new(decode::bare_request(method, id))),
             _ => {
                 drop(self.flood.set(Flood::Unanswered));
-                Screened::Nothing
+                Screened::Dropped
             }
         }
     }
@@ -261,7 +259,7 @@ impl Inbox {
             _ => false,
         };
         if !is_needed || text.len() > MAX_NOTIFICATION_BYTES {
-            return Screened::Nothing;
+            return Screened::Dropped;
         }
         self.spend(REQUEST_TOKENS);
         self.pass(text, None)
@@ -269,18 +267,20 @@ impl Inbox {
 
     fn cancels_its_own(&self, text: &[u8]) -> bool {
         envelope::cancelled(text)
-            .is_some_and(|id| lock(&self.book).unanswered.contains(&envelope::comparable(&id)))
+            .is_some_and(|id| lock(&self.in_flight).unanswered.contains(&envelope::comparable(&id)))
     }
 
-    fn pass<'t>(&self, text: &'t [u8], answers: Option<(RequestId, Asked)>) -> Screened<'t> {
+    fn pass<'t>(&self, text: &'t [u8], answers: Option<(RequestId, RequestKind)>) -> Screened<'t> {
         if !decode::fits(text) {
-            return Screened::Nothing;
+            return Screened::Dropped;
         }
-        self.mask.json(text).map_or(Screened::Nothing, |text| Screened::Passed { text, answers })
+        self.scrubber
+            .json(text)
+            .map_or(Screened::Dropped, |text| Screened::Passed { text, answers })
     }
 
     fn spend(&self, tokens: u32) {
-        lock(&self.meter).charge(tokens, Instant::now());
+        lock(&self.bucket).charge(tokens, Instant::now());
     }
 }
 
@@ -290,7 +290,7 @@ fn price(bytes: usize) -> u32 {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The meter and the book are consistent after every statement.
+    // The bucket and the requests in flight are consistent after every statement.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -9,21 +9,21 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
-    complaints::Complaints,
     limits::{MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
-    link::Link,
+    sender::RequestSender,
+    skipped::SkippedTools,
 };
 use crate::{catalog::MAX_TOOLS_PER_CLIENT, json, text::cut, tool::ToolDefinition};
 
-/// Reads the whole list. Tools that cannot be used are left out, with a complaint.
-pub(super) async fn read(link: &Link) -> Result<List, ServiceError> {
-    let mut list = List::default();
+/// Reads the whole list. Tools that cannot be used are left out, with a reason.
+pub(super) async fn read(sender: &RequestSender) -> Result<ToolList, ServiceError> {
+    let mut list = ToolList::default();
     let mut cursor = None;
     loop {
         let params =
             cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let request = ListToolsRequest { params, ..ListToolsRequest::default() };
-        match link.ask(ClientRequest::ListToolsRequest(request)).await {
+        match sender.ask(ClientRequest::ListToolsRequest(request)).await {
             Ok(page) => cursor = list.add(page),
             // A server without tools need not know the method.
             Err(ServiceError::McpError(error))
@@ -42,30 +42,30 @@ pub(super) async fn read(link: &Link) -> Result<List, ServiceError> {
 
 /// The part of a list that has been read.
 #[derive(Default)]
-pub(super) struct List {
+pub(super) struct ToolList {
     /// The tools that can be used.
     pub(super) tools: Vec<ToolDefinition>,
     /// Reasons that other tools cannot be used.
-    pub(super) complaints: Complaints,
+    pub(super) skipped: SkippedTools,
     cursors: HashSet<String>,
     pages: usize,
     bytes: usize,
     tree_bytes: usize,
 }
 
-impl List {
+impl ToolList {
     /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
     fn add(&mut self, page: Value) -> Option<String> {
         self.pages += 1;
         let Value::Object(mut page) = page else {
-            self.complaints.push("a page that is no object");
+            self.skipped.push("a page that is no object");
             return None;
         };
         let tools = match page.remove("tools") {
             Some(Value::Array(tools)) => tools,
             None => Vec::new(),
             Some(_) => {
-                self.complaints.push("a page whose tools are no list");
+                self.skipped.push("a page whose tools are no list");
                 Vec::new()
             }
         };
@@ -80,7 +80,7 @@ impl List {
         }
     }
 
-    /// Adds a tool, or a complaint if it cannot be used. Returns false if a bound of the list is
+    /// Adds a tool, or a reason if it cannot be used. Returns false if a bound of the list is
     /// reached.
     fn add_tool(&mut self, tool: Value) -> bool {
         let text = tool.to_string();
@@ -90,7 +90,7 @@ impl List {
             json::check(text.as_bytes(), &memory).ok().filter(|_| self.bytes <= MAX_LIST_BYTES);
         let Some(cost) = cost.filter(|_| self.tools.len() < MAX_TOOLS_PER_CLIENT) else {
             let (tools, bytes, memory) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES, MAX_TREE_BYTES);
-            self.complaints.push(format!(
+            self.skipped.push(&format!(
                 "all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"
             ));
             return false;
@@ -98,23 +98,23 @@ impl List {
         self.tree_bytes += cost.tree_bytes;
         match decode(tool) {
             Ok(tool) => self.tools.push(tool),
-            Err(reason) => self.complaints.push(reason),
+            Err(reason) => self.skipped.push(&reason),
         }
         true
     }
 
     fn next(&mut self, cursor: String) -> Option<String> {
         if self.pages >= MAX_PAGES {
-            self.complaints.push(format!("all beyond {MAX_PAGES} pages"));
+            self.skipped.push(&format!("all beyond {MAX_PAGES} pages"));
             return None;
         }
         self.bytes += cursor.len();
         if self.bytes > MAX_LIST_BYTES {
-            self.complaints.push(format!("all beyond {MAX_LIST_BYTES} bytes"));
+            self.skipped.push(&format!("all beyond {MAX_LIST_BYTES} bytes"));
             return None;
         }
         if !self.cursors.insert(cursor.clone()) {
-            self.complaints.push("a page that was read already");
+            self.skipped.push("a page that was read already");
             return None;
         }
         Some(cursor)
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_malformed_tool_is_left_out_and_the_others_are_kept() {
-        let mut list = List::default();
+        let mut list = ToolList::default();
         let page = json!({"tools": [
             {"name": "no_schema"},
             {"name": "hint", "inputSchema": {}, "annotations": {"readOnlyHint": "yes"}},
@@ -150,7 +150,7 @@ mod tests {
         ]});
         assert_eq!(list.add(page), None);
         assert_eq!(list.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["good"]);
-        insta::assert_snapshot!(list.complaints.reasons().collect::<Vec<_>>().join("\n"), @r#"
+        insta::assert_snapshot!(list.skipped.reasons().collect::<Vec<_>>().join("\n"), @r#"
         tool "hint": invalid type: string "yes", expected a boolean
         tool "no_schema": missing field `inputSchema`
         tool without a name: invalid type: integer `7`, expected struct ToolDefinition
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_schema_keeps_its_keywords_and_their_order() {
         let schema = r##"{"type":"object","$defs":{"z":{},"a":{}},"properties":{"q":{"$ref":"#/$defs/z"}},"x-more":[1.5]}"##;
-        let mut list = List::default();
+        let mut list = ToolList::default();
         list.add(
             serde_json::from_str(&format!(
                 r#"{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}"#
@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn paging_ends_at_the_last_page_a_known_cursor_or_the_bound() {
         let page = |cursor: &str| json!({"tools": [], "nextCursor": cursor});
-        let mut list = List::default();
+        let mut list = ToolList::default();
         assert_eq!(list.add(page("a")).as_deref(), Some("a"));
         assert_eq!(list.add(page("b")).as_deref(), Some("b"));
         assert_eq!(list.add(page("a")), None);
-        assert_eq!(List::default().add(json!({"tools": []})), None);
-        assert_eq!(List::default().add(json!("tools")), None);
+        assert_eq!(ToolList::default().add(json!({"tools": []})), None);
+        assert_eq!(ToolList::default().add(json!("tools")), None);
 
-        let mut endless = List::default();
+        let mut endless = ToolList::default();
         let pages =
             (0..MAX_PAGES * 2).take_while(|n| endless.add(page(&n.to_string())).is_some()).count();
         assert_eq!(pages + 1, MAX_PAGES);
@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn a_list_is_bounded_in_text_and_in_memory() {
         let filled = |schema: Value, count: usize| {
-            let mut list = List::default();
+            let mut list = ToolList::default();
             let tools: Vec<Value> =
                 (0..count).map(|n| json!({"name": n.to_string(), "inputSchema": schema})).collect();
             list.add(json!({"tools": tools}));
-            (list.tools.len(), list.complaints.len())
+            (list.tools.len(), list.skipped.len())
         };
         let text = filled(json!({"x": "x".repeat(MAX_LIST_BYTES / 8)}), 8);
         assert_eq!(text, (7, 1));
@@ -206,8 +206,8 @@ mod tests {
         let tools: Vec<Value> = (0..=MAX_TOOLS_PER_CLIENT)
             .map(|n| json!({"name": n.to_string(), "inputSchema": {}}))
             .collect();
-        let mut list = List::default();
+        let mut list = ToolList::default();
         assert_eq!(list.add(json!({"tools": tools, "nextCursor": "more"})), None);
-        assert_eq!((list.tools.len(), list.complaints.len()), (MAX_TOOLS_PER_CLIENT, 1));
+        assert_eq!((list.tools.len(), list.skipped.len()), (MAX_TOOLS_PER_CLIENT, 1));
     }
 }

@@ -20,23 +20,23 @@ use tokio::{
 };
 
 use super::{
+    error::{ConnectionError, ProcessExit},
     inbox::Inbox,
     limits::{
-        GRACE, KEPT_STDERR_BYTES, LAST_WORDS, STDERR_BURST_BYTES, STDERR_PAUSE, TOLD_STDERR_BYTES,
+        EXIT_TIMEOUT, KEPT_STDERR_BYTES, REPORTED_STDERR_BYTES, STDERR_BURST_BYTES,
+        STDERR_DRAIN_TIMEOUT, STDERR_PAUSE,
     },
-    mask::Mask,
     stdio::Stdio,
-    trouble::{Ending, Trouble},
 };
-use crate::secret::Secret;
+use crate::secret::{Scrubber, Secret};
 
 /// The two pipes of a child.
-pub(super) type Pipes = Stdio<ChildStdout, ChildStdin>;
+pub(super) type ChildPipes = Stdio<ChildStdout, ChildStdin>;
 
 /// A running child with all processes that it has started in its group. Dropping it kills them.
 pub(super) struct Process {
     child: Box<dyn ChildWrapper>,
-    tail: Arc<Mutex<Tail>>,
+    tail: Arc<Mutex<StderrTail>>,
     reader: JoinHandle<()>,
     inbox: Arc<Inbox>,
 }
@@ -48,8 +48,8 @@ impl Process {
         args: &[String],
         env: &BTreeMap<String, Secret>,
         inbox: Arc<Inbox>,
-    ) -> Result<(Self, Pipes), Trouble> {
-        let cannot = |cause| Trouble::Spawn { command: command.to_owned(), cause };
+    ) -> Result<(Self, ChildPipes), ConnectionError> {
+        let cannot = |cause| ConnectionError::Spawn { command: command.to_owned(), cause };
         let mut prepared = Command::new(find(command, env)?);
         prepared
             .args(args)
@@ -64,7 +64,7 @@ impl Process {
         else {
             return Err(cannot(std::io::Error::other("it has no pipes")));
         };
-        let tail = Arc::new(Mutex::new(Tail::default()));
+        let tail = Arc::new(Mutex::new(StderrTail::default()));
         let reader = tokio::spawn(read_all(stderr, tail.clone()));
         let pipes = Stdio::new(stdout, stdin, inbox.clone());
         Ok((Self { child, tail, reader, inbox }, pipes))
@@ -72,20 +72,24 @@ impl Process {
 
     /// Stops the child, whose stdin must be closed already: waits for it to exit, then sends
     /// SIGTERM, then kills it. Processes that are left in its group are killed in any case.
-    pub(super) async fn stop(mut self) -> Ending {
-        let mut status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
-        let unasked = status.is_some();
+    pub(super) async fn stop(mut self) -> ProcessExit {
+        let mut status = timeout(EXIT_TIMEOUT, self.child.wait()).await.ok().and_then(Result::ok);
+        let before_signal = status.is_some();
         if status.is_none() {
             // This fails if no process is left, which is the goal.
             let _ = self.child.signal(SignalKind::terminate().as_raw_value());
-            status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
+            status = timeout(EXIT_TIMEOUT, self.child.wait()).await.ok().and_then(Result::ok);
         }
         let _ = self.child.start_kill();
         if status.is_none() {
-            status = timeout(GRACE, self.child.wait()).await.ok().and_then(Result::ok);
+            status = timeout(EXIT_TIMEOUT, self.child.wait()).await.ok().and_then(Result::ok);
         }
-        let _ = timeout(LAST_WORDS, &mut self.reader).await;
-        Ending { status, unasked, stderr: lock(&self.tail).last_words(self.inbox.mask()) }
+        let _ = timeout(STDERR_DRAIN_TIMEOUT, &mut self.reader).await;
+        ProcessExit {
+            status,
+            before_signal,
+            stderr: lock(&self.tail).report(self.inbox.scrubber()),
+        }
     }
 }
 
@@ -100,23 +104,27 @@ impl Drop for Process {
 
 /// Finds the program. The child gets no `PATH` unless one is configured, so the search is done
 /// before the child starts.
-fn find(command: &str, env: &BTreeMap<String, Secret>) -> Result<PathBuf, Trouble> {
+fn find(command: &str, env: &BTreeMap<String, Secret>) -> Result<PathBuf, ConnectionError> {
     if command.is_empty() {
-        return Err(Trouble::Settings("the command is empty".into()));
+        return Err(ConnectionError::InvalidSettings("the command is empty".into()));
     }
     if command.contains('/') {
         let path = PathBuf::from(command);
         return if is_program(&path) {
             Ok(path)
         } else {
-            Err(Trouble::NoCommand { command: command.to_owned(), place: "the file system" })
+            Err(ConnectionError::CommandNotFound {
+                command: command.to_owned(),
+                place: "the file system",
+            })
         };
     }
     let (path, place) = match env.get("PATH") {
         Some(path) => (OsString::from(path.expose()), "the PATH of its envs"),
         None => (env::var_os("PATH").unwrap_or_default(), "the gateway's PATH"),
     };
-    find_in(&path, command).ok_or_else(|| Trouble::NoCommand { command: command.to_owned(), place })
+    find_in(&path, command)
+        .ok_or_else(|| ConnectionError::CommandNotFound { command: command.to_owned(), place })
 }
 
 fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
@@ -133,9 +141,9 @@ fn is_program(path: &Path) -> bool {
 
 /// The last bytes of a stream, at most [`KEPT_STDERR_BYTES`].
 #[derive(Default)]
-struct Tail(VecDeque<u8>);
+struct StderrTail(VecDeque<u8>);
 
-impl Tail {
+impl StderrTail {
     fn push(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(KEPT_STDERR_BYTES)..];
         let excess = (self.0.len() + bytes.len()).saturating_sub(KEPT_STDERR_BYTES);
@@ -143,14 +151,14 @@ impl Tail {
         self.0.extend(bytes);
     }
 
-    fn last_words(&mut self, mask: &Mask) -> String {
-        mask.end_of_line(&String::from_utf8_lossy(self.0.make_contiguous()), TOLD_STDERR_BYTES)
+    fn report(&mut self, scrubber: &Scrubber) -> String {
+        scrubber.line_end(&String::from_utf8_lossy(self.0.make_contiguous()), REPORTED_STDERR_BYTES)
     }
 }
 
 /// Reads stderr without end, so that a child with much output does not block. A child that never
 /// pauses is slowed down.
-async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
+async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<StderrTail>>) {
     let mut buffer = vec![0; 8 * 1024];
     let mut burst = 0;
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
@@ -163,7 +171,7 @@ async fn read_all(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
     }
 }
 
-fn lock(tail: &Mutex<Tail>) -> std::sync::MutexGuard<'_, Tail> {
+fn lock(tail: &Mutex<StderrTail>) -> std::sync::MutexGuard<'_, StderrTail> {
     // The bytes are consistent after every statement.
     tail.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -174,17 +182,17 @@ mod tests {
 
     #[test]
     fn only_the_end_of_stderr_is_kept_and_less_is_reported() {
-        let mut tail = Tail::default();
+        let mut tail = StderrTail::default();
         for round in 0..100 {
             tail.push(format!("line {round}\n").repeat(100).as_bytes());
         }
         assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);
-        let told = tail.last_words(&Mask::default());
+        let reported = tail.report(&Scrubber::default());
         assert!(
-            told.starts_with('…')
-                && told.ends_with("line 99")
-                && told.len() <= TOLD_STDERR_BYTES + 3,
-            "{told}"
+            reported.starts_with('…')
+                && reported.ends_with("line 99")
+                && reported.len() <= REPORTED_STDERR_BYTES,
+            "{reported}"
         );
         tail.push(&vec![b'x'; 3 * KEPT_STDERR_BYTES]);
         assert_eq!(tail.0.len(), KEPT_STDERR_BYTES);

@@ -51,10 +51,10 @@ where
     /// and read between two waits.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            self.inbox.room().await.ok()?;
+            self.inbox.ready().await.ok()?;
             match self.lines.next().await {
                 Line::Whole => {
-                    let message = self.inbox.take(self.lines.text());
+                    let message = self.inbox.receive(self.lines.text());
                     self.lines.clear();
                     if message.is_some() {
                         return message;

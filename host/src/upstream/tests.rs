@@ -10,10 +10,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{supervise::supervise_redacted, *};
 use crate::{
     catalog::{Catalog, Client, State},
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
+    secret::{BadSecret, Scrubber},
     tool::{CallError, Policy, Whitelist},
 };
 
@@ -29,13 +30,23 @@ struct Supervised {
 
 impl Supervised {
     fn start(transport: Transport, connect_timeout: Duration) -> Self {
+        let scrubber = secrets::scrubber(&transport);
+        Self::start_redacted(transport, scrubber, connect_timeout)
+    }
+
+    fn start_redacted(
+        transport: Transport,
+        scrubber: Result<Scrubber, BadSecret>,
+        connect_timeout: Duration,
+    ) -> Self {
         let name = ClientName::parse("up").expect("a good name");
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
         catalog.add_client(&name, transport.connection_type(), policy);
         let stop = CancellationToken::new();
         let settings = Settings { name, transport, connect_timeout };
-        let task = tokio::spawn(supervise(settings, catalog.clone(), stop.clone()));
+        let task =
+            tokio::spawn(supervise_redacted(settings, scrubber, catalog.clone(), stop.clone()));
         Self { catalog, stop, task }
     }
 
@@ -180,7 +191,7 @@ async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
     let server = Supervised::start(python(&[dying]), PATIENCE);
     insta::assert_snapshot!(
         server.reason().await,
-        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its last words: no [1mcheese, only [secret TOKEN]"
+        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its stderr ends with: no �[1mcheese, only [secret TOKEN]"
     );
     server.stop().await;
 }
@@ -205,6 +216,33 @@ async fn a_missing_command_fails_at_once() {
         @r#"command "nonesuch" is not found in the PATH of its envs"#
     );
     server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
+    let http = Transport::Http { url: "ftp://host/".into(), headers: BTreeMap::new() };
+    let bad_url = Supervised::start(http, PATIENCE);
+    let bad_secret = Supervised::start_redacted(
+        fake("well"),
+        Err(BadSecret::TooShort { name: "TOKEN".into() }),
+        PATIENCE,
+    );
+    for (server, reason) in [
+        (bad_url, "the URL must begin with http:// or https://, found ftp://"),
+        (bad_secret, "the secret TOKEN has fewer than 4 bytes"),
+    ] {
+        let failed = State::Failed { reason: reason.into() };
+        server.until(|client| client.state == failed).await;
+        let mut changes = server.catalog.changes();
+        changes.mark_unchanged();
+        // The clock is paused and advances at once.
+        let retried = timeout(10 * limits::LAST_RETRY, changes.changed()).await;
+        assert!(retried.is_err(), "{:?}", server.client().state);
+        let catalog = server.catalog.clone();
+        server.stop().await;
+        let stopped = State::Disconnected { reason: "stopped".into() };
+        assert_eq!(catalog.snapshot().clients().next().map(|client| &client.state), Some(&stopped));
+    }
 }
 
 #[tokio::test]
@@ -232,9 +270,9 @@ async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn calls_beyond_the_waiting_limit_are_refused_at_once() {
     let server = Supervised::connected("well").await;
-    let places = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
     let mut calls: Vec<_> =
-        (0..places).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
+        (0..slots).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
     assert!(join_all(&mut calls).now_or_never().is_none());
     assert!(matches!(server.call("pid").await, Err(CallError::Busy)));
     drop(calls);
@@ -249,12 +287,12 @@ async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
         let rows = BTreeMap::from([(server.client().name.clone(), Whitelist::All)]);
         VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
     });
-    let places = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
     let hanging = || Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run());
-    let mut calls: Vec<_> = (0..places).map(|_| hanging()).collect();
+    let mut calls: Vec<_> = (0..slots).map(|_| hanging()).collect();
     let ended: Vec<_> =
         calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
-    assert_eq!(ended.len(), places / 4);
+    assert_eq!(ended.len(), slots / 4);
     assert!(ended.iter().all(|call| matches!(call, Err(CallError::Busy))));
     let pid = server.admit_for(Some(&other), "pid", "{}", PATIENCE).run().await;
     assert!(pid.is_ok(), "{pid:?}");
@@ -271,7 +309,7 @@ async fn calls_to_a_server_that_stops_reading_fail_as_busy_and_keep_the_connecti
     // Each call fills the pipe, or stays in the outbox after its caller is gone.
     let large = json!({"text": "x".repeat(64 << 10)}).to_string();
     let mut ended = CallError::Cancelled;
-    for _ in 0..=limits::MAX_PENDING + 1 {
+    for _ in 0..=limits::MAX_REQUESTS_IN_FLIGHT + 1 {
         ended = server.admit("echo", &large, short).run().await.expect_err("nothing is read");
         if !matches!(ended, CallError::Deadline { .. }) {
             break;

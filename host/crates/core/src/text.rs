@@ -1,5 +1,9 @@
 //! Functions for text that is shown to people and models: they cut it, put it on one line, make it
-//! visible, and find similar names.
+//! printable or visible, and find similar names.
+//!
+//! Text from outside must not act on a terminal. [`printable`] and [`one_line`] replace its control
+//! characters. [`visible`] is for text that a person approves: it writes out every character that
+//! the person could not see.
 //!
 //! This module does not depend on the rest of the gateway.
 
@@ -28,11 +32,43 @@ pub fn cut(mut text: String, limit_bytes: usize) -> String {
     text
 }
 
-/// Puts a text on one line. Every run of whitespace and control characters becomes one space;
-/// leading and trailing ones are removed.
+/// Cuts the beginning of `text`, so that at most `limit_bytes` are left. The mark of the cut, `…`,
+/// counts towards the limit.
+pub fn cut_start(text: String, limit_bytes: usize) -> String {
+    if text.len() <= limit_bytes {
+        return text;
+    }
+    let kept = limit_bytes.saturating_sub(CUT_MARK.len());
+    format!("{CUT_MARK}{}", &text[text.ceil_char_boundary(text.len() - kept)..])
+}
+
+/// Replaces control characters by U+FFFD, because an escape sequence could forge the contents of a
+/// terminal. Newlines and tabs are kept, and `\r\n` becomes a newline.
+///
+/// Control characters are replaced and not removed: the text around a removed one could join to a
+/// secret that was not found before.
+pub fn printable(text: &str) -> String {
+    text.replace("\r\n", "\n")
+        .chars()
+        .map(|c| if matches!(c, '\n' | '\t') { c } else { without_control(c) })
+        .collect()
+}
+
+/// Puts a text on one line. Every run of whitespace becomes one space; leading and trailing
+/// whitespace is removed. Control characters are replaced as in [`printable`].
 pub fn one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().map(without_control));
+    }
+    line
+}
+
+fn without_control(c: char) -> char {
+    if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// Renders an error with its causes, separated by `: `. A cause that the text already contains is
@@ -82,8 +118,27 @@ mod tests {
     }
 
     #[test]
-    fn one_line_joins_whitespace_and_control_characters() {
-        assert_eq!(one_line(" a \r\n\tb\u{1b}[31m\u{85}c "), "a b [31m c");
+    fn a_cut_start_respects_characters_and_is_marked() {
+        assert_eq!(cut_start("äöü".into(), 6), "äöü");
+        assert_eq!(cut_start("xäöü".into(), 6), "…ü");
+        assert_eq!(cut_start("abcdef".into(), 5), "…ef");
+        assert_eq!(cut_start("abcdef".into(), 0), "…");
+    }
+
+    #[test]
+    fn control_characters_other_than_newline_and_tab_are_replaced() {
+        assert_eq!(
+            printable("a\x1b[2Jb\r\n\tc\u{9b}d\r\0"),
+            "a\u{fffd}[2Jb\n\tc\u{fffd}d\u{fffd}\u{fffd}"
+        );
+        assert_eq!(printable(" Größe – 大小 \u{200d}\n"), " Größe – 大小 \u{200d}\n");
+    }
+
+    #[test]
+    fn one_line_joins_whitespace_and_replaces_control_characters() {
+        assert_eq!(one_line(" a \r\n\tb\u{1b}[31m\u{85}c "), "a b\u{fffd}[31m c");
+        assert_eq!(one_line("\0 \n"), "\u{fffd}");
+        assert_eq!(one_line(" \n\t"), "");
     }
 
     #[test]

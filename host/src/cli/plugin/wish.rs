@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     plugin::Facts,
-    text::{visible, visible_line},
+    text::{one_line, visible, visible_line},
 };
 
 /// One request of a plugin.
@@ -58,8 +58,4 @@ pub(super) fn limits(facts: &Facts) -> Vec<String> {
         .filter_map(|line| line.strip_prefix("limits."))
         .map(visible_line)
         .collect()
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

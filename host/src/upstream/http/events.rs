@@ -12,9 +12,9 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
 
 use super::super::{
+    flood::Flood,
     inbox::Inbox,
     limits::{MAX_ID_BYTES, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES, STREAM_RETRY_MILLIS},
-    meter::Flood,
 };
 use crate::text::with_causes;
 
@@ -54,11 +54,11 @@ fn bytes(
         (response, inbox, EventSize::default(), free_bytes),
         |(mut response, inbox, mut size, mut free)| async move {
             if free == 0 {
-                inbox.room().await?;
+                inbox.ready().await?;
             }
             let received = response.chunk().await.map_err(|error| {
                 let reason = with_causes(&error.without_url());
-                StreamError::Broken(inbox.mask().line(&reason, MAX_QUOTE_BYTES))
+                StreamError::Broken(inbox.scrubber().line(&reason, MAX_QUOTE_BYTES))
             });
             let Some(chunk) = received? else { return Ok(None) };
             let paid = chunk.len().saturating_sub(free);
@@ -77,7 +77,7 @@ fn bytes(
 fn screened(mut event: Sse, inbox: &Inbox) -> Sse {
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
     event.event = None;
-    event.data = event.data.filter(|_| is_message).and_then(|data| inbox.take_event(&data));
+    event.data = event.data.filter(|_| is_message).and_then(|data| inbox.receive_event(&data));
     // The identifier is sent back in a header.
     event.id = event.id.filter(|id| id.len() <= MAX_ID_BYTES && HeaderValue::from_str(id).is_ok());
     event.retry = event
@@ -166,7 +166,7 @@ mod tests {
         let text = "x".repeat(3 << 20);
         for id in 0..20 {
             let params = CallToolRequestParams::new("tool");
-            inbox.expect(
+            inbox.expect_response(
                 &RequestId::Number(id),
                 &ClientRequest::CallToolRequest(CallToolRequest::new(params)),
             );
@@ -178,7 +178,7 @@ mod tests {
                 events.iter().any(|event| event.as_ref().is_ok_and(|event| event.data.is_some())),
                 "answer {id}"
             );
-            assert_eq!((inbox.room().await, inbox.flood()), (Ok(()), None));
+            assert_eq!((inbox.ready().await, inbox.flood()), (Ok(()), None));
         }
     }
 

@@ -35,11 +35,11 @@ use super::{
     body::{self, BodyError},
     events,
 };
-use crate::text::{cut, with_causes};
+use crate::text::{cut, one_line, with_causes};
 
 /// Sends the requests of one connection.
 #[derive(Clone)]
-pub(in super::super) struct Exchange {
+pub(in super::super) struct HttpClient {
     http: reqwest::Client,
     inbox: Arc<Inbox>,
 }
@@ -48,13 +48,13 @@ pub(in super::super) struct Exchange {
 /// URL.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(in super::super) struct Failed(String);
+pub(in super::super) struct RequestFailed(String);
 
-type Error = StreamableHttpError<Failed>;
+type Error = StreamableHttpError<RequestFailed>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-impl StreamableHttpClient for Exchange {
-    type Error = Failed;
+impl StreamableHttpClient for HttpClient {
+    type Error = RequestFailed;
 
     async fn post_message(
         &self,
@@ -70,7 +70,7 @@ impl StreamableHttpClient for Exchange {
         if let JsonRpcMessage::Request(request) = &message {
             // A session that is started again begins with a request that was already answered, so
             // the response is expected again.
-            self.inbox.expect(&request.id, &request.request);
+            self.inbox.expect_response(&request.id, &request.request);
         }
         let response = self.send(with(request, session, token, headers)).await?;
         let status = response.status();
@@ -116,7 +116,10 @@ impl StreamableHttpClient for Exchange {
         token: Option<String>,
         headers: Headers,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
-        self.inbox.room().await.map_err(|flood| Error::Client(Failed(flood.to_string())))?;
+        self.inbox
+            .ready()
+            .await
+            .map_err(|flood| Error::Client(RequestFailed(flood.to_string())))?;
         self.inbox.charge_stream();
         let mut request =
             self.http.get(uri.as_ref()).header(header::ACCEPT, EVENT_STREAM_MIME_TYPE);
@@ -137,7 +140,7 @@ impl StreamableHttpClient for Exchange {
     }
 }
 
-impl Exchange {
+impl HttpClient {
     pub(super) fn new(http: reqwest::Client, inbox: Arc<Inbox>) -> Self {
         Self { http, inbox }
     }
@@ -163,7 +166,7 @@ impl Exchange {
             return Err(Error::UnexpectedContentType(self.content_type(&response)));
         }
         let body = self.body(response, MAX_MESSAGE_BYTES).await?;
-        match self.inbox.take(&body) {
+        match self.inbox.receive(&body) {
             Some(JsonRpcMessage::Error(mut error)) => {
                 error.id.get_or_insert(request.id);
                 Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
@@ -220,7 +223,7 @@ impl Exchange {
                 Refused::Unauthorized(format!("HTTP {status}: {}", challenge.unwrap_or(text)))
             }
             StatusCode::TOO_MANY_REQUESTS => Refused::WithStatus(status),
-            _ => match is_json.then(|| self.inbox.take_refusal(&body)).flatten() {
+            _ => match is_json.then(|| self.inbox.receive_refusal(&body)).flatten() {
                 Some(error) => Refused::WithError(error),
                 None if status.is_server_error() => Refused::WithStatus(status),
                 None => Refused::WithText { status, text },
@@ -238,14 +241,14 @@ impl Exchange {
     }
 
     fn failed(&self, error: reqwest::Error) -> Error {
-        Error::Client(Failed(
-            self.inbox.mask().line(&with_causes(&error.without_url()), MAX_REASON_BYTES),
+        Error::Client(RequestFailed(
+            self.inbox.scrubber().line(&with_causes(&error.without_url()), MAX_REASON_BYTES),
         ))
     }
 
     /// Returns a server's text for use in another message: redacted, on one line, and cut.
     fn quote(&self, text: &[u8]) -> String {
-        self.inbox.mask().line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
+        self.inbox.scrubber().line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
     }
 
     fn header(&self, response: &Response, name: &HeaderName) -> Option<String> {
@@ -286,7 +289,7 @@ impl From<Refused> for Error {
         match refused {
             Refused::Unauthorized(reason) => Self::AuthRequired(AuthRequiredError::new(reason)),
             Refused::WithError(error) => {
-                unexpected(cut(error.message.into_owned(), MAX_REASON_BYTES))
+                unexpected(cut(one_line(&error.message), MAX_REASON_BYTES))
             }
             Refused::WithStatus(status) => {
                 Self::HttpStatus(HttpStatusError::new(status.as_u16(), None))

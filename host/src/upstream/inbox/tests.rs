@@ -8,14 +8,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     secret::Secret,
-    upstream::{Transport, limits::MAX_MESSAGE_BYTES},
+    upstream::limits::{BURST_TOKENS, MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, TOKEN_TIME},
 };
 
 fn inbox() -> Arc<Inbox> {
-    let env = [("TOKEN".to_owned(), Secret::new("hunter2hunter2"))].into();
-    let mask = Mask::new(&Transport::Stdio { command: "x".into(), args: vec![], env })
-        .expect("good secrets");
-    Inbox::new(Arc::new(mask))
+    let token = Secret::new("hunter2hunter2");
+    Inbox::new(Arc::new(Scrubber::new([("TOKEN", &token)]).expect("a good secret")))
 }
 
 fn call(id: i64) -> ClientJsonRpcMessage {
@@ -42,7 +40,7 @@ fn cancel(id: i64) -> ClientJsonRpcMessage {
 
 fn taken(inbox: &Inbox, message: &Value) -> Value {
     inbox
-        .take(message.to_string().as_bytes())
+        .receive(message.to_string().as_bytes())
         .map_or(Value::Null, |message| serde_json::to_value(message).expect("JSON"))
 }
 
@@ -51,8 +49,8 @@ async fn a_response_is_accepted_once_and_only_if_it_was_requested() {
     let inbox = inbox();
     let answer = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": {"content": "odd"}});
     assert_eq!(taken(&inbox, &answer(json!(1))), Value::Null, "before it was asked for");
-    inbox.sending(&call(1));
-    inbox.sending(&call(2));
+    inbox.record_sent(&call(1));
+    inbox.record_sent(&call(2));
     assert_eq!(taken(&inbox, &answer(json!(1))), answer(json!(1)));
     assert_eq!(taken(&inbox, &answer(json!(1))), Value::Null, "a second time");
     assert_eq!(
@@ -60,36 +58,36 @@ async fn a_response_is_accepted_once_and_only_if_it_was_requested() {
         answer(json!("2")),
         "a number may come back as a string"
     );
-    inbox.sending(&call(3));
-    inbox.sending(&cancel(3));
+    inbox.record_sent(&call(3));
+    inbox.record_sent(&cancel(3));
     assert_eq!(taken(&inbox, &answer(json!(3))), Value::Null, "after it was given up");
-    inbox.sending(&list(4));
+    inbox.record_sent(&list(4));
     let tools =
         json!({"jsonrpc": "2.0", "id": 4, "result": {"tools": [{"name": "t", "inputSchema": {}}]}});
     assert_eq!(taken(&inbox, &tools), tools);
-    assert!(lock(&inbox.book).awaited.is_empty());
+    assert!(lock(&inbox.in_flight).awaited.is_empty());
 }
 
 #[tokio::test]
 async fn a_response_that_cannot_be_read_fails_its_request_at_once() {
     let inbox = inbox();
     let code = |message: Value| message["error"]["code"].clone();
-    inbox.sending(&call(1));
+    inbox.record_sent(&call(1));
     assert_eq!(
         code(taken(&inbox, &json!({"jsonrpc": "2.0", "id": 1, "error": "no"}))),
         json!(-32603)
     );
-    inbox.sending(&call(2));
+    inbox.record_sent(&call(2));
     let dense =
         format!(r#"{{"jsonrpc":"2.0","id":2,"result":[{}0]}}"#, r#"{"":0},"#.repeat(400_000));
     assert!(dense.len() < MAX_MESSAGE_BYTES);
-    let refused = inbox.take(dense.as_bytes()).expect("an answer");
+    let refused = inbox.receive(dense.as_bytes()).expect("an answer");
     assert!(
         matches!(refused, JsonRpcMessage::Error(error) if decode::is_too_large(&ServiceError::McpError(error.error.clone())))
     );
-    inbox.sending(&call(3));
+    inbox.record_sent(&call(3));
     let event = inbox
-        .take_event(&dense.replacen(":2,", ":3,", 1).replacen("\"2.0\"", "\"2.0\" ", 1))
+        .receive_event(&dense.replacen(":2,", ":3,", 1).replacen("\"2.0\"", "\"2.0\" ", 1))
         .expect("an answer");
     assert!(event.contains("-32099") && event.len() < 1_000, "{event}");
 }
@@ -97,13 +95,13 @@ async fn a_response_that_cannot_be_read_fails_its_request_at_once() {
 #[tokio::test]
 async fn secrets_are_redacted_from_every_accepted_message() {
     let inbox = inbox();
-    inbox.sending(&call(1));
+    inbox.record_sent(&call(1));
     let echo = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "bad token hunter2hunter2"}});
     assert_eq!(taken(&inbox, &echo)["error"]["message"], "bad token [secret TOKEN]");
-    inbox.sending(&call(2));
+    inbox.record_sent(&call(2));
     let echo = json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "hunter2hunter2"}]}});
     assert_eq!(
-        inbox.take_event(&echo.to_string()),
+        inbox.receive_event(&echo.to_string()),
         Some(echo.to_string().replace("hunter2hunter2", "[secret TOKEN]"))
     );
     let refusal = json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "hunter2hunter2"}});
@@ -156,12 +154,12 @@ async fn a_request_is_passed_on_by_method_and_one_too_many_is_a_flood() {
     for id in 2..MAX_UNANSWERED {
         assert_ne!(taken(&inbox, &request(id, "roots/list")), Value::Null);
     }
-    inbox.answered(&RequestId::Number(0));
+    inbox.record_answered(&RequestId::Number(0));
     assert_ne!(taken(&inbox, &request(1_000, "ping")), Value::Null);
-    assert!(inbox.flood().is_none() && inbox.room().await.is_ok());
+    assert!(inbox.flood().is_none() && inbox.ready().await.is_ok());
     assert_eq!(taken(&inbox, &request(1_001, "ping")), Value::Null);
     assert_eq!(
-        (inbox.flood(), inbox.room().await),
+        (inbox.flood(), inbox.ready().await),
         (Some(Flood::Unanswered), Err(Flood::Unanswered))
     );
 }
@@ -170,11 +168,11 @@ async fn a_request_is_passed_on_by_method_and_one_too_many_is_a_flood() {
 async fn unsolicited_messages_are_delayed_and_then_refused_as_a_flood() {
     let inbox = inbox();
     let mut read = 0_u32;
-    while inbox.room().await.is_ok() {
-        assert!(inbox.take(b"this is no message").is_none());
+    while inbox.ready().await.is_ok() {
+        assert!(inbox.receive(b"this is no message").is_none());
         read += 1;
     }
-    // A burst, then the allowed rate until `FLOOD_PATIENCE` ends; the clock counts whole
+    // A burst, then the allowed rate until `FLOOD_TOLERANCE` ends; the clock counts whole
     // milliseconds.
     assert!((35_000..50_000).contains(&read), "{read}");
     let waited = tokio::time::timeout(std::time::Duration::from_secs(1), inbox.flooded()).await;
@@ -184,6 +182,72 @@ async fn unsolicited_messages_are_delayed_and_then_refused_as_a_flood() {
 #[test]
 fn responses_of_the_gateway_are_not_recorded_as_requests() {
     let inbox = inbox();
-    inbox.sending(&ClientJsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(1)));
-    assert!(lock(&inbox.book).awaited.is_empty());
+    inbox.record_sent(&ClientJsonRpcMessage::response(
+        ClientResult::empty(()),
+        RequestId::Number(1),
+    ));
+    assert!(lock(&inbox.in_flight).awaited.is_empty());
+}
+
+/// Returns the tokens that the server is charged for what `act` receives.
+fn cost(act: impl Fn(&Inbox)) -> u128 {
+    let inbox = inbox();
+    inbox.spend(BURST_TOKENS);
+    act(&inbox);
+    let wait = lock(&inbox.bucket).wait(Instant::now()).expect("no flood");
+    wait.as_nanos() / TOKEN_TIME.as_nanos()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_unsolicited_message_is_charged_by_its_kind_and_size() {
+    let cost_of = |text: &str| cost(|inbox| drop(inbox.receive(text.as_bytes())));
+    let notification = |method: &str| {
+        json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": {"requestId": 9}}).to_string()
+    };
+    let with_task = 1 + u128::from(REQUEST_TOKENS);
+    assert_eq!(cost_of("no message"), 1);
+    assert_eq!(cost_of(&"x".repeat(3 * BYTES_PER_TOKEN)), 4);
+    assert_eq!(cost_of(&notification("message")), 1);
+    assert_eq!(cost_of(&notification("tools/list_changed")), 1);
+    assert_eq!(cost_of(&notification("cancelled")), with_task);
+    assert_eq!(cost_of(&notification("subscriptions/acknowledged")), with_task);
+    assert_eq!(cost_of(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), with_task);
+    assert_eq!(cost_of(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), 1, "it was not requested");
+    assert_eq!(cost_of(r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}"#), 1);
+    assert_eq!(cost(Inbox::charge_stream), u128::from(STREAM_TOKENS));
+    let large = json!({"jsonrpc": "2.0", "id": 1, "result": {"x": "x".repeat(1 << 20)}});
+    let requested = cost(|inbox| {
+        inbox.record_sent(&call(1));
+        drop(inbox.receive(large.to_string().as_bytes()));
+    });
+    assert_eq!(requested, 0);
+}
+
+#[test]
+fn a_response_is_bounded_to_the_byte() {
+    let inbox = inbox();
+    let received = |bytes: usize| {
+        inbox.record_sent(&call(1));
+        let empty = r#"{"jsonrpc":"2.0","id":1,"result":""}"#.len();
+        let text = "x".repeat(bytes - empty);
+        inbox.receive(json!({"jsonrpc": "2.0", "id": 1, "result": text}).to_string().as_bytes())
+    };
+    assert!(matches!(received(MAX_MESSAGE_BYTES), Some(JsonRpcMessage::Response(_))));
+    let Some(JsonRpcMessage::Error(refused)) = received(MAX_MESSAGE_BYTES + 1) else {
+        panic!("a message of more than {MAX_MESSAGE_BYTES} bytes was accepted")
+    };
+    assert!(decode::is_too_large(&ServiceError::McpError(refused.error)));
+}
+
+#[test]
+fn an_error_without_a_request_is_bounded_to_the_byte_and_a_method_is_cut() {
+    let error = |bytes: usize| {
+        let empty = r#"{"jsonrpc":"2.0","error":{"code":1,"message":""}}"#.len();
+        json!({"jsonrpc": "2.0", "error": {"code": 1, "message": "x".repeat(bytes - empty)}})
+    };
+    assert_ne!(taken(&inbox(), &error(MAX_NOTIFICATION_BYTES)), Value::Null);
+    assert_eq!(taken(&inbox(), &error(MAX_NOTIFICATION_BYTES + 1)), Value::Null);
+    let long = json!({"jsonrpc": "2.0", "id": 1, "method": "m".repeat(MAX_METHOD_BYTES + 1)});
+    let method = taken(&inbox(), &long)["method"].as_str().map(str::len);
+    assert_eq!(method, Some(MAX_METHOD_BYTES));
 }

@@ -58,6 +58,20 @@ impl Scrubber {
         true
     }
 
+    /// Redacts secrets in a JSON text. Borrows the text if it has none; returns `None` if it seems
+    /// to have one and is not JSON.
+    ///
+    /// Builds a tree of the values if there is a secret, so the caller has to bound the memory that
+    /// the tree takes.
+    pub fn json<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
+        if self.find(text).is_none() {
+            return Some(Cow::Borrowed(text));
+        }
+        let mut value: Value = serde_json::from_slice(text).ok()?;
+        self.value(&mut value);
+        serde_json::to_vec(&value).ok().map(Cow::Owned)
+    }
+
     /// Redacts secrets in a result. Returns whether a secret was found.
     pub fn output(&self, output: &mut ToolOutput) -> bool {
         let ToolOutput { content, structured, meta } = output;
@@ -161,6 +175,29 @@ mod tests {
         assert_eq!(value.to_string(), scrubbed);
         assert!(!scrubber().value(&mut value), "there is nothing left to find");
         assert_eq!(value.to_string(), scrubbed);
+    }
+
+    #[test]
+    fn json_stays_valid_wherever_a_secret_is_redacted() {
+        let (pin, quote) = (Secret::new("31415926"), Secret::new(r#"a","b":"c"#));
+        let scrubber = Scrubber::new([("PIN", &pin), ("QUOTE", &quote)]).expect("good secrets");
+        let redacted = |text: &str| {
+            scrubber
+                .json(text.as_bytes())
+                .map(|text| String::from_utf8(text.into_owned()).expect("UTF-8"))
+        };
+        assert_eq!(
+            redacted(r#"{"a":31415926,"31415926":1}"#).as_deref(),
+            Some(r#"{"a":"[secret PIN]","[secret PIN]":1}"#)
+        );
+        assert_eq!(
+            redacted(r#"{"\u0033\u0031415926":1}"#).as_deref(),
+            Some(r#"{"[secret PIN]":1}"#)
+        );
+        // The text that looks like the secret is JSON syntax here.
+        assert_eq!(redacted(r#"{"a":"a","b":"c"}"#).as_deref(), Some(r#"{"a":"a","b":"c"}"#));
+        assert!(matches!(scrubber.json(br#"{"n":[1,2]}"#), Some(Cow::Borrowed(_))));
+        assert_eq!(scrubber.json(b"{31415926"), None);
     }
 
     #[test]

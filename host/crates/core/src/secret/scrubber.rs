@@ -2,8 +2,9 @@
 //!
 //! Redaction catches accidents: a token in an error message, a URL in a log line. It does not stop
 //! a guest that knows a secret and wants to exfiltrate it; the only protection is not to give the
-//! secret to the guest. Each text is searched separately. A text must be redacted before it is cut,
-//! because a part of a secret is not found ([`Scrubber::cut`]).
+//! secret to the guest. Each text is searched separately. A text must be redacted before it is cut
+//! or put on one line, because a part of a secret is not found, and neither is a secret whose line
+//! ends were replaced ([`Scrubber::cut`], [`Scrubber::line`]).
 
 use std::{borrow::Cow, cmp::Reverse, fmt};
 
@@ -14,7 +15,7 @@ use aho_corasick::{
 };
 
 use super::{MIN_BYTES, Secret, escapes::Escapes, forms};
-use crate::text::{self, cut};
+use crate::text::{self, cut, cut_start, one_line};
 
 /// The shortest secret, in bytes, that is searched for in all its forms. The forms of a shorter one
 /// would match by accident: any four characters of base64 occur in every image.
@@ -134,6 +135,17 @@ impl Scrubber {
     /// Redacts secrets in a text, then cuts it to at most `limit_bytes`. A cut text ends with `…`.
     pub fn cut(&self, text: &str, limit_bytes: usize) -> String {
         cut(self.text(text).into_owned(), limit_bytes)
+    }
+
+    /// Redacts secrets in a text, puts it on one line without control characters, then cuts it to
+    /// at most `limit_bytes`. A cut line ends with `…`.
+    pub fn line(&self, text: &str, limit_bytes: usize) -> String {
+        cut(one_line(&self.text(text)), limit_bytes)
+    }
+
+    /// Returns the same as [`Self::line`], but cuts the beginning of a long line and not its end.
+    pub fn line_end(&self, text: &str, limit_bytes: usize) -> String {
+        cut_start(one_line(&self.text(text)), limit_bytes)
     }
 
     /// Redacts secrets in a text in place. Returns whether a secret was found.

@@ -56,30 +56,23 @@ impl State {
     fn log(&mut self, level: Level, message: &str, fields: &[(String, String)]) {
         let Some(left) = self.log_lines_left.checked_sub(1) else { return };
         self.log_lines_left = left;
-        // Redacted before the cut, because half a secret would no longer be found.
-        let line = match left {
-            0 => "further lines are left out".to_owned(),
-            _ => self.call.grants.scrubber.cut(message, self.call.limits.log_line_bytes),
-        };
+        let message = if left == 0 { "further lines are left out" } else { message };
+        let (scrubber, limit) = (&self.call.grants.scrubber, self.call.limits.log_line_bytes);
         match &self.call.guest {
-            Guest::Script if level == Level::Error => self.last_error_line = Some(line),
+            Guest::Script if level == Level::Error => {
+                self.last_error_line = Some(scrubber.cut(message, limit));
+            }
             Guest::Script => {
                 if let Some(chain) = &self.call.chain {
-                    chain.reporter().emit(Content::Text { text: line });
+                    chain.reporter().emit(Content::Text { text: scrubber.cut(message, limit) });
                 }
             }
             Guest::Plugin(plugin, rate) => {
                 if !level.is_logged() {
                     return;
                 }
-                let line = printable(&line);
-                let fields = printable(
-                    &self
-                        .call
-                        .grants
-                        .scrubber
-                        .text(&joined(fields, self.call.limits.log_line_bytes)),
-                );
+                let line = scrubber.line(message, limit);
+                let fields = scrubber.line(&joined(fields, limit), limit);
                 let tenant = self.call.tenant();
                 match rate.take(tenant, line.len() + fields.len()) {
                     Verdict::Write => {}
@@ -112,9 +105,4 @@ fn joined(fields: &[(String, String)], limit: usize) -> String {
         text.extend([" ", key, "=", value]);
     }
     text.trim_start().to_owned()
-}
-
-/// Replaces control characters, which could act on a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use airlock_core::{secret::Scrubber, tool::ClientName};
+use airlock_core::{secret::Scrubber, text::one_line, tool::ClientName};
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tracing::debug;
@@ -46,9 +46,7 @@ impl Output {
         self.left.store(left.saturating_sub(bytes.len()), Ordering::Relaxed);
         // Redacted before the cut, because half a secret would no longer be found.
         let text = self.scrubber.cut(&String::from_utf8_lossy(bytes), left);
-        for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let line: String =
-                line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        for line in text.lines().map(one_line).filter(|line| !line.is_empty()) {
             debug!(plugin = %self.plugin, line, "plugin output");
         }
     }

@@ -10,6 +10,7 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
+use airlock_core::text::{cut, one_line};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::{
@@ -140,10 +141,8 @@ async fn read(stream: impl AsyncRead + Unpin, limit: usize) -> io::Result<Vec<u8
 }
 
 fn failure(status: ExitStatus, words: &[u8]) -> CompileError {
-    // The text may quote the component, so control characters are replaced.
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let words: String = String::from_utf8_lossy(words).trim().chars().map(printable).collect();
-    let words = airlock_core::text::cut(words, MAX_WORDS_BYTES);
+    // The text may quote the component.
+    let words = cut(one_line(&String::from_utf8_lossy(words)), MAX_WORDS_BYTES);
     match status.code() {
         Some(1) if !words.is_empty() => CompileError::Refused(words),
         _ => CompileError::Died {

@@ -4,18 +4,18 @@ use std::{io, process::ExitStatus, time::Duration};
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
-use super::{http, mask::Mask, meter::Flood};
-use crate::{text::with_causes, tool::Cause};
+use super::{flood::Flood, http, limits::MAX_REASON_BYTES};
+use crate::{secret::Scrubber, text::with_causes, tool::Cause};
 
 /// Reason that there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum ConnectionError {
     /// The settings can never work.
     #[error("{0}")]
-    Settings(String),
+    InvalidSettings(String),
     /// The program was not found.
     #[error("command {command:?} is not found in {place}")]
-    NoCommand {
+    CommandNotFound {
         /// The command as configured.
         command: String,
         /// Place that was searched.
@@ -31,7 +31,7 @@ pub(super) enum Trouble {
     },
     /// The server was not ready in time.
     #[error("not connected within {0:?}")]
-    Late(Duration),
+    ConnectTimeout(Duration),
     /// The server cannot be reached, or does not speak a known version of MCP.
     #[error("the handshake failed")]
     Handshake {
@@ -42,13 +42,13 @@ pub(super) enum Trouble {
     },
     /// The list of tools cannot be read.
     #[error("listing its tools failed")]
-    List(#[source] Cause),
+    ListTools(#[source] Cause),
     /// The connection ended.
     #[error("the connection ended")]
-    Ended,
+    Closed,
     /// The server does not respond to a check.
-    #[error("no sign of life within {0:?}")]
-    Silent(Duration),
+    #[error("it did not respond to a ping within {0:?}")]
+    PingTimeout(Duration),
     /// The server can no longer be reached.
     #[error("it cannot be reached")]
     Unreachable(#[source] Cause),
@@ -57,12 +57,12 @@ pub(super) enum Trouble {
     Flood(#[from] Flood),
 }
 
-impl From<ClientInitializeError> for Trouble {
+impl From<ClientInitializeError> for ConnectionError {
     fn from(error: ClientInitializeError) -> Self {
         match error {
             ClientInitializeError::LegacyFallbackFailed { fallback, .. } => Self::from(*fallback),
             ClientInitializeError::TransportError { error, .. } => {
-                Self::Handshake { cause: http::bare(error.error), was_reached: false }
+                Self::Handshake { cause: http::without_wrappers(error.error), was_reached: false }
             }
             other => Self::Handshake { cause: Cause::from(other), was_reached: true },
         }
@@ -73,60 +73,61 @@ impl From<ClientInitializeError> for Trouble {
 /// is useful only for debugging `rmcp`.
 pub(super) fn cause(error: ServiceError) -> Cause {
     match error {
-        ServiceError::TransportSend(error) => http::bare(error.error),
+        ServiceError::TransportSend(error) => http::without_wrappers(error.error),
         other => Cause::from(other),
     }
 }
 
-impl Trouble {
-    /// Returns whether an immediate retry is pointless.
-    pub(super) fn is_lasting(&self) -> bool {
-        matches!(self, Self::Settings(_) | Self::NoCommand { .. })
+impl ConnectionError {
+    /// Returns whether the settings are at fault, so that an immediate retry is pointless.
+    pub(super) fn is_permanent(&self) -> bool {
+        matches!(self, Self::InvalidSettings(_) | Self::CommandNotFound { .. })
     }
 
-    /// Returns whether the handshake of the other era may work: a legacy server may hang up at a
-    /// method that it does not know, or never answer it.
-    pub(super) fn may_be_the_era(&self) -> bool {
+    /// Returns whether the other handshake may work: a legacy server may hang up at a method that
+    /// it does not know, or never answer it.
+    pub(super) fn suggests_other_handshake(&self) -> bool {
         match self {
-            Self::Late(_) => true,
+            Self::ConnectTimeout(_) => true,
             Self::Handshake { was_reached, .. } => *was_reached,
             _ => false,
         }
     }
 }
 
-/// End of a child process.
+/// Exit of a child process.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct ProcessExit {
     /// Its exit status, if known.
     pub(super) status: Option<ExitStatus>,
     /// True if it exited before the gateway sent a signal.
-    pub(super) unasked: bool,
+    pub(super) before_signal: bool,
     /// The end of its stderr, on one line.
     pub(super) stderr: String,
 }
 
-/// A trouble, with the end of the child process if there was one.
+/// An error, with the exit of the child process if there was one.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) trouble: Trouble,
-    pub(super) ending: Option<Ending>,
+pub(super) struct ConnectionFailure {
+    pub(super) error: ConnectionError,
+    pub(super) exit: Option<ProcessExit>,
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        Self { trouble, ending: None }
+impl From<ConnectionError> for ConnectionFailure {
+    fn from(error: ConnectionError) -> Self {
+        Self { error, exit: None }
     }
 }
 
-impl Failure {
+impl ConnectionFailure {
     /// Returns one line for the operator: bounded, without control characters, and with the
     /// server's secrets redacted.
-    pub(super) fn reason(&self, mask: &Mask) -> String {
-        let mut parts = vec![with_causes(&self.trouble)];
-        if let Some(ending) = &self.ending {
-            let hung_up = matches!(self.trouble, Trouble::Ended | Trouble::Handshake { .. });
-            if let Some(status) = ending.status.filter(|_| hung_up && ending.unasked) {
+    pub(super) fn reason(&self, scrubber: &Scrubber) -> String {
+        let mut parts = vec![with_causes(&self.error)];
+        if let Some(exit) = &self.exit {
+            let hung_up =
+                matches!(self.error, ConnectionError::Closed | ConnectionError::Handshake { .. });
+            if let Some(status) = exit.status.filter(|_| hung_up && exit.before_signal) {
                 parts.push(format!("it ended with {status}"));
                 if matches!(status.code(), Some(126 | 127)) {
                     parts.push(
@@ -134,11 +135,11 @@ impl Failure {
                     );
                 }
             }
-            if !ending.stderr.is_empty() {
-                parts.push(format!("its last words: {}", ending.stderr));
+            if !exit.stderr.is_empty() {
+                parts.push(format!("its stderr ends with: {}", exit.stderr));
             }
         }
-        mask.reason(&parts.join("; "))
+        scrubber.line(&parts.join("; "), MAX_REASON_BYTES)
     }
 }
 
@@ -147,32 +148,27 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
-    use crate::{secret::Secret, upstream::Transport};
+    use crate::secret::Secret;
 
-    fn mask() -> Mask {
-        let env = [
-            ("TOKEN".into(), Secret::new("hunter2hunter2")),
-            ("LEVEL".into(), Secret::new("info")),
-        ]
-        .into();
-        Mask::new(&Transport::Stdio { command: "server".into(), args: vec![], env })
-            .expect("good secrets")
+    fn scrubber() -> Scrubber {
+        Scrubber::new([("TOKEN", &Secret::new("hunter2hunter2"))]).expect("a good secret")
     }
 
     #[test]
     fn a_reason_has_the_exit_status_the_end_of_stderr_and_no_secret() {
-        let ending = Ending {
+        let exit = ProcessExit {
             status: Some(ExitStatus::from_raw(127 << 8)),
-            unasked: true,
-            stderr: "env: node: info \u{1b}[31m not found, TOKEN=hunter2hunter2".into(),
+            before_signal: true,
+            stderr: "env: node: \u{1b}[31m not found, TOKEN=hunter2hunter2".into(),
         };
-        let failure = Failure { trouble: Trouble::Ended, ending: Some(ending) };
-        insta::assert_snapshot!(failure.reason(&mask()), @r#"the connection ended; it ended with exit status: 127; it inherits no environment and may need a "PATH" in its envs; its last words: env: node: info [31m not found, TOKEN=[secret TOKEN]"#);
+        let failure = ConnectionFailure { error: ConnectionError::Closed, exit: Some(exit) };
+        insta::assert_snapshot!(failure.reason(&scrubber()), @r#"the connection ended; it ended with exit status: 127; it inherits no environment and may need a "PATH" in its envs; its stderr ends with: env: node: �[31m not found, TOKEN=[secret TOKEN]"#);
     }
 
     #[test]
     fn a_reason_is_cut() {
-        let failure = Failure::from(Trouble::Settings("x".repeat(100_000)));
-        assert!(failure.reason(&mask()).len() <= 2 << 10);
+        let failure =
+            ConnectionFailure::from(ConnectionError::InvalidSettings("x".repeat(100_000)));
+        assert!(failure.reason(&scrubber()).len() <= MAX_REASON_BYTES);
     }
 }

@@ -1,0 +1,171 @@
+//! Reads a server's response to `tools/call`.
+
+mod content;
+mod failure;
+
+use rmcp::model::{ErrorCode, ErrorData};
+use serde_json::Value;
+
+use super::limits::MAX_RESULT_BYTES;
+use crate::tool::{CallError, Cause, ErrorKind, ToolError, ToolName, ToolOutput};
+
+/// Key of the metadata that names the server. It is for the operator and not for the caller.
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Reads a result. Fails if it is not a complete result, if it has more than [`MAX_RESULT_BYTES`],
+/// or if it reports the tool's own failure.
+pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallError> {
+    let Value::Object(mut result) = result else {
+        return Err(no_result(tool, "the result is no object"));
+    };
+    match result.get("resultType").and_then(Value::as_str) {
+        None | Some("complete") => {}
+        Some("input_required") => {
+            return Err(unsupported("input_required", "it asks for more input while it runs"));
+        }
+        Some("task") => {
+            return Err(unsupported("task", "it answers with a task to ask about later"));
+        }
+        Some(_) => return Err(no_result(tool, "the result is of an unknown type")),
+    }
+    let is_failure = result.get("isError") == Some(&Value::Bool(true));
+    let raw = is_failure.then(|| failure::raw(&result));
+    let output = ToolOutput {
+        content: content::read(result.remove("content")),
+        structured: result.remove("structuredContent").filter(|value| !value.is_null()),
+        meta: meta(result.remove("_meta")),
+    };
+    if output.size() + output.meta.as_ref().map_or(0, |meta| meta.to_string().len())
+        > MAX_RESULT_BYTES
+    {
+        return Err(too_large(tool));
+    }
+    match raw {
+        Some(raw) => Err(CallError::Tool(failure::read(output, &raw))),
+        None => Ok(output),
+    }
+}
+
+/// Converts a JSON-RPC error to a tool's own error.
+pub(super) fn refusal(error: ErrorData) -> CallError {
+    let kind = match error.code {
+        ErrorCode::INVALID_PARAMS => ErrorKind::InvalidInput,
+        _ => ErrorKind::Internal,
+    };
+    let message = match failure::printable(&error.message) {
+        message if message.is_empty() => "the server refused the call and gave no reason".into(),
+        message => message,
+    };
+    let details = error.data.filter(|data| data.to_string().len() <= MAX_RESULT_BYTES);
+    CallError::Tool(ToolError {
+        code: Some(error.code.0.to_string()),
+        details,
+        ..ToolError::new(kind, message)
+    })
+}
+
+/// Returns the error for a result over the bound.
+pub(super) fn too_large(tool: &ToolName) -> CallError {
+    CallError::ResultTooLarge { tool: tool.clone(), limit_bytes: MAX_RESULT_BYTES as u64 }
+}
+
+/// Returns the error for a response that cannot be understood.
+pub(super) fn no_result(tool: &ToolName, what: &'static str) -> CallError {
+    CallError::BadResult { tool: tool.clone(), cause: Cause::from(what) }
+}
+
+fn unsupported(code: &str, what: &str) -> CallError {
+    let message = format!("the tool cannot be used through this gateway: {what}");
+    CallError::Tool(ToolError {
+        code: Some(code.to_owned()),
+        ..ToolError::new(ErrorKind::Internal, message)
+    })
+}
+
+fn meta(meta: Option<Value>) -> Option<Value> {
+    let Some(Value::Object(mut meta)) = meta else { return None };
+    meta.shift_remove(SERVER_INFO);
+    (!meta.is_empty()).then_some(Value::Object(meta))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::limits::MAX_FAILURE_BYTES, *};
+    use crate::tool::ClientName;
+
+    fn tool() -> ToolName {
+        ToolName::new(&ClientName::parse("x").expect("a good name"), "t")
+    }
+
+    fn output(result: Value) -> ToolOutput {
+        read(&tool(), result).expect("an output")
+    }
+
+    fn error(result: Value) -> ToolError {
+        match read(&tool(), result) {
+            Err(CallError::Tool(error)) => error,
+            other => panic!("expected the tool's own error, found {other:?}"),
+        }
+    }
+
+    #[test]
+    fn structured_data_keeps_its_order_and_the_servers_name_is_left_out() {
+        let named = json!({"structuredContent": {"b": 1, "a": null}, "_meta": {"k": 1, SERVER_INFO: {"name": "internal-7"}}});
+        let output = output(named);
+        assert_eq!(output.structured.expect("data").to_string(), r#"{"b":1,"a":null}"#);
+        assert_eq!(output.meta, Some(json!({"k": 1})));
+    }
+
+    #[test]
+    fn only_a_boolean_marks_a_failure() {
+        let content = json!([{"type": "text", "text": "t"}]);
+        assert_eq!(error(json!({"isError": true, "content": content})).message, "t");
+        for flag in [json!(false), json!("true"), json!(1), json!(null)] {
+            assert_eq!(output(json!({"isError": flag, "content": content})).to_text(), "t");
+        }
+    }
+
+    #[test]
+    fn a_result_is_bounded_to_the_byte() {
+        let of = |length: usize| json!({"content": [{"type": "text", "text": "x".repeat(length)}]});
+        assert!(read(&tool(), of(MAX_RESULT_BYTES)).is_ok());
+        assert!(matches!(
+            read(&tool(), of(MAX_RESULT_BYTES + 1)),
+            Err(CallError::ResultTooLarge { .. })
+        ));
+        let failed = json!({"isError": true, "structuredContent": "x".repeat(MAX_RESULT_BYTES)});
+        assert!(matches!(read(&tool(), failed), Err(CallError::ResultTooLarge { .. })));
+    }
+
+    #[test]
+    fn results_of_another_type_are_refused() {
+        assert_eq!(
+            error(json!({"resultType": "input_required"})).code.as_deref(),
+            Some("input_required")
+        );
+        assert_eq!(error(json!({"resultType": "task"})).code.as_deref(), Some("task"));
+        assert!(output(json!({"resultType": "complete", "content": []})).content.is_empty());
+        for odd in [json!({"resultType": "novel"}), json!([]), json!(null)] {
+            assert!(matches!(read(&tool(), odd), Err(CallError::BadResult { .. })));
+        }
+    }
+
+    #[test]
+    fn a_json_rpc_error_becomes_invalid_input_or_internal() {
+        let refused =
+            |code, message: &str| match refusal(ErrorData::new(code, message.to_owned(), None)) {
+                CallError::Tool(error) => (error.kind, error.message),
+                other => panic!("expected the tool's own error, found {other:?}"),
+            };
+        assert_eq!(
+            refused(ErrorCode::INVALID_PARAMS, "no\u{0} tool"),
+            (ErrorKind::InvalidInput, "no\u{fffd} tool".into())
+        );
+        let (kind, message) =
+            refused(ErrorCode::INTERNAL_ERROR, &"x".repeat(MAX_FAILURE_BYTES * 2));
+        assert_eq!((kind, message.len()), (ErrorKind::Internal, MAX_FAILURE_BYTES));
+        assert!(!refused(ErrorCode(7), "").1.is_empty());
+    }
+}

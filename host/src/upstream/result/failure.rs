@@ -1,0 +1,186 @@
+//! Reads a failure that a tool reports. No standard defines its structured content; the members
+//! read here are those in common use, and no others.
+
+use serde_json::{Map, Value};
+
+use super::super::limits::{MAX_CODE_BYTES, MAX_FAILURE_BYTES, MAX_RAW_CHARS};
+use crate::{
+    text::{self, cut, one_line},
+    tool::{Content, ErrorKind, ToolError, ToolOutput},
+};
+
+/// Builds the error of a failed tool. Its message is that of the structured content, else the text
+/// of the result, else `raw`. The structured content is attached as a whole.
+pub(super) fn read(output: ToolOutput, raw: &str) -> ToolError {
+    let ToolOutput { content, structured, .. } = output;
+    let code = structured.as_ref().and_then(code);
+    let message = structured.as_ref().and_then(message).map(str::to_owned);
+    let message = message.or_else(|| joined_text(&content)).unwrap_or_else(|| raw.to_owned());
+    let suffix = suffix(code.as_deref(), structured.as_ref().and_then(is_retriable));
+    let message = printable(&message) + &suffix;
+    ToolError { code, details: structured, ..ToolError::new(ErrorKind::Internal, message) }
+}
+
+/// Returns the first [`MAX_RAW_CHARS`] characters of a result's JSON text.
+pub(super) fn raw(result: &Map<String, Value>) -> String {
+    let text = serde_json::to_string(result).unwrap_or_default();
+    match text.char_indices().nth(MAX_RAW_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// Returns a message without control characters, cut to [`MAX_FAILURE_BYTES`].
+pub(super) fn printable(message: &str) -> String {
+    cut(text::printable(message.trim()), MAX_FAILURE_BYTES)
+}
+
+/// Returns the first of the members `message`, `error`, `error.message` and `detail` that is a text
+/// and not blank.
+fn message(data: &Value) -> Option<&str> {
+    let error = data.get("error");
+    let members = [
+        data.get("message"),
+        error,
+        error.and_then(|error| error.get("message")),
+        data.get("detail"),
+    ];
+    let mut texts = members.into_iter().flatten().filter_map(Value::as_str);
+    texts.find(|text| !text.trim().is_empty())
+}
+
+fn code(data: &Value) -> Option<String> {
+    let code = ["code", "errorCode", "statusCode"].into_iter().find_map(|name| {
+        match data.get(name)? {
+            Value::String(code) if !code.is_empty() => Some(code.clone()),
+            Value::Number(code) => Some(code.to_string()),
+            _ => None,
+        }
+    })?;
+    Some(cut(one_line(&code), MAX_CODE_BYTES))
+}
+
+/// Reads `retriable` or `retryable`: a boolean, `"true"` or `"false"`, `1` or `0`.
+fn is_retriable(data: &Value) -> Option<bool> {
+    ["retriable", "retryable"].into_iter().find_map(|name| match data.get(name)? {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(flag) => flag.parse().ok(),
+        Value::Number(flag) => match flag.as_u64() {
+            Some(0) => Some(false),
+            Some(1) => Some(true),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Returns ` (code=E_TIMEOUT retriable=false)` with the facts that are known; an empty text if
+/// there are none.
+fn suffix(code: Option<&str>, is_retriable: Option<bool>) -> String {
+    match (code, is_retriable) {
+        (None, None) => String::new(),
+        (Some(code), None) => format!(" (code={code})"),
+        (None, Some(flag)) => format!(" (retriable={flag})"),
+        (Some(code), Some(flag)) => format!(" (code={code} retriable={flag})"),
+    }
+}
+
+fn joined_text(content: &[Content]) -> Option<String> {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|part| match part {
+            Content::Text { text } if !text.trim().is_empty() => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn error(structured: Value, text: &str) -> ToolError {
+        let content = vec![Content::Text { text: text.into() }];
+        read(ToolOutput { content, structured: Some(structured), meta: None }, "raw")
+    }
+
+    fn message(structured: Value) -> String {
+        error(structured, "text").message
+    }
+
+    #[test]
+    fn the_message_is_message_then_error_then_its_message_then_detail_then_text_then_raw() {
+        let nested = json!({"message": "em"});
+        assert_eq!(message(json!({"message": "m", "error": "e", "detail": "d"})), "m");
+        assert_eq!(message(json!({"error": "e", "detail": "d"})), "e");
+        assert_eq!(message(json!({"error": nested, "detail": "d"})), "em");
+        assert_eq!(message(json!({"detail": "d"})), "d");
+        assert_eq!(message(json!({"message": " ", "error": 7, "detail": null})), "text");
+        assert_eq!(message(json!({"msg": "x", "reason": "x", "errors": ["x"]})), "text");
+        assert_eq!(message(json!("a text")), "text");
+        assert_eq!(error(json!({}), " ").message, "raw");
+    }
+
+    #[test]
+    fn the_code_is_code_then_error_code_then_status_code() {
+        let all = json!({"code": "a", "errorCode": "b", "statusCode": 3, "detail": "d"});
+        assert_eq!(error(all, "").code.as_deref(), Some("a"));
+        assert_eq!(
+            error(json!({"code": "", "errorCode": "b", "statusCode": 3}), "").code.as_deref(),
+            Some("b")
+        );
+        assert_eq!(message(json!({"statusCode": 503, "detail": "d"})), "d (code=503)");
+        assert_eq!(message(json!({"status": 503, "error_code": "x", "code": true})), "text");
+        let odd = error(json!({"code": format!("a\n\0{}", "b".repeat(100))}), "t");
+        assert!(odd.message.starts_with("t (code=a \u{fffd}bb"), "{}", odd.message);
+        assert_eq!(odd.code.map(|code| code.len()), Some(MAX_CODE_BYTES));
+    }
+
+    #[test]
+    fn the_retriable_flag_is_a_boolean_a_word_or_a_digit() {
+        for (flag, expected) in [
+            (json!(true), "text (retriable=true)"),
+            (json!("true"), "text (retriable=true)"),
+            (json!(1), "text (retriable=true)"),
+            (json!(false), "text (retriable=false)"),
+            (json!("false"), "text (retriable=false)"),
+            (json!(0), "text (retriable=false)"),
+        ] {
+            assert_eq!(message(json!({"retriable": flag})), expected);
+            assert_eq!(message(json!({"retryable": flag})), expected);
+        }
+        for flag in [json!("TRUE"), json!("yes"), json!("1"), json!(2), json!(-1), json!(null)] {
+            assert_eq!(message(json!({"retriable": flag})), "text", "{flag}");
+        }
+        assert_eq!(
+            message(json!({"retriable": false, "retryable": true})),
+            "text (retriable=false)"
+        );
+        assert_eq!(message(json!({"canRetry": true})), "text");
+    }
+
+    #[test]
+    fn a_failure_keeps_its_structured_content_and_has_no_control_characters() {
+        let structured =
+            json!({"message": "no\u{7} answer", "errorCode": "E_TIMEOUT", "retryable": 0});
+        let error = error(structured.clone(), "");
+        assert_eq!(error.message, "no\u{fffd} answer (code=E_TIMEOUT retriable=false)");
+        assert_eq!(error.code.as_deref(), Some("E_TIMEOUT"));
+        assert_eq!(error.details, Some(structured));
+    }
+
+    #[test]
+    fn a_message_and_a_raw_result_are_cut() {
+        let error = error(json!({"message": "x".repeat(MAX_FAILURE_BYTES + 1), "code": 7}), "");
+        assert_eq!(error.message.len(), MAX_FAILURE_BYTES + " (code=7)".len());
+        let Value::Object(result) = json!({"isError": true, "why": "ä".repeat(3_000)}) else {
+            unreachable!("it is an object")
+        };
+        let raw = raw(&result);
+        assert!(raw.starts_with(r#"{"isError":true"#) && raw.ends_with('…'), "{raw}");
+        assert_eq!(raw.chars().count(), MAX_RAW_CHARS + 1);
+    }
+}
