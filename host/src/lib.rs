@@ -17,7 +17,7 @@
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`upstream`] | MCP servers as sources of tools |
 //! | [`code_mode`] | runs a script against the tools and returns its result |
-//! | [`plugin`] | requested rights, granted rights, and the accepted state of a plugin |
+//! | [`plugin`] | plugins: their rights and accepted state; loads and reloads them |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | [`egress`] | the only path to the network |
 //! | [`tls`] | the cryptography of outbound connections |

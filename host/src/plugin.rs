@@ -1,4 +1,4 @@
-//! Rights of a plugin: the author's request, the operator's grant, and the result of both.
+//! Plugins: their rights, their accepted state, and loading them while the gateway runs.
 //!
 //! Three documents have three owners. The [`Manifest`] is the author's and is embedded in the
 //! component. The [`Answer`] is the operator's grant and is part of the gateway's configuration.
@@ -7,12 +7,20 @@
 //! can change any of these documents: they are read only from files of the operator's.
 
 mod answer;
+mod component;
 mod drift;
 mod facts;
+mod load;
 mod lock;
+mod lock_policy;
 mod manifest;
+mod plugins;
 mod profile;
+mod progress;
 mod rights;
+mod watch;
+
+use std::path::PathBuf;
 
 pub use self::{
     answer::{
@@ -25,6 +33,17 @@ pub use self::{
         Asked, BadManifest, Effect, FilesAccess, InjectRequest, Manifest, Request,
         SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION,
     },
+    plugins::{Configured, Host, PluginError, Plugins, Reloaded},
     profile::Profile,
     rights::{ReadSecret, Refusal, Settled, settle},
 };
+pub(crate) use self::{component::read_component, progress::compiling};
+
+/// Settings of one plugin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Path of the component.
+    pub component: PathBuf,
+    /// The operator's grant.
+    pub answer: Answer,
+}

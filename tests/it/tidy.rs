@@ -30,7 +30,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("egress", &["secret", "tenant", "text", "tls"]),
     ("sandbox", &["door", "egress", "schema", "secret", "store", "tenant", "text", "tool"]),
     ("catalog", &["door", "tool"]),
-    ("plugin", &["egress", "sandbox", "schema", "secret", "text", "tool", "units"]),
+    (
+        "plugin",
+        &["catalog", "egress", "sandbox", "schema", "secret", "store", "text", "tool", "units"],
+    ),
     ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
     ("native", &["door", "tool"]),
     ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),

@@ -26,7 +26,7 @@ impl Config {
             }
         }
         for client in &self.clients {
-            let Source::Wasm(wasm) = &client.source else { continue };
+            let Source::Plugin(plugin) = &client.source else { continue };
             let key = KeyPath::default()
                 .member("mcp")
                 .member("client_configs")
@@ -34,11 +34,11 @@ impl Config {
                 .member("wasm_config");
             problems.extend(missing(
                 key.member("component"),
-                &wasm.component,
+                &plugin.component,
                 Path::is_file,
                 "file",
             ));
-            for directory in &wasm.answer.directories {
+            for directory in &plugin.answer.directories {
                 let key = key
                     .member("grants")
                     .member("directories")

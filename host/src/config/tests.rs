@@ -118,8 +118,8 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
     }]));
     let client = &good(&file).clients[0];
     assert_eq!(client.policy.execute, Whitelist::All);
-    let Source::Wasm(wasm) = &client.source else { panic!("a plugin") };
-    assert_eq!(wasm.component, PathBuf::from("/etc/airlock/p.wasm"));
+    let Source::Plugin(plugin) = &client.source else { panic!("a plugin") };
+    assert_eq!(plugin.component, PathBuf::from("/etc/airlock/p.wasm"));
     let directory = DirectoryAnswer {
         name: "in".into(),
         path: "/etc/airlock/data".into(),
@@ -133,7 +133,7 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
         limits: LimitsAnswer { deadline, memory_bytes: Some(1 << 20), ..LimitsAnswer::default() },
         ..Answer::default()
     };
-    assert_eq!(wasm.answer, expected);
+    assert_eq!(plugin.answer, expected);
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn every_grant_of_a_plugin_is_read() {
             "limits": {"http_requests": 3, "http_timeout": "2s", "memory": "1GiB"},
         },
     }]));
-    let Source::Wasm(wasm) = &good(&file).clients[0].source else { panic!("a plugin") };
-    insta::assert_debug_snapshot!(wasm.answer);
+    let Source::Plugin(plugin) = &good(&file).clients[0].source else { panic!("a plugin") };
+    insta::assert_debug_snapshot!(plugin.answer);
 }
 
 #[test]

@@ -14,8 +14,7 @@ use super::{
     quality,
 };
 use crate::{
-    gateway::read_component,
-    plugin::{Facts, FactsError},
+    plugin::{Facts, FactsError, read_component},
     sandbox::{self, LoadError},
     schema::{BadSchema, CompiledSchema},
     text::{visible, with_causes},

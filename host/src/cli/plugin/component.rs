@@ -11,8 +11,7 @@ use anyhow::Context as _;
 use crate::{
     cli::session,
     config::{Config, environment},
-    gateway::{compiling, read_component},
-    plugin::Facts,
+    plugin::{Facts, compiling, read_component},
     sandbox::{self, Grants, Lender, Limits, LoadError, Plugin, Sandbox},
     tool::ClientName,
 };

@@ -15,8 +15,8 @@ use super::{
     wish::Wish,
 };
 use crate::{
-    config::{Config, Source, Wasm, environment},
-    plugin::{Drift, Refusal, settle},
+    config::{Config, Source, environment},
+    plugin::{Drift, Refusal, Settings, settle},
     secret::Secret,
     text::{visible, visible_line},
     tool::{ClientName, ToolDefinition, ToolName},
@@ -122,9 +122,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 
 /// Returns the names of the tools that have no description, neither from their author nor from the
 /// operator.
-fn nameless(component: &Component, wasm: &Wasm) -> Vec<String> {
+fn nameless(component: &Component, settings: &Settings) -> Vec<String> {
     let has_none = |tool: &&ToolDefinition| {
-        let text = wasm.answer.descriptions.get(&tool.name).unwrap_or(&tool.description);
+        let text = settings.answer.descriptions.get(&tool.name).unwrap_or(&tool.description);
         text.trim().is_empty()
     };
     component.facts.tools.iter().filter(has_none).map(|tool| visible_line(&tool.name)).collect()
@@ -260,17 +260,17 @@ fn show_wishes(component: &Component, name: &ClientName) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plugin_of<'a>(config: &'a Config, name: &ClientName) -> anyhow::Result<&'a Wasm> {
+fn plugin_of<'a>(config: &'a Config, name: &ClientName) -> anyhow::Result<&'a Settings> {
     let client = config.clients.iter().find(|client| client.name == *name);
     match client.map(|client| &client.source) {
-        Some(Source::Wasm(wasm)) => Ok(wasm),
+        Some(Source::Plugin(settings)) => Ok(settings),
         _ => bail!("the configuration has no plugin named {name}"),
     }
 }
 
 /// Decides as the gateway will. Returns notes for the operator. A secret that cannot be read in
 /// this shell may be readable where the gateway runs.
-fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
+fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Refusal> {
     let absent = RefCell::new(Vec::new());
     let read = |source: &crate::secret::Source| {
         Ok(source.read(&environment).unwrap_or_else(|error| {
@@ -278,7 +278,7 @@ fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
             Secret::new("a secret that is not here")
         }))
     };
-    let settled = settle(component.facts.manifest.as_ref(), &wasm.answer, &read)?;
+    let settled = settle(component.facts.manifest.as_ref(), &settings.answer, &read)?;
     Ok(settled
         .notes
         .into_iter()
@@ -364,8 +364,8 @@ async fn pin(
     let mut notes = Vec::new();
     let others: Vec<_> =
         pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
-    for (client, wasm) in others {
-        match Component::read_with_tools(&wasm.component).await {
+    for (client, settings) in others {
+        match Component::read_with_tools(&settings.component).await {
             Ok(other) => {
                 pins.lock.accept(&client, &other.facts);
                 notes.push(format!(

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 
 use super::component::Component;
 use crate::{
-    config::{Client, Config, Source, Wasm},
-    plugin::{Change, Drift, LOCK_FILE, Lock},
+    config::{Client, Config, Source},
+    plugin::{Change, Drift, LOCK_FILE, Lock, Settings},
     text::{visible, visible_line},
     tool::ClientName,
 };
@@ -19,7 +19,7 @@ pub(super) struct Pins {
     pub(super) lock: Lock,
     /// True if there is no lock file, so that every configured plugin is loaded.
     pub(super) is_new: bool,
-    plugins: Vec<(ClientName, Wasm)>,
+    plugins: Vec<(ClientName, Settings)>,
 }
 
 impl Pins {
@@ -33,7 +33,7 @@ impl Pins {
         let path = config.with_file_name(LOCK_FILE);
         let lock = Lock::load(&path)?;
         let plugin = |client: &Client| match &client.source {
-            Source::Wasm(wasm) => Some((client.name.clone(), (**wasm).clone())),
+            Source::Plugin(settings) => Some((client.name.clone(), (**settings).clone())),
             Source::Upstream(_) => None,
         };
         let plugins = clients.iter().filter_map(plugin).collect();
@@ -41,7 +41,7 @@ impl Pins {
     }
 
     /// Returns the plugins with these names, or all of them if `names` is empty.
-    pub(super) fn select(&self, names: &[String]) -> anyhow::Result<Vec<(ClientName, Wasm)>> {
+    pub(super) fn select(&self, names: &[String]) -> anyhow::Result<Vec<(ClientName, Settings)>> {
         if names.is_empty() {
             return Ok(self.plugins.clone());
         }
@@ -61,9 +61,9 @@ impl Pins {
         if self.lock.pin(client).is_some() {
             return Some(self.lock.clone());
         }
-        let (_, wasm) = self.plugins.iter().find(|(name, _)| name == client)?;
+        let (_, settings) = self.plugins.iter().find(|(name, _)| name == client)?;
         let mut lock = Lock::default();
-        if let Ok(component) = Component::read_with_tools(&wasm.component).await {
+        if let Ok(component) = Component::read_with_tools(&settings.component).await {
             lock.accept(client, &component.facts);
         }
         Some(lock)
@@ -87,9 +87,9 @@ impl Pins {
     pub(super) async fn drift(
         &self,
         client: &ClientName,
-        wasm: &Wasm,
+        settings: &Settings,
     ) -> anyhow::Result<(Component, Option<Drift>)> {
-        let component = Component::read_with_tools(&wasm.component).await;
+        let component = Component::read_with_tools(&settings.component).await;
         let component =
             component.with_context(|| format!("the plugin {client} cannot be looked at"))?;
         let drift = Drift::between(&self.lock, client, &component.facts);

@@ -8,17 +8,14 @@ use std::{
 };
 
 use super::{
-    super::{
-        Wasm,
-        file::{self, NameOr},
-    },
+    super::file::{self, NameOr},
     Place,
 };
 use crate::{
     egress::{Injection, Rule},
     plugin::{
         Answer, DirectoryAnswer, HttpAnswer, LimitsAnswer, Profile, QuotaAnswer, SecretAnswer,
-        StoreAnswer,
+        Settings, StoreAnswer,
     },
     sandbox::Access,
     secret::Source,
@@ -26,7 +23,11 @@ use crate::{
     units::{Size, Span},
 };
 
-pub(super) fn resolve(place: &Place<'_>, wasm: file::Wasm, names: &BTreeSet<ClientName>) -> Wasm {
+pub(super) fn resolve(
+    place: &Place<'_>,
+    wasm: file::Wasm,
+    names: &BTreeSet<ClientName>,
+) -> Settings {
     let grants = place.member("grants");
     let file = wasm.grants;
     let answer = Answer {
@@ -43,7 +44,7 @@ pub(super) fn resolve(place: &Place<'_>, wasm: file::Wasm, names: &BTreeSet<Clie
         random: file.random,
         limits: limits(&place.member("limits"), &wasm.limits, wasm.profile),
     };
-    Wasm { component: place.member("component").path(&wasm.component), answer }
+    Settings { component: place.member("component").path(&wasm.component), answer }
 }
 
 fn descriptions(

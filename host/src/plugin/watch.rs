@@ -9,7 +9,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Entry, Plugins};
+use super::{Plugins, plugins::Entry};
 
 /// Interval between checks. A file must look the same in two checks before it is read, so that no
 /// half-written file is read.
@@ -31,7 +31,7 @@ struct FileMark {
 
 impl Plugins {
     /// Reloads changed plugins until `stop` is cancelled.
-    pub(in crate::gateway) async fn watch(&self, stop: CancellationToken) {
+    pub async fn watch(&self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = Vec::new();
@@ -50,12 +50,13 @@ impl Plugins {
 
     /// Reloads plugins whose files have changed since the last load and are the same as `before`.
     /// Returns the current marks.
-    async fn look(&self, before: &[Option<Mark>]) -> Vec<Option<Mark>> {
+    async fn look(&self, before: &[Mark]) -> Vec<Mark> {
         let mut now = Vec::new();
         for (client, entry) in &self.0.entries {
-            now.push(self.mark(entry).await);
-            let is_settled = before.get(now.len() - 1) == now.last();
-            let is_new = entry.seen().mark != *now.last().expect("it was pushed three lines above");
+            let mark = self.mark(entry).await;
+            let is_settled = before.get(now.len()) == Some(&mark);
+            let is_new = entry.seen().mark.as_ref() != Some(&mark);
+            now.push(mark);
             if is_settled && is_new {
                 // The reload logs its own outcome.
                 let _ = self.reload(client.as_str()).await;
@@ -66,13 +67,13 @@ impl Plugins {
 
     /// Returns the current mark of the files. The lock file is part of it, because a component may
     /// have been refused until it was accepted.
-    pub(super) async fn mark(&self, entry: &Entry) -> Option<Mark> {
-        let component = file_mark(&entry.wasm.component).await;
-        let lock = match &self.0.lock {
+    pub(super) async fn mark(&self, entry: &Entry) -> Mark {
+        let component = file_mark(&entry.settings.component).await;
+        let lock = match self.0.lock.path() {
             Some(path) => file_mark(path).await,
             None => None,
         };
-        Some(Mark { component, lock })
+        Mark { component, lock }
     }
 }
 

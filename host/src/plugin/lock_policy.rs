@@ -1,0 +1,128 @@
+//! The lock policy: which components the accepted state permits to be loaded.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use super::{Drift, Facts, Lock, LockError, PluginError};
+use crate::tool::ClientName;
+
+/// Decides whether a component may be loaded, by the lock file as it is at that moment.
+pub(super) struct LockPolicy {
+    /// `None` if the configuration was not loaded from a file.
+    path: Option<PathBuf>,
+    /// True once the lock file was seen; it must not disappear after that.
+    was_seen: AtomicBool,
+}
+
+/// Standing of a component that may be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The component is the accepted one.
+    Accepted,
+    /// There is no lock file, so any component may be loaded.
+    Unpinned,
+}
+
+impl LockPolicy {
+    pub(super) fn new(path: Option<PathBuf>) -> Self {
+        Self { path, was_seen: AtomicBool::new(false) }
+    }
+
+    /// Returns the path of the lock file; `None` if the configuration was not loaded from a file.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Fails if a plugin differs from its accepted state. Without a lock file every plugin passes,
+    /// unless there was a lock file before. A configuration without a file has no accepted state,
+    /// and its plugins pass as accepted.
+    pub(super) fn check(
+        &self,
+        client: &ClientName,
+        facts: &Facts,
+    ) -> Result<Standing, PluginError> {
+        let Some(path) = &self.path else { return Ok(Standing::Accepted) };
+        let found = Lock::load(path);
+        if !matches!(found, Ok(None)) {
+            self.was_seen.store(true, Ordering::Relaxed);
+        }
+        let Some(lock) = found? else {
+            // Otherwise, an attacker who can remove a file beside the configuration could load any
+            // component.
+            if self.was_seen.load(Ordering::Relaxed) {
+                return Err(LockError::Gone { path: path.clone() }.into());
+            }
+            return Ok(Standing::Unpinned);
+        };
+        match lock.pin(client) {
+            // The digest covers the descriptors too: they are embedded in the component or produced
+            // by its code.
+            Some(pin) if pin.component == facts.component => Ok(Standing::Accepted),
+            _ => Drift::between(&lock, client, facts)
+                .map_or(Ok(Standing::Accepted), |drift| Err(drift.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::plugin::LOCK_FILE;
+
+    fn client() -> ClientName {
+        ClientName::parse("guest").expect("a name")
+    }
+
+    fn facts() -> Facts {
+        Facts::new(b"one", Vec::new(), None, Vec::new())
+    }
+
+    #[test]
+    fn a_missing_lock_is_accepted_only_if_there_never_was_one() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(LOCK_FILE);
+        let (policy, client, facts) = (LockPolicy::new(Some(path.clone())), client(), facts());
+        let check = || policy.check(&client, &facts);
+        for _ in 0..2 {
+            assert_eq!(check().expect("no state was ever accepted"), Standing::Unpinned);
+        }
+        let mut lock = Lock::default();
+        lock.accept(&client, &facts);
+        lock.save(&path).expect("written");
+        assert_eq!(check().expect("it is accepted"), Standing::Accepted);
+        fs::remove_file(&path).expect("removed");
+        let error = check().expect_err("refused");
+        assert!(matches!(error, PluginError::Lock(LockError::Gone { .. })), "{error:?}");
+        lock.save(&path).expect("written");
+        assert_eq!(check().expect("the file is back"), Standing::Accepted);
+    }
+
+    #[test]
+    fn an_unreadable_lock_counts_as_an_existing_one() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(LOCK_FILE);
+        let policy = LockPolicy::new(Some(path.clone()));
+        fs::write(&path, "this is a text").expect("written");
+        assert!(policy.check(&client(), &facts()).is_err());
+        fs::remove_file(&path).expect("removed");
+        assert!(policy.check(&client(), &facts()).is_err());
+    }
+
+    #[test]
+    fn a_component_that_is_not_the_accepted_one_is_refused_and_without_a_file_every_one_passes() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(LOCK_FILE);
+        let mut lock = Lock::default();
+        lock.accept(&client(), &facts());
+        lock.save(&path).expect("written");
+        let other = Facts::new(b"two", Vec::new(), None, Vec::new());
+        let error = LockPolicy::new(Some(path)).check(&client(), &other).expect_err("refused");
+        assert!(matches!(error, PluginError::Drift(_)), "{error:?}");
+        let standing = LockPolicy::new(None).check(&client(), &other).expect("it passes");
+        assert_eq!(standing, Standing::Accepted);
+    }
+}
