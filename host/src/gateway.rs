@@ -241,7 +241,7 @@ impl Builder {
         let upstreams = Upstreams::new(&config).context("no threads for upstream servers")?;
         let catalog = Catalog::new();
         let progress = MultiProgress::new();
-        let host = plugin::Host {
+        let resources = plugin::Resources {
             catalog: catalog.clone(),
             sandbox: sandbox.clone(),
             lock: config.lock.clone(),
@@ -250,7 +250,7 @@ impl Builder {
             progress: progress.clone(),
         };
         let gateway = Gateway {
-            plugins: Plugins::new(host, configured(&config)),
+            plugins: Plugins::new(resources, configured(&config)),
             progress,
             catalog,
             sandbox,

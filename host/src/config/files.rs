@@ -38,7 +38,7 @@ impl Config {
                 Path::is_file,
                 "file",
             ));
-            for directory in &plugin.answer.directories {
+            for directory in &plugin.grant.directories {
                 let key = key
                     .member("grants")
                     .member("directories")

@@ -32,7 +32,7 @@ fn not_reloaded(error: &PluginError) -> NotReloaded {
             NotReloaded::Undecided(reason)
         }
         PluginError::Load(_)
-        | PluginError::Facts(_)
+        | PluginError::Metadata(_)
         | PluginError::NoTools(_)
         | PluginError::Store(_)
         | PluginError::Egress(_) => NotReloaded::Unusable(reason),

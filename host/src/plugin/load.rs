@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::{
-    Answer, Facts, Manifest, PluginError, Plugins, Settings, Settled, compiling,
-    lock_policy::Standing, plugins::Shared, read_component, settle,
+    Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling,
+    lock_policy::Standing, plugins::Shared, read_component,
 };
 use crate::{
     catalog::report_dropped,
@@ -33,48 +33,48 @@ impl Plugins {
         before: Option<&str>,
     ) -> Result<Option<Loaded>, PluginError> {
         let bytes: Arc<[u8]> = read_component(&settings.component).await?.into();
-        let facts = Facts::of(&bytes)?;
-        if self.0.lock.check(client, &facts)? == Standing::Unpinned {
-            self.tell_unpinned(client);
+        let metadata = Metadata::of(&bytes)?;
+        if self.0.lock.check(client, &metadata)? == Standing::Unpinned {
+            self.warn_unpinned(client);
         }
-        if before == Some(facts.component.as_str()) {
+        if before == Some(metadata.digest.as_str()) {
             return Ok(None);
         }
-        let Settled { grants, limits, notes } =
-            self.settled(facts.manifest.clone(), settings.answer.clone()).await?;
+        let Rights { grants, limits, notes } =
+            self.rights(metadata.manifest.clone(), settings.grant.clone()).await?;
         for note in notes {
             info!(%client, note, "grants");
         }
         let lender = self.lender(&grants).await?;
-        let host = &self.0.host;
-        let load = host.sandbox.plugin(client, bytes.clone(), grants, limits, lender);
-        let plugin = compiling(&host.progress, client.as_str(), &bytes, load).await?;
+        let resources = &self.0.resources;
+        let load = resources.sandbox.plugin(client, bytes.clone(), grants, limits, lender);
+        let plugin = compiling(&resources.progress, client.as_str(), &bytes, load).await?;
         let mut definitions = plugin.definitions(&bytes).await?;
-        reword(&mut definitions, &settings.answer);
+        replace_descriptions(&mut definitions, &settings.grant);
         let (plugin, definitions, dropped) = usable(plugin, definitions).await?;
         report_dropped(client, &dropped);
-        Ok(Some(Loaded { plugin, definitions, digest: facts.component }))
+        Ok(Some(Loaded { plugin, definitions, digest: metadata.digest }))
     }
 
-    /// Settles request, grant and ceiling on a blocking thread, because it reads secrets from disk.
-    async fn settled(
+    /// Computes the rights of a plugin on a blocking thread, because it reads secrets from disk.
+    async fn rights(
         &self,
         manifest: Option<Manifest>,
-        answer: Answer,
-    ) -> Result<Settled, PluginError> {
-        let environment = self.0.host.environment;
-        let decide =
-            move || settle(manifest.as_ref(), &answer, &|source| source.read(&environment));
-        let decided = tokio::task::spawn_blocking(decide).await;
-        let decided = decided.map_err(|panic| LoadError::Compile(panic.into()))?;
-        Ok(decided?)
+        grant: Grant,
+    ) -> Result<Rights, PluginError> {
+        let environment = self.0.resources.environment;
+        let intersect = move || {
+            Rights::intersect(manifest.as_ref(), &grant, &|source| source.read(&environment))
+        };
+        let rights = tokio::task::spawn_blocking(intersect).await;
+        Ok(rights.map_err(|panic| LoadError::Compile(panic.into()))??)
     }
 
     /// Returns the resources for a plugin with these grants. Resources that no plugin needs are not
     /// opened.
     async fn lender(&self, grants: &Grants) -> Result<Lender, PluginError> {
-        let Shared { host, database, egress, .. } = &*self.0;
-        let open = || Database::open(store::Settings::new(&host.store));
+        let Shared { resources, database, egress, .. } = &*self.0;
+        let open = || Database::open(store::Settings::new(&resources.store));
         Ok(Lender {
             database: if grants.stores.is_empty() {
                 None
@@ -89,9 +89,9 @@ impl Plugins {
     }
 
     /// Logs once per plugin, not at every change of its file, that it is not pinned.
-    fn tell_unpinned(&self, client: &ClientName) {
+    fn warn_unpinned(&self, client: &ClientName) {
         let Some(entry) = self.0.entries.get(client) else { return };
-        if !std::mem::replace(&mut entry.seen().is_told_unpinned, true) {
+        if !std::mem::replace(&mut entry.last_load().is_warned_unpinned, true) {
             warn!(%client, "the plugin is not pinned: whatever takes its place is loaded; `airlock plugin accept` pins it");
         }
     }
@@ -121,8 +121,8 @@ async fn usable(
 }
 
 /// Replaces descriptions of tools by those of the operator.
-fn reword(definitions: &mut [ToolDefinition], answer: &Answer) {
-    for (tool, description) in &answer.descriptions {
+fn replace_descriptions(definitions: &mut [ToolDefinition], grant: &Grant) {
+    for (tool, description) in &grant.descriptions {
         if let Some(definition) = definitions.iter_mut().find(|definition| definition.name == *tool)
         {
             definition.description.clone_from(description);

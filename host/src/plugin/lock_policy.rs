@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{Drift, Facts, Lock, LockError, PluginError};
+use super::{Drift, Lock, LockError, Metadata, PluginError};
 use crate::tool::ClientName;
 
 /// Decides whether a component may be loaded, by the lock file as it is at that moment.
@@ -41,7 +41,7 @@ impl LockPolicy {
     pub(super) fn check(
         &self,
         client: &ClientName,
-        facts: &Facts,
+        metadata: &Metadata,
     ) -> Result<Standing, PluginError> {
         let Some(path) = &self.path else { return Ok(Standing::Accepted) };
         let found = Lock::load(path);
@@ -59,8 +59,8 @@ impl LockPolicy {
         match lock.pin(client) {
             // The digest covers the descriptors too: they are embedded in the component or produced
             // by its code.
-            Some(pin) if pin.component == facts.component => Ok(Standing::Accepted),
-            _ => Drift::between(&lock, client, facts)
+            Some(pin) if pin.component == metadata.digest => Ok(Standing::Accepted),
+            _ => Drift::between(&lock, client, metadata)
                 .map_or(Ok(Standing::Accepted), |drift| Err(drift.into())),
         }
     }
@@ -77,21 +77,22 @@ mod tests {
         ClientName::parse("guest").expect("a name")
     }
 
-    fn facts() -> Facts {
-        Facts::new(b"one", Vec::new(), None, Vec::new())
+    fn metadata() -> Metadata {
+        Metadata::new(b"one", Vec::new(), None, Vec::new())
     }
 
     #[test]
     fn a_missing_lock_is_accepted_only_if_there_never_was_one() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(LOCK_FILE);
-        let (policy, client, facts) = (LockPolicy::new(Some(path.clone())), client(), facts());
-        let check = || policy.check(&client, &facts);
+        let (policy, client, metadata) =
+            (LockPolicy::new(Some(path.clone())), client(), metadata());
+        let check = || policy.check(&client, &metadata);
         for _ in 0..2 {
             assert_eq!(check().expect("no state was ever accepted"), Standing::Unpinned);
         }
         let mut lock = Lock::default();
-        lock.accept(&client, &facts);
+        lock.accept(&client, &metadata);
         lock.save(&path).expect("written");
         assert_eq!(check().expect("it is accepted"), Standing::Accepted);
         fs::remove_file(&path).expect("removed");
@@ -107,9 +108,9 @@ mod tests {
         let path = home.path().join(LOCK_FILE);
         let policy = LockPolicy::new(Some(path.clone()));
         fs::write(&path, "this is a text").expect("written");
-        assert!(policy.check(&client(), &facts()).is_err());
+        assert!(policy.check(&client(), &metadata()).is_err());
         fs::remove_file(&path).expect("removed");
-        assert!(policy.check(&client(), &facts()).is_err());
+        assert!(policy.check(&client(), &metadata()).is_err());
     }
 
     #[test]
@@ -117,9 +118,9 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(LOCK_FILE);
         let mut lock = Lock::default();
-        lock.accept(&client(), &facts());
+        lock.accept(&client(), &metadata());
         lock.save(&path).expect("written");
-        let other = Facts::new(b"two", Vec::new(), None, Vec::new());
+        let other = Metadata::new(b"two", Vec::new(), None, Vec::new());
         let error = LockPolicy::new(Some(path)).check(&client(), &other).expect_err("refused");
         assert!(matches!(error, PluginError::Drift(_)), "{error:?}");
         let standing = LockPolicy::new(None).check(&client(), &other).expect("it passes");

@@ -18,8 +18,8 @@ use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
 use super::{
-    Drift, FactsError, LockError, Refusal, Settings, load::Loaded, lock_policy::LockPolicy,
-    watch::Mark,
+    Drift, LockError, MetadataError, Refusal, Settings, load::Loaded, lock_policy::LockPolicy,
+    watch::FilesVersion,
 };
 use crate::{
     catalog::{Catalog, State, report_dropped},
@@ -36,9 +36,9 @@ pub enum PluginError {
     /// The component is unusable.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The facts about the component cannot be read.
+    /// The metadata of the component cannot be read.
     #[error(transparent)]
-    Facts(#[from] FactsError),
+    Metadata(#[from] MetadataError),
     /// The plugin needs rights that are not granted, or the grant is invalid.
     #[error("{0}")]
     Refused(#[from] Refusal),
@@ -71,8 +71,8 @@ pub enum Reloaded {
     Swapped,
 }
 
-/// Parts of the gateway that its plugins use.
-pub struct Host {
+/// Resources of the gateway that its plugins share.
+pub struct Resources {
     /// Registry that the tools are published to.
     pub catalog: Arc<Catalog>,
     /// Sandbox that the plugins run in.
@@ -102,7 +102,7 @@ pub struct Configured {
 pub struct Plugins(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
-    pub(super) host: Host,
+    pub(super) resources: Resources,
     pub(super) lock: LockPolicy,
     pub(super) database: OnceCell<Database>,
     /// Egress client. Created for the first plugin with network rules.
@@ -114,30 +114,30 @@ pub(super) struct Entry {
     policy: Policy,
     pub(super) settings: Settings,
     /// Serializes loading, so that the last file wins and not the last one to be compiled.
-    turn: tokio::sync::Mutex<()>,
+    loading: tokio::sync::Mutex<()>,
     /// State of the last load, successful or not.
-    seen: Mutex<Seen>,
+    last_load: Mutex<LastLoad>,
 }
 
 #[derive(Default)]
-pub(super) struct Seen {
-    pub(super) mark: Option<Mark>,
+pub(super) struct LastLoad {
+    pub(super) files: Option<FilesVersion>,
     /// Digest of the component that is in place.
-    loaded: Option<String>,
-    /// True if the operator was told that the plugin is not pinned.
-    pub(super) is_told_unpinned: bool,
+    digest: Option<String>,
+    /// True if the log has a warning that the plugin is not pinned.
+    pub(super) is_warned_unpinned: bool,
 }
 
 impl Plugins {
     /// Creates the plugins of a gateway. Loads none of them.
-    pub fn new(host: Host, configured: impl IntoIterator<Item = Configured>) -> Self {
+    pub fn new(resources: Resources, configured: impl IntoIterator<Item = Configured>) -> Self {
         let entry = |Configured { client, policy, settings }| {
-            let (turn, seen) = (tokio::sync::Mutex::default(), Mutex::default());
-            (client, Entry { policy, settings, turn, seen })
+            let (loading, last_load) = (tokio::sync::Mutex::default(), Mutex::default());
+            (client, Entry { policy, settings, loading, last_load })
         };
         Self(Arc::new(Shared {
-            lock: LockPolicy::new(host.lock.clone()),
-            host,
+            lock: LockPolicy::new(resources.lock.clone()),
+            resources,
             database: OnceCell::new(),
             egress: OnceCell::new(),
             entries: configured.into_iter().map(entry).collect(),
@@ -146,7 +146,7 @@ impl Plugins {
 
     /// Loads every plugin. A plugin that cannot be loaded is marked as failed, with the reason.
     pub async fn load_all(&self) {
-        let catalog = &self.0.host.catalog;
+        let catalog = &self.0.resources.catalog;
         for (client, entry) in &self.0.entries {
             catalog.add_client(client, "wasm", entry.policy.clone());
         }
@@ -184,36 +184,36 @@ impl Plugins {
     /// plugin or if it is not loaded.
     pub fn digest(&self, client: &str) -> Option<String> {
         let (_, entry) = self.0.entries.iter().find(|(name, _)| name.as_str() == client)?;
-        entry.seen().loaded.clone()
+        entry.last_load().digest.clone()
     }
 
     async fn load(&self, client: &ClientName) -> Result<Reloaded, PluginError> {
         let Some(entry) = self.0.entries.get(client) else {
             return Err(PluginError::Unknown(client.to_string()));
         };
-        let _turn = entry.turn.lock().await;
-        let mark = self.mark(entry).await;
+        let _loading = entry.loading.lock().await;
+        let files = self.files_version(entry).await;
         let before = {
-            let mut seen = entry.seen();
-            seen.mark = Some(mark);
-            seen.loaded.clone()
+            let mut last = entry.last_load();
+            last.files = Some(files);
+            last.digest.clone()
         };
         let Some(Loaded { plugin, definitions, digest }) =
             self.read(client, &entry.settings, before.as_deref()).await?
         else {
             return Ok(Reloaded::Unchanged);
         };
-        let dropped = self.0.host.catalog.publish(client, definitions, Arc::new(plugin)).await;
+        let dropped = self.0.resources.catalog.publish(client, definitions, Arc::new(plugin)).await;
         report_dropped(client, &dropped);
-        entry.seen().loaded = Some(digest.clone());
+        entry.last_load().digest = Some(digest.clone());
         info!(%client, digest, reloaded = before.is_some(), "plugin loaded");
         Ok(Reloaded::Swapped)
     }
 }
 
 impl Entry {
-    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(super) fn last_load(&self) -> MutexGuard<'_, LastLoad> {
         // Every member is consistent after every statement.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 /// A configuration's plugins and its lock.
 pub(super) struct Pins {
     pub(super) path: PathBuf,
-    /// Accepted facts; empty if there is no lock file yet.
+    /// The accepted state; empty if there is no lock file yet.
     pub(super) lock: Lock,
     /// True if there is no lock file, so that every configured plugin is loaded.
     pub(super) is_new: bool,
@@ -54,7 +54,7 @@ impl Pins {
         names.iter().map(find).collect()
     }
 
-    /// Returns the current holder of a name, as a lock: the accepted facts, or those of the
+    /// Returns the current holder of a name, as a lock: the accepted state, or the metadata of the
     /// configured component if none were accepted. The lock is empty if that component cannot be
     /// read. `None` if the name is free.
     pub(super) async fn holder(&self, client: &ClientName) -> Option<Lock> {
@@ -64,7 +64,7 @@ impl Pins {
         let (_, settings) = self.plugins.iter().find(|(name, _)| name == client)?;
         let mut lock = Lock::default();
         if let Ok(component) = Component::read_with_tools(&settings.component).await {
-            lock.accept(client, &component.facts);
+            lock.accept(client, &component.metadata);
         }
         Some(lock)
     }
@@ -83,7 +83,7 @@ impl Pins {
             .collect()
     }
 
-    /// Compares one plugin with its accepted facts. Returns the component too.
+    /// Compares one plugin with its accepted state. Returns the component too.
     pub(super) async fn drift(
         &self,
         client: &ClientName,
@@ -92,7 +92,7 @@ impl Pins {
         let component = Component::read_with_tools(&settings.component).await;
         let component =
             component.with_context(|| format!("the plugin {client} cannot be looked at"))?;
-        let drift = Drift::between(&self.lock, client, &component.facts);
+        let drift = Drift::between(&self.lock, client, &component.metadata);
         Ok((component, drift))
     }
 
@@ -128,15 +128,15 @@ pub(super) fn lines(
 
 /// Lists everything that would be accepted of a plugin that was never accepted before.
 fn whole(component: &Component) -> Vec<String> {
-    let facts = &component.facts;
-    let mut lines = vec![format!("    +{}", facts.component)];
+    let metadata = &component.metadata;
+    let mut lines = vec![format!("    +{}", metadata.digest)];
     lines.extend(
-        facts
-            .requests()
+        metadata
+            .lock_lines()
             .iter()
             .map(|request| format!("    +it asks for {}", visible_line(request))),
     );
-    for tool in &facts.tools {
+    for tool in &metadata.tools {
         lines.push(format!("    +tool {}", visible_line(&tool.name)));
         lines.extend(visible(&tool.description).lines().map(|line| format!("    +  {line}")));
     }

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    plugin::{Answer, watch},
+    plugin::{Grant, watch},
     sandbox,
     tool::Whitelist,
 };
@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(20);
 fn plugins() -> Plugins {
     let settings =
         sandbox::Settings { instances_per_depth: 1, depths: 1, ..sandbox::Settings::new(None) };
-    let host = Host {
+    let resources = Resources {
         catalog: Catalog::new(),
         sandbox: Sandbox::new(&settings).expect("a sandbox"),
         lock: None,
@@ -27,19 +27,19 @@ fn plugins() -> Plugins {
     let guest = Configured {
         client: ClientName::parse("guest").expect("a name"),
         policy: Policy { execute: Whitelist::All, ..Policy::default() },
-        settings: Settings { component: "/does/not/exist".into(), answer: Answer::default() },
+        settings: Settings { component: "/does/not/exist".into(), grant: Grant::default() },
     };
-    Plugins::new(host, [guest])
+    Plugins::new(resources, [guest])
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_while_loading_does_not_delay_the_stop() {
     let plugins = plugins();
     let entry = plugins.0.entries.values().next().expect("one is configured");
-    let _turn = entry.turn.lock().await;
+    let _loading = entry.loading.lock().await;
     let stop = CancellationToken::new();
     let mut watch = std::pin::pin!(plugins.watch(stop.clone()));
-    // By then `watch` has checked the files more than twice, and waits for the turn, which is never
+    // By then `watch` has checked the files more than twice, and waits for the lock, which is never
     // released.
     assert!(tokio::time::timeout(watch::PERIOD * 10, watch.as_mut()).await.is_err());
     stop.cancel();
@@ -50,7 +50,7 @@ async fn a_plugin_that_hangs_while_loading_does_not_delay_the_stop() {
 async fn a_plugin_that_cannot_be_loaded_fails_alone_and_an_unknown_one_has_no_digest() {
     let plugins = plugins();
     plugins.load_all().await;
-    let snapshot = plugins.0.host.catalog.snapshot();
+    let snapshot = plugins.0.resources.catalog.snapshot();
     let states: Vec<_> = snapshot.clients().map(|client| client.state.clone()).collect();
     assert!(matches!(states.as_slice(), [State::Failed { .. }]), "{states:?}");
     assert_eq!((plugins.digest("guest"), plugins.digest("other")), (None, None));
