@@ -4,6 +4,8 @@
 //! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy
 //! decisions: the [`door`](crate::door) does.
 
+mod report;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -14,6 +16,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::watch;
 
+pub(crate) use self::report::report_dropped;
 use crate::{
     door::{Filter, OwnTools, Provider, Source, View, VirtualKey},
     tool::{ClientName, Policy, Tool, ToolDefinition, ToolName},

@@ -26,7 +26,7 @@ use crate::{
     code_mode::BindingLevel,
     door::{Budget, Keys},
     model,
-    plugin::{Answer, LOCK_FILE},
+    plugin::{self, LOCK_FILE},
     sandbox::{self, OffLimits},
     secret, server,
     tool::{ClientName, Policy},
@@ -77,16 +77,7 @@ pub enum Source {
     /// An MCP server.
     Upstream(upstream::Settings),
     /// A plugin.
-    Wasm(Box<Wasm>),
-}
-
-/// A configured plugin.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Wasm {
-    /// Path of the component.
-    pub component: PathBuf,
-    /// The operator's grant.
-    pub answer: Answer,
+    Plugin(Box<plugin::Settings>),
 }
 
 impl Config {
@@ -120,13 +111,13 @@ impl Config {
     fn own_files(&self, path: &Path) -> OffLimits {
         let plugins = || {
             self.clients.iter().filter_map(|client| match &client.source {
-                Source::Wasm(wasm) => Some(wasm),
+                Source::Plugin(plugin) => Some(plugin),
                 Source::Upstream(_) => None,
             })
         };
-        let components = plugins().map(|wasm| wasm.component.clone());
+        let components = plugins().map(|plugin| plugin.component.clone());
         let secrets =
-            plugins().flat_map(|wasm| wasm.answer.secrets.values()).filter_map(|secret| {
+            plugins().flat_map(|plugin| plugin.grant.secrets.values()).filter_map(|secret| {
                 match &secret.source {
                     secret::Source::File(path) => Some(path.clone()),
                     secret::Source::Env(_) => None,

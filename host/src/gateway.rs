@@ -1,8 +1,6 @@
 //! Wires the parts and runs until shutdown. The entry point for embedders.
 
-mod plugins;
-mod progress;
-mod report;
+mod reload;
 mod sources;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -13,18 +11,18 @@ use indicatif::MultiProgress;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::warn;
 
-pub use self::plugins::{PluginError, Plugins, Reloaded};
-pub(crate) use self::{plugins::read_component, progress::compiling};
 use crate::{
     catalog::{Catalog, Client, State},
-    config::{Config, Source},
+    config::{self, Config, Source},
     door::{Caller, Filter, Origin},
     model::Models,
     native::NativeTools,
+    plugin::{self, Plugins},
     sandbox::Sandbox,
     server,
-    tool::{Policy, ToolError, ToolOutput},
+    tool::{ClientName, Policy, ToolError, ToolOutput},
     upstream,
 };
 
@@ -42,6 +40,7 @@ pub struct Gateway {
     shutdown: Option<BoxFuture<'static, ()>>,
     upstreams: Upstreams,
     plugins: Plugins,
+    progress: MultiProgress,
 }
 
 /// Tasks that keep upstream servers connected, and other background tasks of the gateway.
@@ -148,9 +147,10 @@ impl Gateway {
 
     /// Serves until shutdown, lets requests in flight end, then stops every upstream server.
     pub async fn run(self) -> anyhow::Result<()> {
-        let Self { config, catalog, sandbox, models, listener, shutdown, upstreams, plugins } =
-            self;
-        report::report_unpinned(&config);
+        let Self {
+            config, catalog, sandbox, models, listener, shutdown, upstreams, plugins, ..
+        } = self;
+        report_unpinned(&config);
         let listener = match listener {
             Some(listener) => listener,
             None => bind(&config.server).await?,
@@ -243,9 +243,17 @@ impl Builder {
         let upstreams = Upstreams::new(&config).context("no threads for upstream servers")?;
         let catalog = Catalog::new();
         let progress = MultiProgress::new();
-        let plugins = Plugins::new(catalog.clone(), sandbox.clone(), &config, progress);
+        let resources = plugin::Resources {
+            catalog: catalog.clone(),
+            sandbox: sandbox.clone(),
+            lock: config.lock.clone(),
+            store: config.store.clone(),
+            environment: config::environment,
+            progress: progress.clone(),
+        };
         let gateway = Gateway {
-            plugins,
+            plugins: Plugins::new(resources, configured(&config)),
+            progress,
             catalog,
             sandbox,
             models,
@@ -259,5 +267,31 @@ impl Builder {
         gateway.plugins.load_all().await;
         gateway.load_code_mode().await?;
         Ok(gateway)
+    }
+}
+
+/// Returns the plugins of a configuration.
+fn configured(config: &Config) -> impl Iterator<Item = plugin::Configured> {
+    config.clients.iter().filter_map(|client| match &client.source {
+        Source::Plugin(settings) => Some(plugin::Configured {
+            client: client.name.clone(),
+            policy: client.policy.clone(),
+            settings: (**settings).clone(),
+        }),
+        Source::Upstream(_) => None,
+    })
+}
+
+/// Logs the plugins that are not pinned. A gateway that serves loads changed components by itself,
+/// so the operator must know which of them are loaded without a check.
+fn report_unpinned(config: &Config) {
+    let clients = config.unpinned();
+    if !clients.is_empty() {
+        let clients = clients.iter().map(ClientName::as_str).collect::<Vec<_>>().join(", ");
+        warn!(
+            clients,
+            "plugins are not pinned: a replaced component is loaded unchecked; \
+             `airlock plugin accept --all` pins them"
+        );
     }
 }

@@ -17,13 +17,14 @@
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`upstream`] | MCP servers as sources of tools |
 //! | [`code_mode`] | runs a script against the tools and returns its result |
-//! | [`plugin`] | requested rights, granted rights, and the accepted state of a plugin |
+//! | [`plugin`] | plugins: their rights and accepted state; loads and reloads them |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | [`egress`] | the only path to the network |
 //! | [`tls`] | the cryptography of outbound connections |
 //! | [`store`] | state that survives a restart |
 //! | [`schema`] | checks values against JSON Schemas that may be malicious |
 //! | [`json`] | untrusted JSON, bounded in memory before it is parsed |
+//! | [`limit`] | the limits of one call, in one table |
 //! | [`text`] | text for people and models: cut, on one line, made visible |
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`tenant`] | the accounts that calls are charged to, and their shares of resources |
@@ -46,7 +47,7 @@ pub mod server;
 pub mod telemetry;
 pub mod upstream;
 
-pub use airlock_core::{door, json, schema, secret, tenant, text, tool, units};
+pub use airlock_core::{door, json, limit, schema, secret, tenant, text, tool, units};
 pub use airlock_egress::{self as egress, tls};
 pub use airlock_sandbox as sandbox;
 pub use airlock_store as store;

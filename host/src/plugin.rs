@@ -1,30 +1,50 @@
-//! Rights of a plugin: the author's request, the operator's grant, and the result of both.
+//! Plugins: their rights, their accepted state, and loading them while the gateway runs.
 //!
 //! Three documents have three owners. The [`Manifest`] is the author's and is embedded in the
-//! component. The [`Answer`] is the operator's grant and is part of the gateway's configuration.
-//! The [`Profile`] is the ceiling that the operator chose by name. A plugin is granted request ∩
-//! grant ∩ ceiling ([`settle`]). The [`Lock`] records the accepted state. No model, guest or client
+//! component. The [`Grant`] is the operator's and is part of the gateway's configuration. The
+//! [`Profile`] is the ceiling that the operator chose by name. The [`Rights`] of a plugin are
+//! request ∩ grant ∩ ceiling. The [`Lock`] records the accepted state. No model, guest or client
 //! can change any of these documents: they are read only from files of the operator's.
+//!
+//! [`Plugins`] loads what these documents permit, and loads it again when a file has changed.
 
-mod answer;
+mod component;
 mod drift;
-mod facts;
+mod grant;
+mod load;
 mod lock;
+mod lock_policy;
 mod manifest;
+mod metadata;
+mod plugins;
 mod profile;
+mod progress;
 mod rights;
+mod watch;
 
+use std::path::PathBuf;
+
+pub(crate) use self::{component::read_component, progress::compiling};
 pub use self::{
-    answer::{
-        Answer, DirectoryAnswer, HttpAnswer, LimitsAnswer, QuotaAnswer, SecretAnswer, StoreAnswer,
-    },
     drift::{Change, Drift},
-    facts::{Facts, FactsError},
+    grant::{DirectoryGrant, Grant, HttpGrant, PartialQuota, SecretGrant, StoreGrant},
     lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin},
     manifest::{
-        Asked, BadManifest, Effect, FilesAccess, InjectRequest, Manifest, Request,
-        SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION,
+        BadManifest, Effect, FilesAccess, FilesRequest, HttpRequest, InjectRequest, Manifest,
+        Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
+        SecretRequest, StoreRequest, SwitchRequest, ToolEffects, ToolsRequest,
     },
+    metadata::{Metadata, MetadataError},
+    plugins::{Configured, PluginError, Plugins, Reloaded, Resources},
     profile::Profile,
-    rights::{ReadSecret, Refusal, Settled, settle},
+    rights::{ReadSecret, Refusal, Rights},
 };
+
+/// Settings of one plugin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Path of the component.
+    pub component: PathBuf,
+    /// The operator's grant.
+    pub grant: Grant,
+}

@@ -21,16 +21,26 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tls", &[]),
     // Plain data, and the policy decision about it.
     ("units", &["text"]),
+    ("limit", &["units"]),
     ("schema", &["json", "text"]),
     ("tool", &["json", "schema", "text"]),
     ("secret", &["text", "tool"]),
     ("door", &["json", "tenant", "text", "tool"]),
     // The door defines `Provider` and knows none of these. A script's calls go back through the
     // door.
-    ("egress", &["secret", "tenant", "text", "tls"]),
-    ("sandbox", &["door", "egress", "schema", "secret", "store", "tenant", "text", "tool"]),
+    ("egress", &["limit", "secret", "tenant", "text", "tls"]),
+    (
+        "sandbox",
+        &["door", "egress", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
+    ),
     ("catalog", &["door", "tool"]),
-    ("plugin", &["egress", "sandbox", "schema", "secret", "text", "tool", "units"]),
+    (
+        "plugin",
+        &[
+            "catalog", "egress", "limit", "sandbox", "schema", "secret", "store", "text", "tool",
+            "units",
+        ],
+    ),
     ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
     ("native", &["door", "tool"]),
     ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
@@ -46,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "code_mode",
             "door",
             "egress",
+            "limit",
             "model",
             "plugin",
             "sandbox",

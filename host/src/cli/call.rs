@@ -81,7 +81,7 @@ fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
     let granted =
         config.clients.iter().filter(|other| other.name.as_str() == own).flat_map(|plugin| {
             match &plugin.source {
-                Source::Wasm(wasm) => wasm.answer.tools.as_slice(),
+                Source::Plugin(plugin) => plugin.grant.tools.as_slice(),
                 Source::Upstream(_) => &[],
             }
         });

@@ -19,7 +19,7 @@ mod language;
 mod new;
 mod pins;
 mod quality;
-mod wish;
+mod requested;
 
 use super::Done;
 

@@ -10,7 +10,10 @@ use super::{
     session::ConfigFile,
     signals::{Hangups, Signals},
 };
-use crate::gateway::{self, Gateway, Plugins};
+use crate::{
+    gateway::{self, Gateway},
+    plugin::Plugins,
+};
 
 /// Run the gateway
 ///

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::values::EnvText;
 use crate::{
+    limit::LimitSet,
     plugin::Profile,
     units::{SecondsOrSpan, Size, Span},
 };
@@ -233,7 +234,7 @@ pub(super) struct Wasm {
     pub(super) grants: Grants,
     /// Limits of one call.
     #[serde(default)]
-    pub(super) limits: Limits,
+    pub(super) limits: LimitSet,
 }
 
 /// Rights that the operator grants to a plugin.
@@ -358,46 +359,6 @@ pub(super) enum Access {
     ReadOnly,
     /// Reading and writing.
     ReadWrite,
-}
-
-/// Limits of one call of a plugin, at most those of its profile. Default: the plugin's request, or
-/// else the default of each limit.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Limits {
-    /// Work, in fuel: one unit an operator, one a byte in bulk operations. Default: 1000000000.
-    pub(super) fuel: Option<u64>,
-    /// CPU time; waiting is free. Default: 2s.
-    pub(super) cpu_time: Option<Span>,
-    /// Wall-clock time, waiting included. Default: what `tool_execution_timeout` gives the call,
-    /// 30s.
-    pub(super) deadline: Option<Span>,
-    /// Linear memory. Default: 64MiB.
-    pub(super) memory: Option<Size>,
-    /// Elements of all tables together. Default: 20000.
-    pub(super) table_elements: Option<u64>,
-    /// Live resource handles. Default: 1024.
-    pub(super) handles: Option<u64>,
-    /// What host calls and the result may copy out of the plugin, in all. Default: 8MiB.
-    pub(super) copied: Option<Size>,
-    /// Host calls. Default: 1000.
-    pub(super) host_calls: Option<u64>,
-    /// Size of the result. Default: 1MiB.
-    pub(super) result: Option<Size>,
-    /// Log lines. Default: 1000.
-    pub(super) log_lines: Option<u64>,
-    /// Size of a log line. Default: 4KiB.
-    pub(super) log_line: Option<Size>,
-    /// HTTP requests, redirects included. Default: 20.
-    pub(super) http_requests: Option<u64>,
-    /// Size of an HTTP request's body. Default: 1MiB.
-    pub(super) http_request: Option<Size>,
-    /// Size of an HTTP response's body. Default: 8MiB.
-    pub(super) http_response: Option<Size>,
-    /// Time for an HTTP exchange. Default: 30s.
-    pub(super) http_timeout: Option<Span>,
-    /// HTTP redirects in a row. Default: 5.
-    pub(super) http_redirects: Option<u64>,
 }
 
 /// Limits and settings of tool calls.

@@ -27,7 +27,7 @@ impl Config {
             }
         }
         for client in &self.clients {
-            let Source::Wasm(wasm) = &client.source else { continue };
+            let Source::Plugin(plugin) = &client.source else { continue };
             let key = KeyPath::default()
                 .member("mcp")
                 .member("client_configs")
@@ -35,11 +35,11 @@ impl Config {
                 .member("wasm_config");
             problems.extend(missing(
                 key.member("component"),
-                &wasm.component,
+                &plugin.component,
                 Path::is_file,
                 "file",
             ));
-            for directory in &wasm.answer.directories {
+            for directory in &plugin.grant.directories {
                 let key = key
                     .member("grants")
                     .member("directories")

@@ -11,6 +11,8 @@ pub fn schema() -> Value {
 mod tests {
     use std::path::Path;
 
+    use crate::{limit::Limit, sandbox::Limits};
+
     #[test]
     fn the_published_schema_equals_the_schema_of_the_code() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config.schema.json");
@@ -24,5 +26,25 @@ mod tests {
             "{} is out of date: run `airlock schema > {0}`",
             path.display()
         );
+    }
+
+    #[test]
+    fn the_documented_limits_equal_the_table_of_the_code() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+        let rows: Vec<_> = Limit::ALL
+            .into_iter()
+            .map(|limit| {
+                let [default, trusted] =
+                    [limit.default_amount(), limit.trusted_maximum()].map(|it| limit.show(it));
+                let (key, meaning) = (limit.key(), limit.description());
+                format!("| `{key}` | {meaning} | {default} | {trusted} |\n")
+            })
+            .collect();
+        let head = "| Key | Limit | Default; maximum of `untrusted` | Maximum of `trusted` |\n|---|---|---|---|\n";
+        let expected = format!("\n{head}{}\n", rows.concat());
+        let documented = std::fs::read_to_string(&path).expect("the page");
+        assert!(documented.contains(&expected), "{} has not: {expected}", path.display());
+        let script = format!("{} units of fuel", Limits::SCRIPT.fuel);
+        assert!(documented.contains(&script), "{} has not: {script}", path.display());
     }
 }

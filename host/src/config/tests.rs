@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    limit::{Limit, LimitSet},
     model,
-    plugin::{Answer, DirectoryAnswer, LimitsAnswer, QuotaAnswer},
+    plugin::{DirectoryGrant, Grant, PartialQuota},
     sandbox::Access,
     tool::Whitelist,
     upstream::Transport,
@@ -118,22 +119,21 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
     }]));
     let client = &good(&file).clients[0];
     assert_eq!(client.policy.execute, Whitelist::All);
-    let Source::Wasm(wasm) = &client.source else { panic!("a plugin") };
-    assert_eq!(wasm.component, PathBuf::from("/etc/airlock/p.wasm"));
-    let directory = DirectoryAnswer {
+    let Source::Plugin(plugin) = &client.source else { panic!("a plugin") };
+    assert_eq!(plugin.component, PathBuf::from("/etc/airlock/p.wasm"));
+    let directory = DirectoryGrant {
         name: "in".into(),
         path: "/etc/airlock/data".into(),
         access: Access::ReadOnly,
-        quota: QuotaAnswer::default(),
+        quota: PartialQuota::default(),
     };
-    let deadline = Some(std::time::Duration::from_millis(250));
-    let expected = Answer {
+    let expected = Grant {
         directories: vec![directory],
         tools: vec!["p-read-it".into()],
-        limits: LimitsAnswer { deadline, memory_bytes: Some(1 << 20), ..LimitsAnswer::default() },
-        ..Answer::default()
+        limits: LimitSet::default().with(Limit::Deadline, 250_000_000).with(Limit::Memory, 1 << 20),
+        ..Grant::default()
     };
-    assert_eq!(wasm.answer, expected);
+    assert_eq!(plugin.grant, expected);
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn every_grant_of_a_plugin_is_read() {
             "limits": {"http_requests": 3, "http_timeout": "2s", "memory": "1GiB"},
         },
     }]));
-    let Source::Wasm(wasm) = &good(&file).clients[0].source else { panic!("a plugin") };
-    insta::assert_debug_snapshot!(wasm.answer);
+    let Source::Plugin(plugin) = &good(&file).clients[0].source else { panic!("a plugin") };
+    insta::assert_debug_snapshot!(plugin.grant);
 }
 
 #[test]

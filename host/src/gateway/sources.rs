@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Gateway, report::report_dropped};
+use super::Gateway;
 use crate::{
+    catalog::report_dropped,
     code_mode::CodeMode,
     config::Source,
     guests,
     native::NativeTools,
+    plugin::compiling,
     sandbox::{Limits, LoadError},
     tool::{ClientName, INTERNAL_CLIENT, Policy},
     upstream,
@@ -53,14 +55,8 @@ impl Gateway {
         let budget = &self.config.budget;
         let host_calls = Limits::SCRIPT.host_calls.saturating_add(budget.nested_calls);
         let limits = Limits { deadline: budget.deadline, host_calls, ..Limits::SCRIPT };
-        let executor = self
-            .plugins
-            .with_progress(
-                "the script executor",
-                &bytes,
-                self.sandbox.executor(bytes.clone(), limits),
-            )
-            .await?;
+        let load = self.sandbox.executor(bytes.clone(), limits);
+        let executor = compiling(&self.progress, "the script executor", &bytes, load).await?;
         let code_mode = CodeMode::new(Arc::new(executor), self.config.binding_level);
         self.catalog.set_meta_tools(code_mode.own_tools());
         let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Facts, Lock, facts, lock::Pin};
+use super::{Lock, Metadata, lock::Pin, metadata::canonical_tool};
 use crate::{
     text::{visible, visible_line},
     tool::ClientName,
@@ -78,27 +78,27 @@ pub enum Change {
 
 impl Drift {
     /// Compares a plugin with its accepted state; `None` if they are equal.
-    pub fn between(lock: &Lock, client: &ClientName, facts: &Facts) -> Option<Self> {
+    pub fn between(lock: &Lock, client: &ClientName, metadata: &Metadata) -> Option<Self> {
         let changes = match lock.pin(client) {
             None => vec![Change::NotAccepted],
-            Some(pin) => changes(pin, facts),
+            Some(pin) => changes(pin, metadata),
         };
         (!changes.is_empty()).then(|| Self { client: client.to_string(), changes })
     }
 }
 
-fn changes(pin: &Pin, facts: &Facts) -> Vec<Change> {
+fn changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
     let mut changes = Vec::new();
-    if pin.component != facts.component {
-        changes.push(Change::Component { was: pin.component.clone(), is: facts.component.clone() });
+    if pin.component != metadata.digest {
+        changes.push(Change::Component { was: pin.component.clone(), is: metadata.digest.clone() });
     }
     let version = |version: Option<String>| version.unwrap_or_else(|| "none".to_owned());
-    let found = facts.manifest.as_ref().map(|manifest| manifest.version.to_string());
+    let found = metadata.manifest.as_ref().map(|manifest| manifest.version.to_string());
     if pin.version != found {
         changes.push(Change::Version { was: version(pin.version.clone()), is: version(found) });
     }
     let (was, is): (BTreeSet<_>, BTreeSet<_>) =
-        (pin.requests.iter().cloned().collect(), facts.requests().into_iter().collect());
+        (pin.requests.iter().cloned().collect(), metadata.lock_lines().into_iter().collect());
     changes.extend(
         is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) }),
     );
@@ -108,24 +108,24 @@ fn changes(pin: &Pin, facts: &Facts) -> Vec<Change> {
     );
     // A component without embedded descriptors was not run to list its tools. Its tools are defined
     // by its code, which is compared above by digest.
-    if facts.tools.is_empty() {
+    if metadata.tools.is_empty() {
         return changes;
     }
-    for tool in &facts.tools {
+    for tool in &metadata.tools {
         match pin.tools.iter().find(|pinned| pinned.name == tool.name) {
             None => changes.push(Change::ToolAdded {
                 tool: visible_line(&tool.name),
                 description: visible(&tool.description),
             }),
-            Some(pinned) => changes.extend(tool_changes(
-                &tool.name,
-                &pinned.value(),
-                &facts::canonical_tool(tool),
-            )),
+            Some(pinned) => {
+                changes.extend(tool_changes(&tool.name, &pinned.value(), &canonical_tool(tool)));
+            }
         }
     }
-    let gone =
-        pin.tools.iter().filter(|pinned| facts.tools.iter().all(|tool| tool.name != pinned.name));
+    let gone = pin
+        .tools
+        .iter()
+        .filter(|pinned| metadata.tools.iter().all(|tool| tool.name != pinned.name));
     changes.extend(gone.map(|pinned| Change::ToolRemoved { tool: visible_line(&pinned.name) }));
     changes
 }
@@ -215,10 +215,10 @@ mod tests {
     use super::*;
     use crate::plugin::{MANIFEST_SCHEMA, Manifest};
 
-    fn facts(wasm: &[u8], tools: Value, request: &Value) -> Facts {
+    fn metadata(wasm: &[u8], tools: Value, request: &Value) -> Metadata {
         let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-        Facts::new(
+        Metadata::new(
             wasm,
             serde_json::from_value(tools).expect("tools"),
             Some(manifest),
@@ -232,24 +232,24 @@ mod tests {
 
     #[test]
     fn an_accepted_plugin_has_no_drift_after_a_restart() {
-        let facts = facts(
+        let metadata = metadata(
             b"one",
             json!([{"name": "b", "inputSchema": {"y": 1, "x": 2}}, {"name": "a", "inputSchema": {}}]),
             &json!({}),
         );
         let mut lock = Lock::default();
         assert_eq!(
-            Drift::between(&lock, &client(), &facts).expect("drift").changes,
+            Drift::between(&lock, &client(), &metadata).expect("drift").changes,
             [Change::NotAccepted]
         );
-        lock.accept(&client(), &facts);
+        lock.accept(&client(), &metadata);
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(super::super::LOCK_FILE);
         assert!(Lock::load(&path).expect("absence is no error").is_none());
         lock.save(&path).expect("it is written");
         let read = Lock::load(&path).expect("it is read").expect("it is there");
         assert_eq!(read, lock);
-        assert_eq!(Drift::between(&read, &client(), &facts), None);
+        assert_eq!(Drift::between(&read, &client(), &metadata), None);
         std::fs::write(&path, "version = 2").expect("written");
         assert!(
             Lock::load(&path)
@@ -262,10 +262,10 @@ mod tests {
     #[test]
     fn a_displayed_change_has_no_line_breaks() {
         let mut lock = Lock::default();
-        lock.accept(&client(), &Facts::new(b"one", Vec::new(), None, Vec::new()));
+        lock.accept(&client(), &Metadata::new(b"one", Vec::new(), None, Vec::new()));
         let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("tools");
-        let now = Facts::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
+        let now = Metadata::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
         let told: Vec<_> = Drift::between(&lock, &client(), &now)
             .expect("drift")
             .changes
@@ -283,13 +283,13 @@ mod tests {
             |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});
         lock.accept(
             &client(),
-            &facts(
+            &metadata(
                 b"one",
                 json!([tool("Reads.\nFast."), {"name": "gone", "inputSchema": {}}]),
                 &json!({}),
             ),
         );
-        let now = facts(
+        let now = metadata(
             b"two",
             json!([tool("Reads.\u{200b}\nFast."), {"name": "new", "description": "\u{202e}x", "inputSchema": {}}]),
             &json!({"clocks": {"reason": "dates"}}),

@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Facts, facts};
+use super::{Metadata, metadata::canonical_tool};
 use crate::tool::{ClientName, ToolDefinition};
 
 /// File name, beside the configuration.
@@ -153,9 +153,9 @@ impl Lock {
     }
 
     /// Accepts the current state of a plugin.
-    pub fn accept(&mut self, client: &ClientName, facts: &Facts) {
+    pub fn accept(&mut self, client: &ClientName, metadata: &Metadata) {
         self.remove(client);
-        self.pins.push(Pin::of(client, facts));
+        self.pins.push(Pin::of(client, metadata));
         self.pins.sort_by(|one, other| one.client.cmp(&other.client));
     }
 
@@ -168,20 +168,20 @@ impl Lock {
 }
 
 impl Pin {
-    fn of(client: &ClientName, facts: &Facts) -> Self {
+    fn of(client: &ClientName, metadata: &Metadata) -> Self {
         let tool = |tool: &ToolDefinition| PinnedTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
-            definition: facts::canonical_tool(tool).to_string(),
+            definition: canonical_tool(tool).to_string(),
         };
         Self {
             client: client.to_string(),
-            id: facts.manifest.as_ref().map(|manifest| manifest.id.clone()),
-            version: facts.manifest.as_ref().map(|manifest| manifest.version.to_string()),
-            component: facts.component.clone(),
-            descriptors: facts.descriptors(),
-            requests: facts.requests(),
-            tools: facts.tools.iter().map(tool).collect(),
+            id: metadata.manifest.as_ref().map(|manifest| manifest.id.clone()),
+            version: metadata.manifest.as_ref().map(|manifest| manifest.version.to_string()),
+            component: metadata.digest.clone(),
+            descriptors: metadata.descriptors(),
+            requests: metadata.lock_lines(),
+            tools: metadata.tools.iter().map(tool).collect(),
         }
     }
 }

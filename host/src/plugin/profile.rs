@@ -3,10 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    egress::Bounds,
-    sandbox::{Limits, MAX_MEMORY_BYTES},
-};
+use crate::limit::Limit;
 
 /// A ceiling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,41 +37,22 @@ impl Profile {
         self == Self::Trusted
     }
 
-    /// Returns the maximum limits of a call.
-    pub fn limits(self) -> Limits {
+    /// Returns the maximum of a limit.
+    pub fn maximum(self, limit: Limit) -> u64 {
         match self {
-            // A deadline is bounded by the caller's own deadline, which the operator sets.
-            Self::Untrusted => Limits { deadline: LONGEST, ..Limits::PLUGIN },
-            Self::Trusted => Limits {
-                fuel: 1_000_000_000_000,
-                cpu: std::time::Duration::from_mins(5),
-                deadline: LONGEST,
-                memory_bytes: MAX_MEMORY_BYTES,
-                table_elements: Limits::PLUGIN.table_elements,
-                handles: 65_536,
-                copied_bytes: 256 << 20,
-                host_calls: 1_000_000,
-                result_bytes: 64 << 20,
-                log_lines: 100_000,
-                log_line_bytes: 64 << 10,
-            },
-        }
-    }
-
-    /// Returns the maximum HTTP bounds of a call.
-    pub fn bounds(self) -> Bounds {
-        match self {
-            Self::Untrusted => Bounds::PLUGIN,
-            Self::Trusted => Bounds {
-                requests: 10_000,
-                request_bytes: 64 << 20,
-                response_bytes: 64 << 20,
-                timeout: LONGEST,
-                redirects: 20,
-                ..Bounds::PLUGIN
-            },
+            Self::Untrusted => limit.default_amount(),
+            Self::Trusted => limit.trusted_maximum(),
         }
     }
 }
 
-const LONGEST: std::time::Duration = std::time::Duration::from_hours(1);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::MAX_MEMORY_BYTES;
+
+    #[test]
+    fn a_trusted_plugin_may_use_all_memory_that_the_engine_can_provide() {
+        assert_eq!(Profile::Trusted.maximum(Limit::Memory), MAX_MEMORY_BYTES as u64);
+    }
+}

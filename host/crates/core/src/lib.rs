@@ -9,11 +9,13 @@
 //! | [`json`] | bounds untrusted JSON in memory before it is parsed |
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |
+//! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`text`] | text for people and models: cut, on one line, made visible |
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
 pub mod door;
 pub mod json;
+pub mod limit;
 pub mod schema;
 pub mod secret;
 pub mod tenant;

@@ -144,6 +144,22 @@ impl Pattern {
         }
     }
 
+    /// Returns the narrower of two patterns if they are equal or one visibly contains the other.
+    pub(super) fn narrower<'a>(&'a self, other: &'a Self) -> Option<&'a Self> {
+        if self == other || other.contains(self) {
+            Some(self)
+        } else {
+            self.contains(other).then_some(other)
+        }
+    }
+
+    /// Returns whether this is a pattern such as `/v1/**` and `other` begins with the segments in
+    /// front of the `**`, so that every path that matches `other` matches this pattern.
+    fn contains(&self, other: &Self) -> bool {
+        let Some((Part::Many, directory)) = self.0.split_last() else { return false };
+        other.0.len() > directory.len() && other.0.starts_with(directory)
+    }
+
     /// Returns whether it matches a path. The time is at worst proportional to the product of both
     /// lengths.
     pub(super) fn matches(&self, path: &[String]) -> bool {

@@ -3,6 +3,7 @@
 
 use std::{fmt, time::Duration};
 
+use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
 use http::Method;
 
 use super::{
@@ -37,13 +38,13 @@ pub struct Bounds {
 impl Bounds {
     /// Bounds on a plugin's call, unless the operator sets others.
     pub const PLUGIN: Self = Self {
-        requests: 20,
+        requests: saturating_u32(Limit::HttpRequests.default_amount()),
         in_flight: 8,
-        request_bytes: 1 << 20,
-        response_bytes: 8 << 20,
+        request_bytes: saturating_usize(Limit::HttpRequest.default_amount()),
+        response_bytes: saturating_usize(Limit::HttpResponse.default_amount()),
         response_header_bytes: 64 << 10,
-        timeout: Duration::from_secs(30),
-        redirects: 5,
+        timeout: Duration::from_nanos(Limit::HttpTimeout.default_amount()),
+        redirects: saturating_u32(Limit::HttpRedirects.default_amount()),
     };
 }
 

@@ -195,6 +195,39 @@ impl Rule {
         self.scheme == Scheme::Https
     }
 
+    /// Returns a rule for requests that both rules match, or `None` if there is none.
+    ///
+    /// Of two paths the narrower one is kept. Two paths of which neither contains the other have no
+    /// intersection here, although some requests may match both. There is no rule either if more
+    /// than 32 paths remain, because a rule cannot hold them.
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Option<Self> {
+        let host = self.common_host(other)?.clone();
+        let methods: BTreeSet<_> = self.methods.intersection(&other.methods).cloned().collect();
+        let narrower = |one: &Pattern| {
+            let narrower = other.paths.iter().filter_map(|other| one.narrower(other));
+            narrower.cloned().collect::<Vec<_>>()
+        };
+        let paths: BTreeSet<_> = self.paths.iter().flat_map(narrower).collect();
+        if methods.is_empty() || paths.is_empty() || paths.len() > MAX_PATHS {
+            return None;
+        }
+        let private = self.private && other.private;
+        Some(Self { scheme: self.scheme, host, port: self.port, methods, paths, private })
+    }
+
+    /// Returns whether a host matches both rules, with the same scheme and port.
+    pub fn shares_host(&self, other: &Self) -> bool {
+        self.common_host(other).is_some()
+    }
+
+    /// Returns the narrower of two host patterns; `None` if no host, or no scheme and port, matches
+    /// both rules.
+    fn common_host<'a>(&'a self, other: &'a Self) -> Option<&'a HostPattern> {
+        let is_same_port = self.scheme == other.scheme && self.port == other.port;
+        self.host.narrower(&other.host).filter(|_| is_same_port)
+    }
+
     /// Returns whether the rule matches an unlimited number of hosts.
     pub(super) fn is_wildcard(&self) -> bool {
         matches!(self.host, HostPattern::Below(_))
@@ -278,16 +311,33 @@ impl Scheme {
 }
 
 impl HostPattern {
+    /// Returns the narrower of two patterns if they are equal or one contains the other.
+    fn narrower<'a>(&'a self, other: &'a Self) -> Option<&'a Self> {
+        if other.contains(self) { Some(self) } else { self.contains(other).then_some(other) }
+    }
+
+    /// Returns whether every host that matches `other` matches this pattern.
+    fn contains(&self, other: &Self) -> bool {
+        match (self, other) {
+            (pattern, Self::Exactly(host)) => pattern.matches(host),
+            (Self::Exactly(_), Self::Below(_)) => false,
+            (Self::Below(parent), Self::Below(name)) => name == parent || is_below(name, parent),
+        }
+    }
+
     fn matches(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Exactly(expected), host) => expected == host,
-            // The part before the dot is never empty, because a name has no empty labels.
-            (Self::Below(parent), Host::Name(name)) => {
-                name.strip_suffix(parent.as_str()).is_some_and(|head| head.ends_with('.'))
-            }
+            (Self::Below(parent), Host::Name(name)) => is_below(name, parent),
             (Self::Below(_), Host::Address(_)) => false,
         }
     }
+}
+
+/// Returns whether a name is below another one, at any depth. The part before the dot is never
+/// empty, because a name has no empty labels.
+fn is_below(name: &str, parent: &str) -> bool {
+    name.strip_suffix(parent).is_some_and(|head| head.ends_with('.'))
 }
 
 impl fmt::Display for Rule {

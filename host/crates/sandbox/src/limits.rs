@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
+
 /// Bounds on one call of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -36,17 +38,18 @@ pub struct Limits {
 impl Limits {
     /// Limits on a plugin's call, unless its operator sets others.
     pub const PLUGIN: Self = Self {
-        fuel: 1_000_000_000,
-        cpu: Duration::from_secs(2),
+        fuel: Limit::Fuel.default_amount(),
+        cpu: Duration::from_nanos(Limit::CpuTime.default_amount()),
+        // The table's default is longer, because the deadline of the caller applies too.
         deadline: Duration::from_secs(30),
-        memory_bytes: 64 << 20,
-        table_elements: 20_000,
-        handles: 1_024,
-        copied_bytes: 8 << 20,
-        host_calls: 1_000,
-        result_bytes: 1 << 20,
-        log_lines: 1_000,
-        log_line_bytes: 4 << 10,
+        memory_bytes: saturating_usize(Limit::Memory.default_amount()),
+        table_elements: saturating_usize(Limit::TableElements.default_amount()),
+        handles: saturating_usize(Limit::Handles.default_amount()),
+        copied_bytes: saturating_usize(Limit::Copied.default_amount()),
+        host_calls: saturating_u32(Limit::HostCalls.default_amount()),
+        result_bytes: saturating_usize(Limit::Result.default_amount()),
+        log_lines: saturating_u32(Limit::LogLines.default_amount()),
+        log_line_bytes: saturating_usize(Limit::LogLine.default_amount()),
     };
 
     /// Limits on a script. Starlark burns about nine units a nanosecond, so the fuel lasts for the

@@ -24,10 +24,10 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut pins = Pins::load(&args.config.path)?;
-    for (client, wasm) in pins.select(&args.clients)? {
-        let (component, drift) = pins.drift(&client, &wasm).await?;
+    for (client, settings) in pins.select(&args.clients)? {
+        let (component, drift) = pins.drift(&client, &settings).await?;
         output::line(&lines(&client, &component, drift.as_ref()).join("\n"))?;
-        pins.lock.accept(&client, &component.facts);
+        pins.lock.accept(&client, &component.metadata);
     }
     pins.save()?;
     output::line(&format!("accepted in {}", pins.path.display()))?;

@@ -71,14 +71,14 @@ async fn build(args: &Args) -> anyhow::Result<Finished> {
 }
 
 fn report(args: &Args, finished: &Finished, elapsed: Duration) -> anyhow::Result<()> {
-    let Finished { file, bytes, facts } = finished;
+    let Finished { file, bytes, metadata } = finished;
     if args.json {
-        let tools: Vec<_> = facts.tools.iter().map(|tool| &tool.name).collect();
+        let tools: Vec<_> = metadata.tools.iter().map(|tool| &tool.name).collect();
         return output::document(&json!({
             "ok": true,
             "file": file,
             "bytes": bytes,
-            "digest": facts.component,
+            "digest": metadata.digest,
             "tools": tools,
             "elapsed_ms": elapsed.as_millis(),
         }));
@@ -87,9 +87,9 @@ fn report(args: &Args, finished: &Finished, elapsed: Duration) -> anyhow::Result
         "{}  {} KiB  {}",
         file.display(),
         bytes.div_ceil(1024),
-        facts.component
+        metadata.digest
     ))?;
-    for tool in &facts.tools {
+    for tool in &metadata.tools {
         output::line(&format!(
             "  {}  {}",
             tool.name,

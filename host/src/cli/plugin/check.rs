@@ -14,8 +14,7 @@ use super::{
     quality,
 };
 use crate::{
-    gateway::read_component,
-    plugin::{Facts, FactsError},
+    plugin::{Metadata, MetadataError, read_component},
     sandbox::{self, LoadError},
     schema::{BadSchema, CompiledSchema},
     text::{visible, with_causes},
@@ -117,15 +116,15 @@ const SCHEMAS: &str = "every schema compiles";
 
 async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
     let bytes: Arc<[u8]> = read_component(file).await?.into();
-    let facts = match Facts::of(&bytes) {
-        Ok(facts) => facts,
-        Err(FactsError::Manifest(error)) => {
+    let metadata = match Metadata::of(&bytes) {
+        Ok(metadata) => metadata,
+        Err(MetadataError::Manifest(error)) => {
             return Ok(vec![Check::pass(COMPONENT), Check::fail(MANIFEST, error.to_string())]);
         }
-        Err(error @ FactsError::Descriptors) => {
+        Err(error @ MetadataError::Descriptors) => {
             return Ok(vec![Check::pass(COMPONENT), Check::fail(EMBEDDED, error.to_string())]);
         }
-        Err(FactsError::Component(error)) => {
+        Err(MetadataError::Component(error)) => {
             return Ok(vec![Check::fail(COMPONENT, with_causes(&error))]);
         }
     };
@@ -134,11 +133,11 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
         Err(error) => return Ok(vec![Check::pass(MANIFEST), not_loaded(&error)]),
     };
     let mut checks = vec![Check::pass(COMPONENT), Check::pass(IMPORTS), Check::pass(CONTRACT)];
-    checks.push(manifest(&facts, &bytes)?);
-    let (described, tools) = describe(&compiled, &facts, &bytes).await?;
+    checks.push(manifest(&metadata, &bytes)?);
+    let (described, tools) = describe(&compiled, &metadata, &bytes).await?;
     checks.extend(described);
-    checks.push(schemas(&facts, &tools));
-    checks.extend(quality::checks(&tools, facts.manifest.as_ref()));
+    checks.push(schemas(&metadata, &tools));
+    checks.extend(quality::checks(&tools, metadata.manifest.as_ref()));
     Ok(checks)
 }
 
@@ -152,8 +151,8 @@ fn not_loaded(error: &LoadError) -> Check {
     Check::fail(check, with_causes(error))
 }
 
-fn manifest(facts: &Facts, wasm: &[u8]) -> anyhow::Result<Check> {
-    let Some(manifest) = &facts.manifest else {
+fn manifest(metadata: &Metadata, wasm: &[u8]) -> anyhow::Result<Check> {
+    let Some(manifest) = &metadata.manifest else {
         return Ok(Check::warn(
             MANIFEST,
             "none is embedded, so the operator cannot see what the plugin needs; write a plugin.toml",
@@ -171,14 +170,14 @@ fn manifest(facts: &Facts, wasm: &[u8]) -> anyhow::Result<Check> {
 /// the checks that follow.
 async fn describe(
     compiled: &Compiled,
-    facts: &Facts,
+    metadata: &Metadata,
     wasm: &[u8],
 ) -> anyhow::Result<(Vec<Check>, Vec<ToolDefinition>)> {
     let has_embedded = sandbox::embedded_tools(wasm)?.is_some();
     let described = match compiled.plugin.describe().await {
-        Ok(tools) => Facts::new(wasm, tools, None, Vec::new()),
+        Ok(tools) => Metadata::new(wasm, tools, None, Vec::new()),
         Err(error) => {
-            return Ok((vec![Check::fail(DESCRIBE, with_causes(&error))], facts.tools.clone()));
+            return Ok((vec![Check::fail(DESCRIBE, with_causes(&error))], metadata.tools.clone()));
         }
     };
     let is_plain = sandbox::contract_version(wasm)?.is_none();
@@ -187,10 +186,10 @@ async fn describe(
         Check::pass(EMBEDDED)
     } else if !has_embedded {
         Check::warn(EMBEDDED, "none are embedded: the plugin is run whenever its tools are listed")
-    } else if described.descriptors() == facts.descriptors() {
+    } else if described.descriptors() == metadata.descriptors() {
         Check::pass(EMBEDDED)
     } else {
-        Check::unless(EMBEDDED, Outcome::Fail, differences(&described.tools, &facts.tools))
+        Check::unless(EMBEDDED, Outcome::Fail, differences(&described.tools, &metadata.tools))
     };
     Ok((vec![Check::pass(DESCRIBE), compared], described.tools))
 }
@@ -217,7 +216,7 @@ fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec
     found
 }
 
-fn schemas(facts: &Facts, tools: &[ToolDefinition]) -> Check {
+fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
     let mut bad = Vec::new();
     let mut note = |whose: &str, compiled: Result<CompiledSchema, BadSchema>| {
         bad.extend(compiled.err().map(|error| format!("{whose}: {error}")));
@@ -228,7 +227,7 @@ fn schemas(facts: &Facts, tools: &[ToolDefinition]) -> Check {
             note(&tool.name, CompiledSchema::compile_text("outputSchema", schema));
         }
     }
-    if let Some(schema) = facts.manifest.as_ref().and_then(|manifest| manifest.config_schema()) {
+    if let Some(schema) = metadata.manifest.as_ref().and_then(|manifest| manifest.config_schema()) {
         note("the manifest", CompiledSchema::compile("config.schema", schema));
     }
     Check::unless(SCHEMAS, Outcome::Fail, bad)

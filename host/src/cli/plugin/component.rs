@@ -11,17 +11,16 @@ use anyhow::Context as _;
 use crate::{
     cli::session,
     config::{Config, environment},
-    gateway::{compiling, read_component},
-    plugin::Facts,
+    plugin::{Metadata, compiling, read_component},
     sandbox::{self, Grants, HostResources, Limits, LoadError, Plugin, Sandbox},
     tool::ClientName,
 };
 
-/// A component and the facts that are known without running it.
+/// A component and its metadata, which is known without running it.
 pub(super) struct Component {
     pub(super) path: PathBuf,
     pub(super) bytes: Arc<[u8]>,
-    pub(super) facts: Facts,
+    pub(super) metadata: Metadata,
 }
 
 /// A component compiled to native code, with nothing granted.
@@ -34,9 +33,9 @@ pub(super) struct Compiled {
 impl Component {
     pub(super) async fn read(path: &Path) -> anyhow::Result<Self> {
         let bytes: Arc<[u8]> = read_component(path).await?.into();
-        let facts = Facts::of(&bytes)
+        let metadata = Metadata::of(&bytes)
             .with_context(|| format!("{} cannot be used as a plugin", path.display()))?;
-        Ok(Self { path: path.to_owned(), bytes, facts })
+        Ok(Self { path: path.to_owned(), bytes, metadata })
     }
 
     /// Reads a component with its tools, even if its build did not embed them.
@@ -50,7 +49,7 @@ impl Component {
     }
 
     /// Returns whether its build embedded its tools. Always false for a component without the
-    /// contract: [`Facts::of`] refuses one that embeds tools.
+    /// contract: [`Metadata::of`] refuses one that embeds tools.
     pub(super) fn embeds_tools(&self) -> Result<bool, LoadError> {
         Ok(sandbox::embedded_tools(&self.bytes)?.is_some())
     }
@@ -64,8 +63,8 @@ impl Component {
     /// component describes when asked, else the functions of a plain component.
     pub(super) async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {
         let tools = compiled.plugin.definitions(&self.bytes).await?;
-        let Facts { manifest, imports, .. } = self.facts.clone();
-        self.facts = Facts::new(&self.bytes, tools, manifest, imports);
+        let Metadata { manifest, imports, .. } = self.metadata.clone();
+        self.metadata = Metadata::new(&self.bytes, tools, manifest, imports);
         Ok(())
     }
 

@@ -26,8 +26,8 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let pins = Pins::load(&args.config.path)?;
     let (mut plugins, mut is_same) = (Vec::new(), true);
-    for (client, wasm) in pins.select(args.client.as_slice())? {
-        let (component, drift) = pins.drift(&client, &wasm).await?;
+    for (client, settings) in pins.select(args.client.as_slice())? {
+        let (component, drift) = pins.drift(&client, &settings).await?;
         is_same &= drift.is_none();
         if args.json {
             plugins.push(json!({"client": client, "changes": drift.map(|drift| drift.changes).unwrap_or_default()}));

@@ -4,11 +4,11 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use serde_json::{Map, Value, json};
 
-use crate::plugin::Request;
+use crate::plugin::{FilesAccess, Request, Requests};
 
-/// One thing that is granted.
+/// A right that the operator grants on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Grant {
+pub(super) enum GrantOption {
     /// A network destination, by the name under which the plugin asks for it.
     Http(String),
     /// A host of the operator's choice, for a plugin that leaves the host open.
@@ -39,12 +39,12 @@ pub(super) enum Grant {
     "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
      secret.NAME=file:PATH, scratch, clocks, random or tools"
 )]
-pub(super) struct BadGrant;
+pub(super) struct BadGrantOption;
 
-impl FromStr for Grant {
-    type Err = BadGrant;
+impl FromStr for GrantOption {
+    type Err = BadGrantOption;
 
-    fn from_str(text: &str) -> Result<Self, BadGrant> {
+    fn from_str(text: &str) -> Result<Self, BadGrantOption> {
         let (place, value) =
             text.split_once('=').map_or((text, None), |(place, value)| (place, Some(value)));
         let (kind, name) =
@@ -72,12 +72,12 @@ impl FromStr for Grant {
             ("clocks", None, None) if text == kind => Ok(Self::Clocks),
             ("random", None, None) if text == kind => Ok(Self::Random),
             ("tools", None, None) if text == kind => Ok(Self::Tools),
-            _ => Err(BadGrant),
+            _ => Err(BadGrantOption),
         }
     }
 }
 
-impl fmt::Display for Grant {
+impl fmt::Display for GrantOption {
     /// Writes the grant as it could have been typed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -98,32 +98,30 @@ impl fmt::Display for Grant {
 
 /// Makes a path absolute. Paths on the command line are relative to the working directory, those in
 /// the configuration to the configuration file.
-fn absolute(path: &str) -> Result<PathBuf, BadGrant> {
-    std::path::absolute(path).map_err(|_| BadGrant)
+fn absolute(path: &str) -> Result<PathBuf, BadGrantOption> {
+    std::path::absolute(path).map_err(|_| BadGrantOption)
 }
 
-impl Grant {
+impl GrantOption {
     /// Returns a grant for each request of a plugin that needs no value from the operator.
-    pub(super) fn all(request: &Request) -> Vec<Self> {
-        let named = request.http.iter().filter(|(_, http)| http.url != "*");
+    pub(super) fn all(requests: &Requests) -> Vec<Self> {
+        let named = requests.http.iter().filter(|(_, http)| !http.is_any_host());
         let mut grants: Vec<_> = named.map(|(name, _)| Self::Http(name.clone())).collect();
-        grants.extend(request.kv.keys().cloned().map(Self::Store));
-        grants.extend(request.scratch.iter().map(|_| Self::Scratch));
-        grants.extend(request.clocks.iter().map(|_| Self::Clocks));
-        grants.extend(request.random.iter().map(|_| Self::Random));
-        grants.extend(request.tools.iter().map(|_| Self::Tools));
+        grants.extend(requests.kv.keys().cloned().map(Self::Store));
+        grants.extend(requests.scratch.iter().map(|_| Self::Scratch));
+        grants.extend(requests.clocks.iter().map(|_| Self::Clocks));
+        grants.extend(requests.random.iter().map(|_| Self::Random));
+        grants.extend(requests.tools.iter().map(|_| Self::Tools));
         grants
     }
 
     /// Writes the grant into `wasm_config.grants`, where it replaces an older grant for the same
     /// request.
-    pub(super) fn apply(&self, grants: &mut Map<String, Value>, request: Option<&Request>) {
+    pub(super) fn apply(&self, grants: &mut Map<String, Value>, requests: Option<&Requests>) {
         match self {
             Self::Http(name) => add(grants, "http", json!(name)),
             Self::Host(url) => add(grants, "http", json!({"url": url})),
-            Self::Store(name) if !is_granted(grants, &format!("kv.{name}"), request) => {
-                add(grants, "kv", json!(name));
-            }
+            Self::Store(name) if !has_store(grants, name) => add(grants, "kv", json!(name)),
             Self::Store(_) => {}
             Self::Directory { name, path, may_write } => {
                 let access = if *may_write { "read_write" } else { "read_only" };
@@ -148,7 +146,7 @@ impl Grant {
                 grants.insert("random".to_owned(), json!(true));
             }
             Self::Tools => {
-                let tools = request.and_then(|request| request.tools.as_ref());
+                let tools = requests.and_then(|requests| requests.tools.as_ref());
                 tools
                     .iter()
                     .flat_map(|tools| &tools.call)
@@ -173,54 +171,50 @@ fn add(grants: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Returns whether `grants` satisfy the request at `place`, such as `http.api`.
-pub(super) fn is_granted(
-    grants: &Map<String, Value>,
-    place: &str,
-    request: Option<&Request>,
-) -> bool {
-    let (kind, name) = place.split_once('.').unwrap_or((place, ""));
-    let any = |key: &str, is_it: &dyn Fn(&Value) -> bool| {
-        grants.get(key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_it))
-    };
-    match kind {
+/// Returns whether `grants` satisfy a request.
+pub(super) fn is_granted(grants: &Map<String, Value>, request: Request<'_>) -> bool {
+    match request {
         // The host of a rule is not compared here: any rule with a URL counts as the grant.
-        "http" => any("http", &|grant| *grant == name || grant.is_object()),
-        "kv" => any("kv", &|grant| *grant == name || grant["name"] == name),
-        "files" => any("directories", &|grant| name == "*" || grant["name"] == name),
-        "secret" => grants.get("secrets").is_some_and(|secrets| secrets.get(name).is_some()),
-        "scratch" => grants.contains_key("scratch"),
-        "tools" => {
-            let tools = request.and_then(|request| request.tools.as_ref());
-            tools.is_some_and(|tools| {
-                tools.call.iter().all(|tool| any("tools", &|grant| grant == tool))
-            })
+        Request::Http(name, _) => any(grants, "http", |grant| *grant == name || grant.is_object()),
+        Request::Store(name, _) => has_store(grants, name),
+        Request::Files(name, _) => {
+            any(grants, "directories", |grant| name == "*" || grant["name"] == name)
         }
-        switch => grants.get(switch) == Some(&json!(true)),
+        Request::Secret(name, _) => {
+            grants.get("secrets").is_some_and(|secrets| secrets.get(name).is_some())
+        }
+        Request::Scratch(_) => grants.contains_key("scratch"),
+        Request::Tools(tools) => {
+            tools.call.iter().all(|tool| any(grants, "tools", |grant| grant == tool))
+        }
+        Request::Clocks(_) => grants.get("clocks") == Some(&json!(true)),
+        Request::Random(_) => grants.get("random") == Some(&json!(true)),
     }
 }
 
-/// Returns the value to type after `--grant` for the request at `place`. Parts that only the
-/// operator knows are in capitals.
-pub(super) fn suggestion(client: &str, place: &str, request: &Request) -> String {
-    let (kind, name) = place.split_once('.').unwrap_or((place, ""));
-    match kind {
-        "http" if request.http.get(name).is_some_and(|http| http.url == "*") => {
-            "http=https://HOST".to_owned()
-        }
-        "files" => {
-            let may_write = request
-                .files
-                .get(name)
-                .is_some_and(|files| files.access == crate::plugin::FilesAccess::ReadWrite);
+fn has_store(grants: &Map<String, Value>, name: &str) -> bool {
+    any(grants, "kv", |grant| *grant == name || grant["name"] == name)
+}
+
+fn any(grants: &Map<String, Value>, key: &str, is_it: impl Fn(&Value) -> bool) -> bool {
+    grants.get(key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_it))
+}
+
+/// Returns the value to type after `--grant` for a request. Parts that only the operator knows are
+/// in capitals.
+pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
+    match request {
+        Request::Http(_, http) if http.is_any_host() => "http=https://HOST".to_owned(),
+        Request::Files(name, files) => {
             let name = if name == "*" { "NAME" } else { name };
+            let may_write = files.access == FilesAccess::ReadWrite;
             format!("files.{name}=DIRECTORY{}", if may_write { ":rw" } else { "" })
         }
-        "secret" => {
+        Request::Secret(name, _) => {
             let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
             format!("secret.{name}=env:{variable}")
         }
-        _ => place.to_owned(),
+        _ => request.to_string(),
     }
 }
 
@@ -230,20 +224,26 @@ mod tests {
 
     #[test]
     fn a_grant_is_read_as_it_is_typed() {
-        let parse = |text: &str| text.parse::<Grant>();
-        assert_eq!(parse("http.api"), Ok(Grant::Http("api".into())));
-        assert_eq!(parse("http=https://a.example"), Ok(Grant::Host("https://a.example".into())));
+        let parse = |text: &str| text.parse::<GrantOption>();
+        assert_eq!(parse("http.api"), Ok(GrantOption::Http("api".into())));
+        assert_eq!(
+            parse("http=https://a.example"),
+            Ok(GrantOption::Host("https://a.example".into()))
+        );
         let data = |path: &str, may_write| {
-            Ok(Grant::Directory { name: "data".into(), path: path.into(), may_write })
+            Ok(GrantOption::Directory { name: "data".into(), path: path.into(), may_write })
         };
         assert_eq!(parse("files.data=/d"), data("/d", false));
         assert_eq!(parse("files.data=/d:ro"), data("/d", false));
         assert_eq!(parse("files.data=/d=e:rw"), data("/d=e", true));
         assert_eq!(
             parse("secret.t=env:T"),
-            Ok(Grant::Secret { name: "t".into(), from: "env:T".into() })
+            Ok(GrantOption::Secret { name: "t".into(), from: "env:T".into() })
         );
-        assert_eq!((parse("clocks"), parse("tools")), (Ok(Grant::Clocks), Ok(Grant::Tools)));
+        assert_eq!(
+            (parse("clocks"), parse("tools")),
+            (Ok(GrantOption::Clocks), Ok(GrantOption::Tools))
+        );
         for text in [
             "http.api",
             "http=https://a.example",
@@ -268,7 +268,7 @@ mod tests {
             "random=1",
             "all",
         ] {
-            assert_eq!(parse(bad), Err(BadGrant), "{bad}");
+            assert_eq!(parse(bad), Err(BadGrantOption), "{bad}");
         }
     }
 
@@ -281,18 +281,62 @@ mod tests {
         });
         let object = grants.as_object_mut().expect("an object");
         for grant in ["http.api", "kv.notes", "files.data=/d", "secret.t=env:NEW", "clocks"] {
-            grant.parse::<Grant>().expect("a grant").apply(object, None);
+            grant.parse::<GrantOption>().expect("a grant").apply(object, None);
         }
-        assert!(
-            ["http.api", "kv.notes", "files.data", "secret.t", "clocks"]
-                .iter()
-                .all(|place| is_granted(object, place, None))
-        );
-        assert!(
-            ["kv.x", "files.x", "secret.x", "random", "scratch"]
-                .iter()
-                .all(|place| !is_granted(object, place, None))
-        );
+        let requests = requests();
+        let (granted, missing): (Vec<_>, Vec<_>) =
+            requests.all().partition(|request| is_granted(object, *request));
+        let keys = |requests: Vec<Request<'_>>| {
+            requests.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(keys(granted), "http.api secret.t kv.notes files.* files.data clocks");
+        assert_eq!(keys(missing), "secret.x kv.x files.x scratch tools random");
         insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"directories":[{"name":"other","path":"o"},{"name":"data","path":"/d","access":"read_only"}],"secrets":{"t":{"from":"env:NEW","reveal":true}},"kv":["notes"],"clocks":true}"#);
+    }
+
+    /// Returns requests of every kind, and a second one of some kinds.
+    fn requests() -> Requests {
+        let requests = json!({
+            "http": {"api": {"url": "*", "reason": "r"}},
+            "secret": {"t": {"reveal": true, "reason": "r"}, "x": {"reveal": true, "reason": "r"}},
+            "kv": {
+                "notes": {"max_bytes": "1KiB", "reason": "r"},
+                "x": {"max_bytes": "1KiB", "reason": "r"},
+            },
+            "files": {
+                "*": {"access": "read-only", "reason": "r"},
+                "data": {"access": "read-only", "reason": "r"},
+                "x": {"access": "read-write", "reason": "r"},
+            },
+            "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
+            "tools": {"call": ["text-count"], "reason": "r"},
+            "clocks": {"reason": "r"},
+            "random": {"reason": "r"},
+        });
+        serde_json::from_value(requests).expect("requests")
+    }
+
+    #[test]
+    fn a_suggestion_is_the_text_to_type_with_the_parts_to_replace_in_capitals() {
+        let requests = requests();
+        let suggestions: Vec<_> =
+            requests.all().map(|request| suggestion("my-mail", request)).collect();
+        insta::assert_snapshot!(suggestions.join("\n"), @r"
+        http=https://HOST
+        secret.t=env:MY_MAIL_T
+        secret.x=env:MY_MAIL_X
+        kv.notes
+        kv.x
+        files.NAME=DIRECTORY
+        files.data=DIRECTORY
+        files.x=DIRECTORY:rw
+        scratch
+        tools
+        clocks
+        random
+        ");
+        for suggestion in suggestions {
+            assert!(suggestion.parse::<GrantOption>().is_ok(), "{suggestion}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     super::{Done, output, record::millis},
     component::{Compiled, Component},
     example,
-    wish::{self, Wish},
+    requested::{self, RequestSummary},
 };
 use crate::{
     sandbox,
@@ -46,8 +46,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value> {
-    let facts = &component.facts;
-    let manifest = facts.manifest.as_ref();
+    let metadata = &component.metadata;
+    let manifest = metadata.manifest.as_ref();
     Ok(json!({
         "file": component.path,
         "id": manifest.map(|manifest| &manifest.id),
@@ -55,35 +55,35 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
         "description": manifest.map(|manifest| &manifest.description),
         "license": manifest.and_then(|manifest| manifest.license.as_ref()),
         "contract": sandbox::contract_version(&component.bytes)?,
-        "digest": facts.component,
+        "digest": metadata.digest,
         "bytes": component.bytes.len(),
         "native_bytes": compiled.plugin.native_bytes(),
         "compile_ms": compiled.took.map(millis),
         "descriptors_embedded": component.embeds_tools()?,
-        "imports": facts.imports,
-        "tools": facts.tools,
-        "requests": Wish::all(facts),
-        "limits": wish::limits(facts),
+        "imports": metadata.imports,
+        "tools": metadata.tools,
+        "requests": RequestSummary::all(metadata),
+        "limits": requested::limits(metadata),
         "config_schema": manifest.and_then(|manifest| manifest.config_schema()),
     }))
 }
 
 fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
-    let facts = &component.facts;
+    let metadata = &component.metadata;
     let mut lines = head(component, compiled)?;
     lines.push("tools".to_owned());
-    lines.extend(facts.tools.iter().flat_map(tool));
+    lines.extend(metadata.tools.iter().flat_map(tool));
     lines.push("requests".to_owned());
-    lines.extend(wishes(component));
+    lines.extend(requests(component));
     lines.push("imports".to_owned());
-    lines.extend(facts.imports.iter().map(|import| format!("  {}", visible_line(import))));
+    lines.extend(metadata.imports.iter().map(|import| format!("  {}", visible_line(import))));
     Ok(lines.join("\n"))
 }
 
 fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String>> {
-    let facts = &component.facts;
+    let metadata = &component.metadata;
     let file = visible_line(&component.path.display().to_string());
-    let mut lines = match &facts.manifest {
+    let mut lines = match &metadata.manifest {
         Some(manifest) => {
             let description = visible_line(&manifest.description);
             vec![
@@ -108,7 +108,7 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
             )
         },
     );
-    let config = match facts.manifest.as_ref().map(|manifest| manifest.config_schema()) {
+    let config = match metadata.manifest.as_ref().map(|manifest| manifest.config_schema()) {
         None => "unchecked: no schema is embedded",
         Some(None) => "it takes none",
         Some(Some(_)) => "it takes one, checked against its schema",
@@ -116,7 +116,7 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     let native = kib(compiled.plugin.native_bytes());
     lines.extend([
         format!("  file      {file}, {}", kib(component.bytes.len())),
-        format!("  digest    {}", facts.component),
+        format!("  digest    {}", metadata.digest),
         format!(
             "  contract  {}",
             contract.as_deref().map_or_else(|| "none".to_owned(), visible_line)
@@ -124,7 +124,7 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
         format!("  native    {native}, {took}"),
         format!("  config    {config}"),
     ]);
-    let license = facts.manifest.as_ref().and_then(|manifest| manifest.license.as_ref());
+    let license = metadata.manifest.as_ref().and_then(|manifest| manifest.license.as_ref());
     lines.extend(license.map(|license| format!("  licence   {}", visible_line(license))));
     if component.is_plain()? {
         lines.push("  tools     the functions that it exports".to_owned());
@@ -134,9 +134,10 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     Ok(lines)
 }
 
-fn wishes(component: &Component) -> Vec<String> {
-    let mut lines: Vec<_> = Wish::all(&component.facts).iter().flat_map(Wish::lines).collect();
-    let limits = wish::limits(&component.facts);
+fn requests(component: &Component) -> Vec<String> {
+    let mut lines: Vec<_> =
+        RequestSummary::all(&component.metadata).iter().flat_map(RequestSummary::lines).collect();
+    let limits = requested::limits(&component.metadata);
     if !limits.is_empty() {
         lines.push(format!("  limits: {}", limits.join(", ")));
     }

@@ -14,13 +14,13 @@ use super::{
     component::Component,
     edit::{self, Document},
     example,
-    grant::{self, Grant},
+    grant::{self, GrantOption},
     pins::{self, Pins},
-    wish::Wish,
+    requested::RequestSummary,
 };
 use crate::{
-    config::{Config, Source, Wasm, environment},
-    plugin::{Drift, Refusal, settle},
+    config::{Config, Source, environment},
+    plugin::{Drift, Refusal, Rights, Settings},
     secret::Secret,
     text::{visible, visible_line},
     tool::{ClientName, ToolDefinition, ToolName},
@@ -49,7 +49,7 @@ pub(super) struct Args {
     /// Grant something that it requests: `http.api`, `kv.notes`, `files.data=/path:rw`,
     /// `secret.token=env:NAME`, `scratch`, `clocks`, `random`, `tools`.
     #[arg(long = "grant", value_name = "WHAT")]
-    grants: Vec<Grant>,
+    grants: Vec<GrantOption>,
     /// Grant everything that it requests, except what needs a value from you.
     #[arg(long)]
     grant_all: bool,
@@ -80,14 +80,14 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     check_place(args, &component, &name, &pins).await?;
     let grants = write_entry(args, &component, &name, document.plugin(&name)?)?;
     let config = document.config()?;
-    show_wishes(&component, &name)?;
+    show_requests(&component, &name)?;
     let notes = match decide(&component, plugin_of(&config, &name)?) {
         Ok(notes) => notes,
         Err(refusal) => bail!("{}", refused(args, &component, &name, &grants, &refusal)),
     };
     let nameless = nameless(&component, plugin_of(&config, &name)?);
     ensure!(
-        nameless.len() < component.facts.tools.len(),
+        nameless.len() < component.metadata.tools.len(),
         "{}",
         undescribed(args, &name, &nameless)
     );
@@ -110,7 +110,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         ));
     }
     if let Some(tool) =
-        component.facts.tools.iter().find(|tool| !nameless.contains(&visible_line(&tool.name)))
+        component.metadata.tools.iter().find(|tool| !nameless.contains(&visible_line(&tool.name)))
     {
         let arguments = quoted(&visible(&example::arguments(tool).to_string()));
         output::line(&format!(
@@ -124,12 +124,12 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 
 /// Returns the names of the tools that have no description, neither from their author nor from the
 /// operator.
-fn nameless(component: &Component, wasm: &Wasm) -> Vec<String> {
+fn nameless(component: &Component, settings: &Settings) -> Vec<String> {
     let has_none = |tool: &&ToolDefinition| {
-        let text = wasm.answer.descriptions.get(&tool.name).unwrap_or(&tool.description);
+        let text = settings.grant.descriptions.get(&tool.name).unwrap_or(&tool.description);
         text.trim().is_empty()
     };
-    component.facts.tools.iter().filter(has_none).map(|tool| visible_line(&tool.name)).collect()
+    component.metadata.tools.iter().filter(has_none).map(|tool| visible_line(&tool.name)).collect()
 }
 
 /// Explains that the component has no usable tool, with the command that would describe its tools.
@@ -141,7 +141,7 @@ fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
         "{name} is not installed, and nothing was changed: none of its tools has a description, and a model chooses by it\n\n\
          say what they do ({}):\n  {} --describe {}",
         nameless.join(", "),
-        command(args, &More::default()),
+        command(args, &ExtraOptions::default()),
         quoted(&format!("{first}=WHAT IT DOES")),
     )
 }
@@ -152,7 +152,7 @@ fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName>
     let stem = || args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let own = || {
         component
-            .facts
+            .metadata
             .manifest
             .as_ref()
             .map_or_else(stem, |manifest| manifest.id.clone())
@@ -171,9 +171,11 @@ async fn check_place(
     pins: &Pins,
 ) -> anyhow::Result<()> {
     let Some(holder) = pins.holder(name).await else { return Ok(()) };
-    let (pin, found) =
-        (holder.pin(name), component.facts.manifest.as_ref().map(|manifest| manifest.id.as_str()));
-    if pin.is_some_and(|pin| pin.component == component.facts.component) {
+    let (pin, found) = (
+        holder.pin(name),
+        component.metadata.manifest.as_ref().map(|manifest| manifest.id.as_str()),
+    );
+    if pin.is_some_and(|pin| pin.component == component.metadata.digest) {
         return Ok(());
     }
     let unchanged = format!("{name} is not installed, and nothing was changed");
@@ -183,23 +185,23 @@ async fn check_place(
             "{unchanged}: {} has that name, and this is {}, which would get all its grants\n\n\
              to install it under another name:\n  {}\n\n\
              to use this name, remove {name} from {config} and {lock} first",
-            who(pin.id.as_deref()),
-            who(found),
-            command(args, &More { name: Some("OTHER"), ..More::default() }),
+            plugin_name(pin.id.as_deref()),
+            plugin_name(found),
+            command(args, &ExtraOptions { name: Some("OTHER"), ..ExtraOptions::default() }),
         );
     }
-    let drift = Drift::between(&holder, name, &component.facts);
+    let drift = Drift::between(&holder, name, &component.metadata);
     output::line(&pins::lines(name, component, drift.as_ref()).join("\n"))?;
     ensure!(
         args.replace,
         "{unchanged}: another component has that name, and this one would get all its grants\n\n\
          to install it, if you agree with the changes above:\n  {}",
-        command(args, &More { replace: true, ..More::default() })
+        command(args, &ExtraOptions { replace: true, ..ExtraOptions::default() })
     );
     Ok(())
 }
 
-fn who(id: Option<&str>) -> String {
+fn plugin_name(id: Option<&str>) -> String {
     id.map_or_else(
         || "a component without a manifest".to_owned(),
         |id| format!("the plugin {}", visible_line(id)),
@@ -230,10 +232,10 @@ fn write_entry(
             .with_context(|| format!("--describe {description}: expected TOOL=TEXT"))?;
         object(entry, "descriptions")?.insert(tool.to_owned(), json!(text));
     }
-    let request = component.facts.manifest.as_ref().map(|manifest| &manifest.request);
-    let all = request.filter(|_| args.grant_all).map(Grant::all).unwrap_or_default();
+    let requests = component.metadata.manifest.as_ref().map(|manifest| &manifest.request);
+    let all = requests.filter(|_| args.grant_all).map(GrantOption::all).unwrap_or_default();
     for grant in all.iter().chain(&args.grants) {
-        grant.apply(object(entry, "grants")?, request);
+        grant.apply(object(entry, "grants")?, requests);
     }
     Ok(entry.get("grants").and_then(Value::as_object).cloned().unwrap_or_default())
 }
@@ -246,33 +248,33 @@ fn object<'a>(
     value.as_object_mut().with_context(|| format!("`wasm_config.{key}` is not an object"))
 }
 
-fn show_wishes(component: &Component, name: &ClientName) -> anyhow::Result<()> {
-    let wishes = Wish::all(&component.facts);
+fn show_requests(component: &Component, name: &ClientName) -> anyhow::Result<()> {
+    let requests = RequestSummary::all(&component.metadata);
     let version = component
-        .facts
+        .metadata
         .manifest
         .as_ref()
         .map(|manifest| format!(" {}", manifest.version))
         .unwrap_or_default();
-    let what = if wishes.is_empty() { "requests nothing" } else { "requests" };
-    output::line(&format!("{name}{version} {what}"))?;
-    for wish in &wishes {
-        output::line(&wish.lines().join("\n"))?;
+    let verb = if requests.is_empty() { "requests nothing" } else { "requests" };
+    output::line(&format!("{name}{version} {verb}"))?;
+    for request in &requests {
+        output::line(&request.lines().join("\n"))?;
     }
     Ok(())
 }
 
-fn plugin_of<'a>(config: &'a Config, name: &ClientName) -> anyhow::Result<&'a Wasm> {
+fn plugin_of<'a>(config: &'a Config, name: &ClientName) -> anyhow::Result<&'a Settings> {
     let client = config.clients.iter().find(|client| client.name == *name);
     match client.map(|client| &client.source) {
-        Some(Source::Wasm(wasm)) => Ok(wasm),
+        Some(Source::Plugin(settings)) => Ok(settings),
         _ => bail!("the configuration has no plugin named {name}"),
     }
 }
 
 /// Decides as the gateway will. Returns notes for the operator. A secret that cannot be read in
 /// this shell may be readable where the gateway runs.
-fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
+fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Refusal> {
     let absent = RefCell::new(Vec::new());
     let read = |source: &crate::secret::Source| {
         Ok(source.read(&environment).unwrap_or_else(|error| {
@@ -280,8 +282,8 @@ fn decide(component: &Component, wasm: &Wasm) -> Result<Vec<String>, Refusal> {
             Secret::new("a secret that is not here")
         }))
     };
-    let settled = settle(component.facts.manifest.as_ref(), &wasm.answer, &read)?;
-    Ok(settled
+    let rights = Rights::intersect(component.metadata.manifest.as_ref(), &settings.grant, &read)?;
+    Ok(rights
         .notes
         .into_iter()
         .chain(absent.into_inner())
@@ -301,33 +303,31 @@ fn refused(
         refusal.reasons.iter().map(|reason| format!("\n  {}", visible_line(reason))).collect();
     let mut message =
         format!("{name} is not installed, and nothing was changed:{}", reasons.concat());
-    let Some(request) = component.facts.manifest.as_ref().map(|manifest| &manifest.request) else {
-        return message;
-    };
-    let missing: Vec<_> = request
-        .asked()
-        .filter(|(place, _, optional)| {
-            !optional && !grant::is_granted(grants, place, Some(request))
-        })
-        .map(|(place, ..)| grant::suggestion(name.as_str(), &place, request))
+    let requests = component.metadata.manifest.iter().flat_map(|manifest| manifest.request.all());
+    let missing: Vec<_> = requests
+        .filter(|request| !request.is_optional() && !grant::is_granted(grants, *request))
+        .map(|request| grant::suggestion(name.as_str(), request))
         .collect();
     if !missing.is_empty() {
         message.push_str("\n\nthis would install it:\n  ");
-        message.push_str(&command(args, &More { grants: &missing, ..More::default() }));
+        message.push_str(&command(
+            args,
+            &ExtraOptions { grants: &missing, ..ExtraOptions::default() },
+        ));
     }
     message
 }
 
 /// Options that are added to the command as it was typed.
 #[derive(Default)]
-struct More<'a> {
+struct ExtraOptions<'a> {
     name: Option<&'a str>,
     grants: &'a [String],
     replace: bool,
 }
 
-/// Returns the command as it was typed, with the options of `more` added.
-fn command(args: &Args, more: &More<'_>) -> String {
+/// Returns the command as it was typed, with the options of `extra` added.
+fn command(args: &Args, extra: &ExtraOptions<'_>) -> String {
     let mut words =
         vec!["airlock plugin install".to_owned(), quoted(&args.file.display().to_string())];
     let mut option = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
@@ -335,7 +335,7 @@ fn command(args: &Args, more: &More<'_>) -> String {
         option("--config", &args.config.path.display().to_string());
     }
     for (name, value) in
-        [("--name", more.name.or(args.name.as_deref())), ("--profile", args.profile.as_deref())]
+        [("--name", extra.name.or(args.name.as_deref())), ("--profile", args.profile.as_deref())]
     {
         if let Some(value) = value {
             option(name, value);
@@ -344,11 +344,11 @@ fn command(args: &Args, more: &More<'_>) -> String {
     args.set.iter().for_each(|setting| option("--set", setting));
     args.describe.iter().for_each(|description| option("--describe", description));
     args.grants.iter().for_each(|grant| option("--grant", &grant.to_string()));
-    for grant in more.grants {
+    for grant in extra.grants {
         option("--grant", grant);
     }
     // With another name there is nothing to replace.
-    let replace = more.replace || (args.replace && more.name.is_none());
+    let replace = extra.replace || (args.replace && extra.name.is_none());
     for (word, is_said) in [("--grant-all", args.grant_all), ("--replace", replace)] {
         words.extend(is_said.then(|| word.to_owned()));
     }
@@ -362,14 +362,14 @@ async fn pin(
     component: &Component,
     name: &ClientName,
 ) -> anyhow::Result<Vec<String>> {
-    pins.lock.accept(name, &component.facts);
+    pins.lock.accept(name, &component.metadata);
     let mut notes = Vec::new();
     let others: Vec<_> =
         pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
-    for (client, wasm) in others {
-        match Component::read_with_tools(&wasm.component).await {
+    for (client, settings) in others {
+        match Component::read_with_tools(&settings.component).await {
             Ok(other) => {
-                pins.lock.accept(&client, &other.facts);
+                pins.lock.accept(&client, &other.metadata);
                 notes.push(format!(
                     "{client} is pinned as it is now, because there was no lock file"
                 ));

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 
 use super::component::Component;
 use crate::{
-    config::{Client, Config, Source, Wasm},
-    plugin::{Change, Drift, LOCK_FILE, Lock},
+    config::{Client, Config, Source},
+    plugin::{Change, Drift, LOCK_FILE, Lock, Settings},
     text::{visible, visible_line},
     tool::ClientName,
 };
@@ -15,11 +15,11 @@ use crate::{
 /// A configuration's plugins and its lock.
 pub(super) struct Pins {
     pub(super) path: PathBuf,
-    /// Accepted facts; empty if there is no lock file yet.
+    /// The accepted state; empty if there is no lock file yet.
     pub(super) lock: Lock,
     /// True if there is no lock file, so that every configured plugin is loaded.
     pub(super) is_new: bool,
-    plugins: Vec<(ClientName, Wasm)>,
+    plugins: Vec<(ClientName, Settings)>,
 }
 
 impl Pins {
@@ -33,7 +33,7 @@ impl Pins {
         let path = config.with_file_name(LOCK_FILE);
         let lock = Lock::load(&path)?;
         let plugin = |client: &Client| match &client.source {
-            Source::Wasm(wasm) => Some((client.name.clone(), (**wasm).clone())),
+            Source::Plugin(settings) => Some((client.name.clone(), (**settings).clone())),
             Source::Upstream(_) => None,
         };
         let plugins = clients.iter().filter_map(plugin).collect();
@@ -41,7 +41,7 @@ impl Pins {
     }
 
     /// Returns the plugins with these names, or all of them if `names` is empty.
-    pub(super) fn select(&self, names: &[String]) -> anyhow::Result<Vec<(ClientName, Wasm)>> {
+    pub(super) fn select(&self, names: &[String]) -> anyhow::Result<Vec<(ClientName, Settings)>> {
         if names.is_empty() {
             return Ok(self.plugins.clone());
         }
@@ -54,17 +54,17 @@ impl Pins {
         names.iter().map(find).collect()
     }
 
-    /// Returns the current holder of a name, as a lock: the accepted facts, or those of the
+    /// Returns the current holder of a name, as a lock: the accepted state, or the metadata of the
     /// configured component if none were accepted. The lock is empty if that component cannot be
     /// read. `None` if the name is free.
     pub(super) async fn holder(&self, client: &ClientName) -> Option<Lock> {
         if self.lock.pin(client).is_some() {
             return Some(self.lock.clone());
         }
-        let (_, wasm) = self.plugins.iter().find(|(name, _)| name == client)?;
+        let (_, settings) = self.plugins.iter().find(|(name, _)| name == client)?;
         let mut lock = Lock::default();
-        if let Ok(component) = Component::read_with_tools(&wasm.component).await {
-            lock.accept(client, &component.facts);
+        if let Ok(component) = Component::read_with_tools(&settings.component).await {
+            lock.accept(client, &component.metadata);
         }
         Some(lock)
     }
@@ -83,15 +83,15 @@ impl Pins {
             .collect()
     }
 
-    /// Compares one plugin with its accepted facts. Returns the component too.
+    /// Compares one plugin with its accepted state. Returns the component too.
     pub(super) async fn drift(
         &self,
         client: &ClientName,
-        wasm: &Wasm,
+        settings: &Settings,
     ) -> anyhow::Result<(Component, Option<Drift>)> {
-        let component = Component::read_with_tools(&wasm.component).await;
+        let component = Component::read_with_tools(&settings.component).await;
         let component = component.with_context(|| format!("the plugin {client} cannot be read"))?;
-        let drift = Drift::between(&self.lock, client, &component.facts);
+        let drift = Drift::between(&self.lock, client, &component.metadata);
         Ok((component, drift))
     }
 
@@ -127,15 +127,15 @@ pub(super) fn lines(
 
 /// Lists everything that would be accepted of a plugin that was never accepted before.
 fn whole(component: &Component) -> Vec<String> {
-    let facts = &component.facts;
-    let mut lines = vec![format!("    +{}", facts.component)];
+    let metadata = &component.metadata;
+    let mut lines = vec![format!("    +{}", metadata.digest)];
     lines.extend(
-        facts
-            .requests()
+        metadata
+            .lock_lines()
             .iter()
             .map(|request| format!("    +it requests {}", visible_line(request))),
     );
-    for tool in &facts.tools {
+    for tool in &metadata.tools {
         lines.push(format!("    +tool {}", visible_line(&tool.name)));
         lines.extend(visible(&tool.description).lines().map(|line| format!("    +  {line}")));
     }

@@ -59,7 +59,7 @@ fn resolve_one(
         }
         ConnectionType::Wasm | ConnectionType::Inprocess => {
             let place = place.member("wasm_config");
-            Source::Wasm(Box::new(plugin::resolve(
+            Source::Plugin(Box::new(plugin::resolve(
                 &place,
                 place.required(client.wasm_config)?,
                 names,

@@ -2,34 +2,33 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
-    time::Duration,
 };
 
 use super::{
-    super::{
-        Wasm,
-        file::{self, NameOr},
-    },
+    super::file::{self, NameOr},
     Place,
 };
 use crate::{
     egress::{Injection, Rule},
+    limit::LimitSet,
     plugin::{
-        Answer, DirectoryAnswer, HttpAnswer, LimitsAnswer, Profile, QuotaAnswer, SecretAnswer,
-        StoreAnswer,
+        DirectoryGrant, Grant, HttpGrant, PartialQuota, Profile, SecretGrant, Settings, StoreGrant,
     },
     sandbox::Access,
     secret::Source,
     tool::{ClientName, INTERNAL_CLIENT},
-    units::{Size, Span},
+    units::Size,
 };
 
-pub(super) fn resolve(place: &Place<'_>, wasm: file::Wasm, names: &BTreeSet<ClientName>) -> Wasm {
+pub(super) fn resolve(
+    place: &Place<'_>,
+    wasm: file::Wasm,
+    names: &BTreeSet<ClientName>,
+) -> Settings {
     let grants = place.member("grants");
     let file = wasm.grants;
-    let answer = Answer {
+    let grant = Grant {
         profile: wasm.profile,
         config: Arc::new(wasm.config),
         descriptions: descriptions(&place.member("descriptions"), wasm.descriptions),
@@ -41,9 +40,9 @@ pub(super) fn resolve(place: &Place<'_>, wasm: file::Wasm, names: &BTreeSet<Clie
         tools: tools(&grants.member("tools"), file.tools, names),
         clocks: file.clocks,
         random: file.random,
-        limits: limits(&place.member("limits"), &wasm.limits, wasm.profile),
+        limits: limits(&place.member("limits"), wasm.limits, wasm.profile),
     };
-    Wasm { component: place.member("component").path(&wasm.component), answer }
+    Settings { component: place.member("component").path(&wasm.component), grant }
 }
 
 fn descriptions(
@@ -80,32 +79,32 @@ fn tools(place: &Place<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) ->
     tools
 }
 
-fn rules(place: &Place<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpAnswer> {
-    let answer = |(index, rule): (usize, NameOr<file::HttpRule>)| match rule {
-        NameOr::Name(name) => Some(HttpAnswer::Requested(name)),
+fn rules(place: &Place<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant> {
+    let grant = |(index, rule): (usize, NameOr<file::HttpRule>)| match rule {
+        NameOr::Name(name) => Some(HttpGrant::Requested(name)),
         NameOr::Whole(rule) => {
             let made = Rule::new(&rule.url, &rule.methods, &rule.paths, rule.private);
-            place.element(index).accept(made).map(HttpAnswer::Rule)
+            place.element(index).accept(made).map(HttpGrant::Rule)
         }
     };
-    rules.into_iter().enumerate().filter_map(answer).collect()
+    rules.into_iter().enumerate().filter_map(grant).collect()
 }
 
 fn secrets(
     place: &Place<'_>,
     secrets: BTreeMap<String, file::SecretGrant>,
-) -> BTreeMap<String, SecretAnswer> {
-    let answer = |(name, secret): (String, file::SecretGrant)| {
+) -> BTreeMap<String, SecretGrant> {
+    let grant = |(name, secret): (String, file::SecretGrant)| {
         let place = place.member(&name);
-        let answer = SecretAnswer {
+        let grant = SecretGrant {
             source: place.member("from").accept(Source::parse(&secret.from, place.base))?,
             audience: secret.audience.map(|audience| rules(&place.member("audience"), audience)),
             inject: secret.inject.and_then(|inject| injection(&place.member("inject"), &inject)),
             reveal: secret.reveal,
         };
-        Some((name, answer))
+        Some((name, grant))
     };
-    secrets.into_iter().filter_map(answer).collect()
+    secrets.into_iter().filter_map(grant).collect()
 }
 
 fn injection(place: &Place<'_>, inject: &file::Inject) -> Option<Injection> {
@@ -123,24 +122,24 @@ fn injection(place: &Place<'_>, inject: &file::Inject) -> Option<Injection> {
     }
 }
 
-fn stores(place: &Place<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<StoreAnswer> {
+fn stores(place: &Place<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<StoreGrant> {
     let mut seen = BTreeSet::new();
-    let answer = |(index, store): (usize, NameOr<file::StoreGrant>)| {
+    let grant = |(index, store): (usize, NameOr<file::StoreGrant>)| {
         let store = match store {
-            NameOr::Name(name) => StoreAnswer { name, max_bytes: None },
+            NameOr::Name(name) => StoreGrant { name, max_bytes: None },
             NameOr::Whole(store) => {
-                StoreAnswer { name: store.name, max_bytes: store.max_bytes.map(|size| size.0) }
+                StoreGrant { name: store.name, max_bytes: store.max_bytes.map(|size| size.0) }
             }
         };
         fit_name(&place.element(index), &store.name, &mut seen);
         store
     };
-    stores.into_iter().enumerate().map(answer).collect()
+    stores.into_iter().enumerate().map(grant).collect()
 }
 
-fn directories(place: &Place<'_>, directories: Vec<file::Directory>) -> Vec<DirectoryAnswer> {
+fn directories(place: &Place<'_>, directories: Vec<file::Directory>) -> Vec<DirectoryGrant> {
     let mut seen = BTreeSet::new();
-    let answer = |(index, directory): (usize, file::Directory)| {
+    let grant = |(index, directory): (usize, file::Directory)| {
         let place = place.element(index);
         fit_name(&place.member("name"), &directory.name, &mut seen);
         let access = match directory.access {
@@ -152,18 +151,18 @@ fn directories(place: &Place<'_>, directories: Vec<file::Directory>) -> Vec<Dire
         {
             place.refuse("`max_bytes` and `max_files` can be set only with `read_write`");
         }
-        DirectoryAnswer {
+        DirectoryGrant {
             path: place.member("path").path(&directory.path),
             quota: quota(directory.max_bytes, directory.max_files),
             name: directory.name,
             access,
         }
     };
-    directories.into_iter().enumerate().map(answer).collect()
+    directories.into_iter().enumerate().map(grant).collect()
 }
 
-fn quota(bytes: Option<Size>, files: Option<u64>) -> QuotaAnswer {
-    QuotaAnswer { bytes: bytes.map(|size| size.0), files }
+fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
+    PartialQuota { bytes: bytes.map(|size| size.0), files }
 }
 
 fn fit_name(place: &Place<'_>, name: &str, seen: &mut BTreeSet<String>) {
@@ -175,91 +174,18 @@ fn fit_name(place: &Place<'_>, name: &str, seen: &mut BTreeSet<String>) {
     }
 }
 
-/// Resolves the limits. Their maximum is that of the profile, so that a typing error such as an
-/// hour of CPU time cannot take the gateway down.
-fn limits(place: &Place<'_>, file: &file::Limits, profile: Profile) -> LimitsAnswer {
-    let (most, http) = (profile.limits(), profile.bounds());
-    let place = Ceiling { place, profile };
-    LimitsAnswer {
-        fuel: place.count("fuel", file.fuel, 1_000, most.fuel),
-        cpu: place.time("cpu_time", file.cpu_time, most.cpu),
-        deadline: place.time("deadline", file.deadline, most.deadline),
-        memory_bytes: place.size("memory", file.memory, Size::kib(64), most.memory_bytes),
-        table_elements: place
-            .count("table_elements", file.table_elements, 0, most.table_elements as u64)
-            .map(wide),
-        handles: place.count("handles", file.handles, 1, most.handles as u64).map(wide),
-        copied_bytes: place.size("copied", file.copied, Size::kib(64), most.copied_bytes),
-        host_calls: place
-            .count("host_calls", file.host_calls, 0, most.host_calls.into())
-            .map(narrow),
-        result_bytes: place.size("result", file.result, Size::kib(1), most.result_bytes),
-        log_lines: place.count("log_lines", file.log_lines, 0, most.log_lines.into()).map(narrow),
-        log_line_bytes: place.size("log_line", file.log_line, Size(64), most.log_line_bytes),
-        http_requests: place
-            .count("http_requests", file.http_requests, 0, http.requests.into())
-            .map(narrow),
-        http_response_bytes: place.size(
-            "http_response",
-            file.http_response,
-            Size(0),
-            http.response_bytes,
-        ),
-        http_request_bytes: place.size(
-            "http_request",
-            file.http_request,
-            Size(0),
-            http.request_bytes,
-        ),
-        http_timeout: place.time("http_timeout", file.http_timeout, http.timeout),
-        http_redirects: place
-            .count("http_redirects", file.http_redirects, 0, http.redirects.into())
-            .map(narrow),
-    }
-}
-
-fn wide(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
-}
-
-fn narrow(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
-}
-
-/// Position of the limits in the file, and the profile that bounds them.
-struct Ceiling<'a> {
-    place: &'a Place<'a>,
-    profile: Profile,
-}
-
-impl Ceiling<'_> {
-    fn count(&self, key: &str, value: Option<u64>, least: u64, most: u64) -> Option<u64> {
-        self.within(key, value, least, most)
-    }
-
-    fn time(&self, key: &str, value: Option<Span>, most: Duration) -> Option<Duration> {
-        self.within(key, value, Span::millis(1), Span(most)).map(|span| span.0)
-    }
-
-    fn size(&self, key: &str, value: Option<Size>, least: Size, most: usize) -> Option<usize> {
-        self.within(key, value, least, most.into()).map(Size::bytes)
-    }
-
-    fn within<T: Copy + PartialOrd + fmt::Display>(
-        &self,
-        key: &str,
-        value: Option<T>,
-        least: T,
-        most: T,
-    ) -> Option<T> {
-        let value = value?;
-        if value < least || value > most {
-            let profile = self.profile.name();
-            let message = format_args!(
-                "must be from {least} to {most} with the profile {profile:?}, found {value}"
-            );
-            self.place.member(key).refuse(message);
+/// Checks the limits. Their maximum is that of the profile, so that a typing error such as an hour
+/// of CPU time cannot take the gateway down.
+fn limits(place: &Place<'_>, limits: LimitSet, profile: Profile) -> LimitSet {
+    for (limit, found) in limits.amounts() {
+        let (minimum, maximum) = (limit.minimum(), profile.maximum(limit));
+        if !(minimum..=maximum).contains(&found) {
+            let [minimum, maximum, found] = [minimum, maximum, found].map(|it| limit.show(it));
+            let profile = profile.name();
+            place.member(limit.key()).refuse(format_args!(
+                "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
+            ));
         }
-        Some(value)
     }
+    limits
 }

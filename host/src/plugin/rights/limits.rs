@@ -1,218 +1,106 @@
-//! Limits of one call: the granted value, else the requested one, and never more than the profile
-//! permits.
+//! Limits of one call: the granted amount, else the requested one, else the default, and never more
+//! than the profile permits.
 
 use std::time::Duration;
 
-use super::Desk;
+use super::Intersection;
 use crate::{
     egress::Bounds,
+    limit::{Limit, saturating_u32, saturating_usize},
     sandbox::Limits,
-    units::{Size, Span},
 };
 
-impl Desk<'_> {
-    #[expect(clippy::too_many_lines, reason = "a table: one entry for each limit")]
+impl Intersection<'_> {
     pub(super) fn limits(&mut self) -> Limits {
-        let (answer, asked) = (
-            self.answer.limits,
-            self.request.map(|request| request.limits.clone()).unwrap_or_default(),
-        );
-        let (default, most) = (Limits::PLUGIN, self.profile().limits());
-        let count = |value: u64| value.to_string();
-        let size = |bytes: u64| Size(bytes).to_string();
-        let time = |nanos: u64| Span(Duration::from_nanos(nanos)).to_string();
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let span = |span: Option<Span>| span.map(|span| nanos(span.0));
-        let bytes = |size: Option<Size>| size.map(|size| size.0);
-        let wide = |value: Option<usize>| value.map(|value| value as u64);
-        let usize_of = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        let u32_of = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        let mut set = |key,
-                       answer: Option<u64>,
-                       asked: Option<u64>,
-                       default: u64,
-                       most: u64,
-                       show: &dyn Fn(u64) -> String| {
-            self.bound(key, answer, asked, default, most, show)
-        };
-        let l = &answer;
         Limits {
-            fuel: set("fuel", l.fuel, asked.fuel, default.fuel, most.fuel, &count),
-            cpu: Duration::from_nanos(set(
-                "cpu_time",
-                l.cpu.map(nanos),
-                span(asked.cpu_time),
-                nanos(default.cpu),
-                nanos(most.cpu),
-                &time,
-            )),
-            // By default a call has the deadline of its caller.
-            deadline: Duration::from_nanos(set(
-                "deadline",
-                l.deadline.map(nanos),
-                span(asked.deadline),
-                nanos(most.deadline),
-                nanos(most.deadline),
-                &time,
-            )),
-            memory_bytes: usize_of(set(
-                "memory",
-                wide(l.memory_bytes),
-                bytes(asked.memory),
-                default.memory_bytes as u64,
-                most.memory_bytes as u64,
-                &size,
-            )),
-            table_elements: usize_of(set(
-                "table_elements",
-                wide(l.table_elements),
-                None,
-                default.table_elements as u64,
-                most.table_elements as u64,
-                &count,
-            )),
-            handles: usize_of(set(
-                "handles",
-                wide(l.handles),
-                None,
-                default.handles as u64,
-                most.handles as u64,
-                &count,
-            )),
-            copied_bytes: usize_of(set(
-                "copied",
-                wide(l.copied_bytes),
-                None,
-                default.copied_bytes as u64,
-                most.copied_bytes as u64,
-                &size,
-            )),
-            host_calls: u32_of(set(
-                "host_calls",
-                l.host_calls.map(u64::from),
-                asked.host_calls,
-                default.host_calls.into(),
-                most.host_calls.into(),
-                &count,
-            )),
-            result_bytes: usize_of(set(
-                "result",
-                wide(l.result_bytes),
-                bytes(asked.result),
-                default.result_bytes as u64,
-                most.result_bytes as u64,
-                &size,
-            )),
-            log_lines: u32_of(set(
-                "log_lines",
-                l.log_lines.map(u64::from),
-                None,
-                default.log_lines.into(),
-                most.log_lines.into(),
-                &count,
-            )),
-            log_line_bytes: usize_of(set(
-                "log_line",
-                wide(l.log_line_bytes),
-                None,
-                default.log_line_bytes as u64,
-                most.log_line_bytes as u64,
-                &size,
-            )),
+            fuel: self.amount(Limit::Fuel),
+            cpu: Duration::from_nanos(self.amount(Limit::CpuTime)),
+            deadline: Duration::from_nanos(self.amount(Limit::Deadline)),
+            memory_bytes: saturating_usize(self.amount(Limit::Memory)),
+            table_elements: saturating_usize(self.amount(Limit::TableElements)),
+            handles: saturating_usize(self.amount(Limit::Handles)),
+            copied_bytes: saturating_usize(self.amount(Limit::Copied)),
+            host_calls: saturating_u32(self.amount(Limit::HostCalls)),
+            result_bytes: saturating_usize(self.amount(Limit::Result)),
+            log_lines: saturating_u32(self.amount(Limit::LogLines)),
+            log_line_bytes: saturating_usize(self.amount(Limit::LogLine)),
         }
     }
 
     pub(super) fn bounds(&mut self) -> Bounds {
-        let (answer, asked) = (
-            self.answer.limits,
-            self.request.map(|request| request.limits.clone()).unwrap_or_default(),
-        );
-        let (default, most) = (Bounds::PLUGIN, self.profile().bounds());
-        let count = |value: u64| value.to_string();
-        let size = |bytes: u64| Size(bytes).to_string();
-        let time = |millis: u64| Span(Duration::from_millis(millis)).to_string();
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let wide = |value: Option<usize>| value.map(|value| value as u64);
-        let usize_of = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        let u32_of = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        let requests = answer.http_requests.map(u64::from);
-        let response_asked = asked.http_response.map(|size| size.0);
         Bounds {
-            requests: u32_of(self.bound(
-                "http_requests",
-                requests,
-                asked.http_requests,
-                default.requests.into(),
-                most.requests.into(),
-                &count,
-            )),
-            response_bytes: usize_of(self.bound(
-                "http_response",
-                wide(answer.http_response_bytes),
-                response_asked,
-                default.response_bytes as u64,
-                most.response_bytes as u64,
-                &size,
-            )),
-            request_bytes: usize_of(self.bound(
-                "http_request",
-                wide(answer.http_request_bytes),
-                None,
-                default.request_bytes as u64,
-                most.request_bytes as u64,
-                &size,
-            )),
-            timeout: Duration::from_millis(self.bound(
-                "http_timeout",
-                answer.http_timeout.map(millis),
-                None,
-                millis(default.timeout),
-                millis(most.timeout),
-                &time,
-            )),
-            redirects: u32_of(self.bound(
-                "http_redirects",
-                answer.http_redirects.map(u64::from),
-                None,
-                default.redirects.into(),
-                most.redirects.into(),
-                &count,
-            )),
-            ..default
+            requests: saturating_u32(self.amount(Limit::HttpRequests)),
+            in_flight: Bounds::PLUGIN.in_flight,
+            request_bytes: saturating_usize(self.amount(Limit::HttpRequest)),
+            response_bytes: saturating_usize(self.amount(Limit::HttpResponse)),
+            response_header_bytes: Bounds::PLUGIN.response_header_bytes,
+            timeout: Duration::from_nanos(self.amount(Limit::HttpTimeout)),
+            redirects: saturating_u32(self.amount(Limit::HttpRedirects)),
         }
     }
 
-    /// Computes one limit: the granted value, else the requested one, else the default. The result
-    /// is never above the requested value or the profile's maximum.
-    fn bound(
-        &mut self,
-        key: &str,
-        answer: Option<u64>,
-        asked: Option<u64>,
-        default: u64,
-        most: u64,
-        show: &dyn Fn(u64) -> String,
-    ) -> u64 {
-        if let Some(over) = answer.filter(|answer| *answer > most) {
-            let profile = self.profile().name();
+    /// Computes one limit. The result is never above the requested amount or the maximum of the
+    /// profile.
+    fn amount(&mut self, limit: Limit) -> u64 {
+        let (key, profile) = (limit.key(), self.profile());
+        let maximum = profile.maximum(limit);
+        let granted = self.grant.limits.get(limit);
+        let requested = self.requests.and_then(|requests| requests.limits.get(limit));
+        if let Some(excess) = granted.filter(|granted| *granted > maximum) {
+            let (excess, maximum) = (limit.show(excess), limit.show(maximum));
             self.refusals.push(format!(
-                "limits.{key}: found {}, the profile {profile:?} allows at most {}",
-                show(over),
-                show(most)
+                "limits.{key}: found {excess}, the profile {:?} allows at most {maximum}",
+                profile.name()
             ));
         }
-        let value = answer.or(asked).unwrap_or(default).min(most);
-        match asked {
-            Some(asked) if asked > value => {
-                self.notes.push(format!(
-                    "limits.{key} is {}, the plugin asks for {}",
-                    show(value),
-                    show(asked)
-                ));
-                value
+        let amount = granted.or(requested).unwrap_or(limit.default_amount()).min(maximum);
+        match requested {
+            Some(requested) if requested > amount => {
+                let (amount, requested) = (limit.show(amount), limit.show(requested));
+                self.notes
+                    .push(format!("limits.{key} is {amount}, the plugin asks for {requested}"));
             }
-            Some(asked) => value.min(asked),
-            None => value,
+            _ => {}
+        }
+        requested.map_or(amount, |requested| requested.min(amount))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        limit::LimitSet,
+        plugin::{Grant, Profile},
+    };
+
+    /// Returns the limits and bounds of a trusted plugin without a manifest.
+    fn granted(limits: LimitSet) -> (Limits, Bounds) {
+        let grant = Grant { profile: Profile::Trusted, limits, ..Grant::default() };
+        let mut sides =
+            Intersection { requests: None, grant: &grant, refusals: Vec::new(), notes: Vec::new() };
+        let both = (sides.limits(), sides.bounds());
+        assert!(sides.refusals.is_empty() && sides.notes.is_empty());
+        both
+    }
+
+    #[test]
+    fn the_default_of_every_limit_is_that_of_the_sandbox_and_of_egress() {
+        let (limits, bounds) = granted(LimitSet::default());
+        // The deadline of the caller applies too, and is shorter.
+        let deadline = Duration::from_nanos(Limit::Deadline.default_amount());
+        assert_eq!(limits, Limits { deadline, ..Limits::PLUGIN });
+        assert_eq!(bounds, Bounds::PLUGIN);
+    }
+
+    #[test]
+    fn every_limit_of_the_table_reaches_the_sandbox_or_egress() {
+        let default = granted(LimitSet::default());
+        let mut seen = vec![default];
+        for limit in Limit::ALL {
+            let with = granted(LimitSet::default().with(limit, limit.minimum()));
+            assert!(!seen.contains(&with), "{limit:?} has no effect of its own");
+            seen.push(with);
         }
     }
 }

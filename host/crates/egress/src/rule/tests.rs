@@ -174,7 +174,106 @@ fn rules_serialize_as_their_text() {
     assert!(serde_json::from_str::<Rule>(r#""https://* GET /""#).is_err());
 }
 
+fn parsed(text: &str) -> Rule {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn an_intersection_keeps_only_requests_that_both_rules_match() {
+    for (one, other, both) in [
+        ("https://a.com GET /**", "https://a.com GET /**", "https://a.com GET /**"),
+        (
+            "https://*.a.com GET /**",
+            "https://x.a.com GET,POST /v1/**",
+            "https://x.a.com GET /v1/**",
+        ),
+        ("https://*.a.com GET /**", "https://*.x.a.com GET /**", "https://*.x.a.com GET /**"),
+        (
+            "https://a.com GET,HEAD /**",
+            "https://a.com GET,POST /v1/**,/user",
+            "https://a.com GET /user,/v1/**",
+        ),
+        (
+            "https://a.com GET /v1/**",
+            "https://a.com GET /v1/**/x,/v1/",
+            "https://a.com GET /v1/,/v1/**/x",
+        ),
+        ("https://a.com GET /a%2Cb/**", "https://a.com GET /a%2Cb/c", "https://a.com GET /a%2Cb/c"),
+        ("http://127.0.0.1:8080 GET /", "http://127.1:8080 GET /", "http://127.0.0.1:8080 GET /"),
+        ("https://a.com:8443 GET /**", "https://*.com.example GET /**", ""),
+        ("https://a.com GET /**", "http://a.com GET /**", ""),
+        ("https://a.com GET /**", "https://a.com:8443 GET /**", ""),
+        ("https://*.a.com GET /**", "https://a.com GET /**", ""),
+        ("https://*.a.com GET /**", "https://xa.com GET /**", ""),
+        ("https://*.a.com GET /**", "https://*.xa.com GET /**", ""),
+        ("https://a.com GET /**", "https://a.com POST /**", ""),
+        ("https://a.com GET /v1/**", "https://a.com GET /v1,/v10/x,/v2/**", ""),
+    ] {
+        let expected = (!both.is_empty()).then(|| parsed(both));
+        assert_eq!(parsed(one).intersect(&parsed(other)), expected, "{one} and {other}");
+        assert_eq!(parsed(other).intersect(&parsed(one)), expected, "{other} and {one}");
+    }
+    let (open, closed) = (parsed("https://a.com GET /** private"), parsed("https://a.com GET /**"));
+    assert_eq!(
+        (open.intersect(&open), open.intersect(&closed)),
+        (Some(open.clone()), Some(closed))
+    );
+}
+
+#[test]
+fn an_intersection_with_more_paths_than_a_rule_may_hold_is_none() {
+    let paths = |below: &str, count: usize| {
+        let narrow = (0..count).map(|index| format!("/{below}/{index}"));
+        narrow.collect::<Vec<_>>()
+    };
+    let rule = |wide: &str, below: &str, count| {
+        let paths = [vec![format!("/{wide}/**")], paths(below, count)].concat();
+        Rule::new("https://a.com", &["GET"], &paths, false).unwrap()
+    };
+    let kept = rule("a", "b", 16).intersect(&rule("b", "a", 16)).unwrap();
+    assert_eq!(kept.to_string().parse(), Ok(kept));
+    assert_eq!(rule("a", "b", 17).intersect(&rule("b", "a", 16)), None);
+}
+
+#[test]
+fn rules_share_a_host_only_with_the_same_scheme_and_port() {
+    for (one, other, expected) in [
+        ("https://a.com GET /a", "https://a.com POST /b", true),
+        ("https://*.a.com GET /", "https://x.a.com GET /", true),
+        ("https://*.a.com GET /", "https://a.com GET /", false),
+        ("https://a.com GET /", "http://a.com GET /", false),
+        ("https://a.com GET /", "https://a.com:8443 GET /", false),
+    ] {
+        assert_eq!(parsed(one).shares_host(&parsed(other)), expected, "{one} and {other}");
+        assert_eq!(parsed(other).shares_host(&parsed(one)), expected, "{other} and {one}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn an_intersection_matches_no_request_that_one_of_the_rules_does_not(
+        rules in prop::array::uniform2((
+            "https?",
+            "(\\*\\.)?(b\\.)?a\\.com(:8080)?",
+            prop::sample::subsequence(vec!["GET", "POST", "PUT"], 1..3),
+            prop::collection::vec("(/(a|b|a\\*|\\*\\*)){1,3}", 1..4),
+        )),
+        urls in prop::collection::vec("https?://(c\\.)?(b\\.)?a\\.com(:8080)?(/(a|b|ab|)){1,3}", 8),
+    ) {
+        let [one, other] = rules.map(|(scheme, host, methods, paths)| {
+            Rule::new(&format!("{scheme}://{host}"), &methods, &paths, false)
+        });
+        if let (Ok(one), Ok(other)) = (one, other) {
+            let both = one.intersect(&other);
+            prop_assert_eq!(&both, &other.intersect(&one));
+            for (url, method) in urls.iter().flat_map(|url| [(url, Method::GET), (url, Method::POST)]) {
+                if both.as_ref().is_some_and(|both| lets_out(both, &method, url)) {
+                    prop_assert!(lets_out(&one, &method, url) && lets_out(&other, &method, url));
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_printed_rule_parses_to_the_same_rule(
         scheme in "https?",

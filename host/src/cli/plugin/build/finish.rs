@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail, ensure};
 use super::project::Project;
 use crate::{
     cli::plugin::component,
-    plugin::{Facts, MANIFEST_SECTION},
+    plugin::{MANIFEST_SECTION, Metadata},
     sandbox,
     tool::{ClientName, Tool, ToolDefinition},
 };
@@ -25,7 +25,7 @@ const MAX_TOOL_NAME: usize = 64;
 pub(super) struct Finished {
     pub(super) file: PathBuf,
     pub(super) bytes: usize,
-    pub(super) facts: Facts,
+    pub(super) metadata: Metadata,
 }
 
 /// Asks the component for its tools, embeds them and the manifest, and writes it to `file`
@@ -46,11 +46,11 @@ pub(super) async fn finish(
     if sandbox::contract_version(&compiled)?.is_some() {
         component = sandbox::embed_tools(&component, &tools)?;
     }
-    let Facts { manifest, imports, .. } =
-        Facts::of(&component).context("what was embedded cannot be read back")?;
-    let facts = Facts::new(&component, tools, manifest, imports);
+    let Metadata { manifest, imports, .. } =
+        Metadata::of(&component).context("what was embedded cannot be read back")?;
+    let metadata = Metadata::new(&component, tools, manifest, imports);
     write(&file, &component).with_context(|| format!("{} cannot be written", file.display()))?;
-    Ok(Finished { file, bytes: component.len(), facts })
+    Ok(Finished { file, bytes: component.len(), metadata })
 }
 
 /// Refuses tools that the gateway would leave out. Refuses a manifest that names a missing tool,

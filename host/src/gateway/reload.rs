@@ -2,16 +2,15 @@
 
 use futures_util::future::BoxFuture;
 
-use super::{PluginError, Plugins, Reloaded};
 use crate::{
+    plugin::{PluginError, Plugins, Reloaded},
     server::{NotReloaded, Reload},
     text::with_causes,
 };
 
 impl Reload for Plugins {
     fn digest(&self, client: &str) -> Option<String> {
-        let (_, entry) = self.0.entries.iter().find(|(name, _)| name.as_str() == client)?;
-        entry.seen().loaded.clone()
+        Plugins::digest(self, client)
     }
 
     fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>> {
@@ -33,7 +32,7 @@ fn not_reloaded(error: &PluginError) -> NotReloaded {
             NotReloaded::Undecided(reason)
         }
         PluginError::Load(_)
-        | PluginError::Facts(_)
+        | PluginError::Metadata(_)
         | PluginError::NoTools(_)
         | PluginError::Store(_)
         | PluginError::Egress(_) => NotReloaded::Unusable(reason),

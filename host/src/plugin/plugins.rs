@@ -1,19 +1,15 @@
-//! Plugins: read, checked, compiled in the background, and then swapped in, at startup and whenever
-//! a component has changed.
+//! The configured plugins: loaded in the background, and replaced when a component has changed.
 //!
 //! A call in flight keeps the plugin that it began with. If a new component cannot be loaded, the
 //! old plugin stays.
 
-mod load;
-mod operate;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures_util::future::join_all;
@@ -21,14 +17,13 @@ use indicatif::MultiProgress;
 use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
-pub(crate) use self::load::read as read_component;
-use self::{load::Loaded, watch::Mark};
-use super::report::report_dropped;
+use super::{
+    Drift, LockError, MetadataError, Refusal, Settings, load::Loaded, lock_policy::LockPolicy,
+    watch::FilesVersion,
+};
 use crate::{
-    catalog::{Catalog, State},
-    config::{Config, Source, Wasm},
+    catalog::{Catalog, State, report_dropped},
     egress::{self, Egress},
-    plugin::{Drift, FactsError, LockError, Refusal},
     sandbox::{LoadError, Sandbox},
     store::{self, Database},
     text::with_causes,
@@ -41,9 +36,9 @@ pub enum PluginError {
     /// The component is unusable.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The facts about the component cannot be read.
+    /// The metadata of the component cannot be read.
     #[error(transparent)]
-    Facts(#[from] FactsError),
+    Metadata(#[from] MetadataError),
     /// The plugin needs rights that are not granted, or the grant is invalid.
     #[error("{0}")]
     Refused(#[from] Refusal),
@@ -51,7 +46,7 @@ pub enum PluginError {
     #[error("{0}")]
     Drift(#[from] Drift),
     /// The accepted state is unknown.
-    #[error("what was accepted cannot be told")]
+    #[error("the accepted state of the plugin is unknown")]
     Lock(#[from] LockError),
     /// None of its tools can be called, so it would be connected without use.
     #[error("none of its tools can be offered: {0}")]
@@ -76,85 +71,88 @@ pub enum Reloaded {
     Swapped,
 }
 
-/// The configured plugins of one gateway. Cheap to clone.
-#[derive(Clone)]
-pub struct Plugins(Arc<Inner>);
-
-struct Inner {
-    catalog: Arc<Catalog>,
-    sandbox: Sandbox,
+/// Resources of the gateway that its plugins share.
+pub struct Resources {
+    /// Registry that the tools are published to.
+    pub catalog: Arc<Catalog>,
+    /// Sandbox that the plugins run in.
+    pub sandbox: Sandbox,
     /// Path of the lock file; `None` if the configuration was not loaded from a file.
-    lock: Option<PathBuf>,
-    /// True once the lock file was seen; it must not disappear after that.
-    had_lock: AtomicBool,
+    pub lock: Option<PathBuf>,
     /// Path of the database for stores. The first plugin with a store opens it.
-    store: PathBuf,
-    database: OnceCell<Database>,
-    /// Egress client. Created for the first plugin with network rules.
-    egress: OnceCell<Egress>,
-    entries: BTreeMap<ClientName, Entry>,
+    pub store: PathBuf,
+    /// Reads a variable of the environment, for secrets that come from there.
+    pub environment: fn(&str) -> Option<String>,
     /// Progress of compilations, shown on a terminal.
-    progress: MultiProgress,
+    pub progress: MultiProgress,
 }
 
-struct Entry {
+/// One plugin of the configuration.
+pub struct Configured {
+    /// Its name in the configuration.
+    pub client: ClientName,
+    /// Policy of its tools.
+    pub policy: Policy,
+    /// Its component and its grant.
+    pub settings: Settings,
+}
+
+/// The configured plugins of one gateway. Cheap to clone.
+#[derive(Clone)]
+pub struct Plugins(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) resources: Resources,
+    pub(super) lock: LockPolicy,
+    pub(super) database: OnceCell<Database>,
+    /// Egress client. Created for the first plugin with network rules.
+    pub(super) egress: OnceCell<Egress>,
+    pub(super) entries: BTreeMap<ClientName, Entry>,
+}
+
+pub(super) struct Entry {
     policy: Policy,
-    wasm: Wasm,
+    pub(super) settings: Settings,
     /// Serializes loading, so that the last file wins and not the last one to be compiled.
-    turn: tokio::sync::Mutex<()>,
+    loading: tokio::sync::Mutex<()>,
     /// State of the last load, successful or not.
-    seen: Mutex<Seen>,
+    last_load: Mutex<LastLoad>,
 }
 
 #[derive(Default)]
-struct Seen {
-    mark: Option<Mark>,
+pub(super) struct LastLoad {
+    pub(super) files: Option<FilesVersion>,
     /// Digest of the component that is in place.
-    loaded: Option<String>,
+    digest: Option<String>,
 }
 
 impl Plugins {
-    pub(super) fn new(
-        catalog: Arc<Catalog>,
-        sandbox: Sandbox,
-        config: &Config,
-        progress: MultiProgress,
-    ) -> Self {
-        let entries = config.clients.iter().filter_map(|client| match &client.source {
-            Source::Wasm(wasm) => {
-                let entry = Entry {
-                    policy: client.policy.clone(),
-                    wasm: (**wasm).clone(),
-                    turn: tokio::sync::Mutex::default(),
-                    seen: Mutex::default(),
-                };
-                Some((client.name.clone(), entry))
-            }
-            Source::Upstream(_) => None,
-        });
-        Self(Arc::new(Inner {
-            catalog,
-            sandbox,
-            lock: config.lock.clone(),
-            had_lock: AtomicBool::new(false),
-            store: config.store.clone(),
+    /// Creates the plugins of a gateway. Loads none of them.
+    pub fn new(resources: Resources, configured: impl IntoIterator<Item = Configured>) -> Self {
+        let entry = |Configured { client, policy, settings }| {
+            let (loading, last_load) = (tokio::sync::Mutex::default(), Mutex::default());
+            (client, Entry { policy, settings, loading, last_load })
+        };
+        Self(Arc::new(Shared {
+            lock: LockPolicy::new(resources.lock.clone()),
+            resources,
             database: OnceCell::new(),
             egress: OnceCell::new(),
-            entries: entries.collect(),
-            progress,
+            entries: configured.into_iter().map(entry).collect(),
         }))
     }
 
     /// Loads every plugin. A plugin that cannot be loaded is marked as failed, with the reason.
-    pub(super) async fn load_all(&self) {
+    pub async fn load_all(&self) {
+        let catalog = &self.0.resources.catalog;
         for (client, entry) in &self.0.entries {
-            self.0.catalog.add_client(client, "wasm", entry.policy.clone());
+            catalog.add_client(client, "wasm", entry.policy.clone());
         }
         let load = async |client: &ClientName| {
             if let Err(error) = self.load(client).await {
                 let reason = with_causes(&error);
                 warn!(%client, reason, "plugin not loaded");
-                self.0.catalog.set_state(client, State::Failed { reason });
+                catalog.set_state(client, State::Failed { reason });
             }
         };
         join_all(self.0.entries.keys().map(load)).await;
@@ -168,7 +166,8 @@ impl Plugins {
         let name = name.ok_or_else(|| PluginError::Unknown(client.to_owned()))?;
         let reloaded = self.load(name).await;
         if let Err(error) = &reloaded {
-            warn!(client = %name, reason = with_causes(error), "plugin not loaded again; what was there stays");
+            let reason = with_causes(error);
+            warn!(client = %name, reason, "plugin not reloaded; the old one stays");
         }
         reloaded
     }
@@ -179,33 +178,40 @@ impl Plugins {
         join_all(self.0.entries.keys().map(|client| self.reload(client.as_str()))).await;
     }
 
+    /// Returns the digest of the component that a client currently runs; `None` if there is no such
+    /// plugin or if it is not loaded.
+    pub fn digest(&self, client: &str) -> Option<String> {
+        let (_, entry) = self.0.entries.iter().find(|(name, _)| name.as_str() == client)?;
+        entry.last_load().digest.clone()
+    }
+
     async fn load(&self, client: &ClientName) -> Result<Reloaded, PluginError> {
         let Some(entry) = self.0.entries.get(client) else {
             return Err(PluginError::Unknown(client.to_string()));
         };
-        let _turn = entry.turn.lock().await;
-        let mark = self.mark(entry).await;
+        let _loading = entry.loading.lock().await;
+        let files = self.files_version(entry).await;
         let before = {
-            let mut seen = entry.seen();
-            seen.mark = mark;
-            seen.loaded.clone()
+            let mut last = entry.last_load();
+            last.files = Some(files);
+            last.digest.clone()
         };
         let Some(Loaded { plugin, definitions, digest }) =
-            self.read(client, &entry.wasm, before.as_deref()).await?
+            self.read(client, &entry.settings, before.as_deref()).await?
         else {
             return Ok(Reloaded::Unchanged);
         };
-        let dropped = self.0.catalog.publish(client, definitions, Arc::new(plugin)).await;
+        let dropped = self.0.resources.catalog.publish(client, definitions, Arc::new(plugin)).await;
         report_dropped(client, &dropped);
-        entry.seen().loaded = Some(digest.clone());
+        entry.last_load().digest = Some(digest.clone());
         info!(%client, digest, reloaded = before.is_some(), "plugin loaded");
         Ok(Reloaded::Swapped)
     }
 }
 
 impl Entry {
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        // Both members are consistent after every statement.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn last_load(&self) -> MutexGuard<'_, LastLoad> {
+        // Every member is consistent after every statement.
+        self.last_load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

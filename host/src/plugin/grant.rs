@@ -1,19 +1,20 @@
-//! The operator's grant for a plugin: `wasm_config`, as parsed from the configuration.
+//! The operator's grant for a plugin: what `wasm_config` permits, as parsed from the configuration.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use serde_json::{Map, Value};
 
 use super::Profile;
 use crate::{
     egress::{Injection, Rule},
+    limit::LimitSet,
     sandbox::Access,
     secret::Source,
 };
 
 /// Grant of an operator for one plugin.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct Grant {
     /// The ceiling.
     pub profile: Profile,
     /// The plugin's configuration.
@@ -22,28 +23,28 @@ pub struct Answer {
     /// name of the tool.
     pub descriptions: BTreeMap<String, String>,
     /// Network rules.
-    pub http: Vec<HttpAnswer>,
+    pub http: Vec<HttpGrant>,
     /// Secrets, by the plugin's names.
-    pub secrets: BTreeMap<String, SecretAnswer>,
+    pub secrets: BTreeMap<String, SecretGrant>,
     /// Key-value stores.
-    pub stores: Vec<StoreAnswer>,
+    pub stores: Vec<StoreGrant>,
     /// Directories.
-    pub directories: Vec<DirectoryAnswer>,
+    pub directories: Vec<DirectoryGrant>,
     /// Private directory of each call.
-    pub scratch: Option<QuotaAnswer>,
+    pub scratch: Option<PartialQuota>,
     /// Tools, by full name.
     pub tools: Vec<String>,
     /// True if the real time is granted.
     pub clocks: bool,
     /// True if real randomness is granted.
     pub random: bool,
-    /// Limits of a call.
-    pub limits: LimitsAnswer,
+    /// Limits of a call that the operator sets.
+    pub limits: LimitSet,
 }
 
 /// One grant of network access.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HttpAnswer {
+pub enum HttpGrant {
     /// The request of this name, exactly as the plugin requests it.
     Requested(String),
     /// A rule of the operator's, as far as the plugin requests it.
@@ -52,12 +53,12 @@ pub enum HttpAnswer {
 
 /// A granted secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecretAnswer {
+pub struct SecretGrant {
     /// Source of its value.
     pub source: Source,
     /// Narrower audience, if the operator sets one. The secret is sent only to places that both the
     /// operator and the plugin name.
-    pub audience: Option<Vec<HttpAnswer>>,
+    pub audience: Option<Vec<HttpGrant>>,
     /// Injection into requests, for a plugin that embeds no manifest.
     pub inject: Option<Injection>,
     /// True if the plugin may read the value.
@@ -66,7 +67,7 @@ pub struct SecretAnswer {
 
 /// A granted store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreAnswer {
+pub struct StoreGrant {
     /// Its name.
     pub name: String,
     /// Maximum size in bytes. If absent, the requested size, and at most the default of 4 MiB.
@@ -75,7 +76,7 @@ pub struct StoreAnswer {
 
 /// A granted directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirectoryAnswer {
+pub struct DirectoryGrant {
     /// Its name in the guest.
     pub name: String,
     /// Path on the host.
@@ -83,37 +84,15 @@ pub struct DirectoryAnswer {
     /// Read-only or read-write access.
     pub access: Access,
     /// Maximum content.
-    pub quota: QuotaAnswer,
+    pub quota: PartialQuota,
 }
 
-/// Quota of a granted directory or of scratch space. If a member is absent, the requested amount
-/// applies, and at most the default.
+/// One side's quota of a directory or of scratch space. If the operator's side has no amount, the
+/// requested one applies, and at most the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct QuotaAnswer {
+pub struct PartialQuota {
     /// Total bytes of all files.
     pub bytes: Option<u64>,
     /// Number of files and directories.
     pub files: Option<u64>,
-}
-
-/// Limits of one call that the operator sets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is described at `sandbox::Limits` or `egress::Bounds`")]
-pub struct LimitsAnswer {
-    pub fuel: Option<u64>,
-    pub cpu: Option<Duration>,
-    pub deadline: Option<Duration>,
-    pub memory_bytes: Option<usize>,
-    pub table_elements: Option<usize>,
-    pub handles: Option<usize>,
-    pub copied_bytes: Option<usize>,
-    pub host_calls: Option<u32>,
-    pub result_bytes: Option<usize>,
-    pub log_lines: Option<u32>,
-    pub log_line_bytes: Option<usize>,
-    pub http_requests: Option<u32>,
-    pub http_response_bytes: Option<usize>,
-    pub http_request_bytes: Option<usize>,
-    pub http_timeout: Option<Duration>,
-    pub http_redirects: Option<u32>,
 }

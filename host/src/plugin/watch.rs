@@ -9,21 +9,21 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Entry, Plugins};
+use super::{Plugins, plugins::Entry};
 
 /// Interval between checks. A file must look the same in two checks before it is read, so that no
 /// half-written file is read.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
-/// Identifies one state of the files that a plugin depends on.
+/// Version of the files that a plugin depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mark {
-    component: Option<FileMark>,
-    lock: Option<FileMark>,
+pub(super) struct FilesVersion {
+    component: Option<FileVersion>,
+    lock: Option<FileVersion>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct FileMark {
+struct FileVersion {
     inode: u64,
     bytes: u64,
     modified: Option<SystemTime>,
@@ -31,7 +31,7 @@ struct FileMark {
 
 impl Plugins {
     /// Reloads changed plugins until `stop` is cancelled.
-    pub(in crate::gateway) async fn watch(&self, stop: CancellationToken) {
+    pub async fn watch(&self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = Vec::new();
@@ -49,13 +49,14 @@ impl Plugins {
     }
 
     /// Reloads plugins whose files have changed since the last load and are the same as `before`.
-    /// Returns the current marks.
-    async fn look(&self, before: &[Option<Mark>]) -> Vec<Option<Mark>> {
+    /// Returns the current versions.
+    async fn look(&self, before: &[FilesVersion]) -> Vec<FilesVersion> {
         let mut now = Vec::new();
         for (client, entry) in &self.0.entries {
-            now.push(self.mark(entry).await);
-            let is_settled = before.get(now.len() - 1) == now.last();
-            let is_new = entry.seen().mark != *now.last().expect("it was pushed three lines above");
+            let version = self.files_version(entry).await;
+            let is_settled = before.get(now.len()) == Some(&version);
+            let is_new = entry.last_load().files.as_ref() != Some(&version);
+            now.push(version);
             if is_settled && is_new {
                 // The reload logs its own outcome.
                 let _ = self.reload(client.as_str()).await;
@@ -64,21 +65,21 @@ impl Plugins {
         now
     }
 
-    /// Returns the current mark of the files. The lock file is part of it, because a component may
+    /// Returns the current version of the files. The lock file is part of it, because a component may
     /// have been refused until it was accepted.
-    pub(super) async fn mark(&self, entry: &Entry) -> Option<Mark> {
-        let component = file_mark(&entry.wasm.component).await;
-        let lock = match &self.0.lock {
-            Some(path) => file_mark(path).await,
+    pub(super) async fn files_version(&self, entry: &Entry) -> FilesVersion {
+        let component = file_version(&entry.settings.component).await;
+        let lock = match self.0.lock.path() {
+            Some(path) => file_version(path).await,
             None => None,
         };
-        Some(Mark { component, lock })
+        FilesVersion { component, lock }
     }
 }
 
-async fn file_mark(path: &Path) -> Option<FileMark> {
+async fn file_version(path: &Path) -> Option<FileVersion> {
     let metadata = tokio::fs::metadata(path).await.ok()?;
-    Some(FileMark {
+    Some(FileVersion {
         inode: metadata.ino(),
         bytes: metadata.len(),
         modified: metadata.modified().ok(),

@@ -1,0 +1,123 @@
+//! Loads a plugin from a file. The plugin that is in place does not change meanwhile.
+
+use std::sync::Arc;
+
+use tracing::info;
+
+use super::{
+    Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling, plugins::Shared,
+    read_component,
+};
+use crate::{
+    catalog::report_dropped,
+    egress::Egress,
+    sandbox::{Grants, HostResources, LoadError, Plugin},
+    store::{self, Database},
+    tool::{ClientName, ToolDefinition},
+};
+
+/// A plugin that is ready to replace another.
+pub(super) struct Loaded {
+    pub(super) plugin: Plugin,
+    pub(super) definitions: Vec<ToolDefinition>,
+    pub(super) digest: String,
+}
+
+impl Plugins {
+    /// Reads, checks and compiles one plugin. `None` if its digest equals that of the plugin in
+    /// place.
+    pub(super) async fn read(
+        &self,
+        client: &ClientName,
+        settings: &Settings,
+        before: Option<&str>,
+    ) -> Result<Option<Loaded>, PluginError> {
+        let bytes: Arc<[u8]> = read_component(&settings.component).await?.into();
+        let metadata = Metadata::of(&bytes)?;
+        self.0.lock.check(client, &metadata)?;
+        if before == Some(metadata.digest.as_str()) {
+            return Ok(None);
+        }
+        let Rights { grants, limits, notes } =
+            self.rights(metadata.manifest.clone(), settings.grant.clone()).await?;
+        for note in notes {
+            info!(%client, note, "grants");
+        }
+        let host = self.host_resources(&grants).await?;
+        let resources = &self.0.resources;
+        let load = resources.sandbox.plugin(client, bytes.clone(), grants, limits, host);
+        let plugin = compiling(&resources.progress, client.as_str(), &bytes, load).await?;
+        let mut definitions = plugin.definitions(&bytes).await?;
+        replace_descriptions(&mut definitions, &settings.grant);
+        let (plugin, definitions, dropped) = usable(plugin, definitions).await?;
+        report_dropped(client, &dropped);
+        Ok(Some(Loaded { plugin, definitions, digest: metadata.digest }))
+    }
+
+    /// Computes the rights of a plugin on a blocking thread, because it reads secrets from disk.
+    async fn rights(
+        &self,
+        manifest: Option<Manifest>,
+        grant: Grant,
+    ) -> Result<Rights, PluginError> {
+        let environment = self.0.resources.environment;
+        let intersect = move || {
+            Rights::intersect(manifest.as_ref(), &grant, &|source| source.read(&environment))
+        };
+        let rights = tokio::task::spawn_blocking(intersect).await;
+        Ok(rights.map_err(|panic| LoadError::Compile(panic.into()))??)
+    }
+
+    /// Returns the resources for a plugin with these grants. Resources that no plugin needs are not
+    /// opened.
+    async fn host_resources(&self, grants: &Grants) -> Result<HostResources, PluginError> {
+        let Shared { resources, database, egress, .. } = &*self.0;
+        let open = || Database::open(store::Settings::new(&resources.store));
+        Ok(HostResources {
+            database: if grants.stores.is_empty() {
+                None
+            } else {
+                Some(database.get_or_try_init(open).await?.clone())
+            },
+            egress: match &grants.http {
+                Some(_) => Some(egress.get_or_try_init(async || Egress::new()).await?.clone()),
+                None => None,
+            },
+        })
+    }
+}
+
+/// Leaves out the tools that cannot be offered, and returns the reasons. Fails if that leaves none
+/// of them.
+async fn usable(
+    plugin: Plugin,
+    mut definitions: Vec<ToolDefinition>,
+) -> Result<(Plugin, Vec<ToolDefinition>, Vec<String>), PluginError> {
+    let nameless = definitions.extract_if(.., |tool| tool.description.trim().is_empty());
+    let mut dropped: Vec<_> = nameless
+        .map(|tool| {
+            format!(
+                "tool {:?} has no description; give it one in `wasm_config.descriptions`",
+                tool.name
+            )
+        })
+        .collect();
+    let (plugin, definitions, unusable) = plugin.with_tools(definitions).await?;
+    dropped.extend(unusable);
+    if definitions.is_empty() && !dropped.is_empty() {
+        return Err(PluginError::NoTools(dropped.join("; ")));
+    }
+    Ok((plugin, definitions, dropped))
+}
+
+/// Replaces descriptions of tools by those of the operator.
+fn replace_descriptions(definitions: &mut [ToolDefinition], grant: &Grant) {
+    for (tool, description) in &grant.descriptions {
+        if let Some(definition) = definitions.iter_mut().find(|definition| definition.name == *tool)
+        {
+            definition.description.clone_from(description);
+        } else {
+            warn!(tool, "a description is configured for a tool that the plugin does not have");
+        }
+    }
+}

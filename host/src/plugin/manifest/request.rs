@@ -1,0 +1,121 @@
+//! One request of a manifest as people read it: its key, its reason and the requested rights.
+
+use std::fmt;
+
+use super::{
+    ANY, FilesAccess, FilesRequest, HttpRequest, ScratchRequest, SecretRequest, StoreRequest,
+    SwitchRequest, ToolsRequest,
+};
+
+/// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
+/// uses the same text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "each is described at `Requests`; the text is the author's name")]
+pub enum Request<'a> {
+    Http(&'a str, &'a HttpRequest),
+    Secret(&'a str, &'a SecretRequest),
+    Store(&'a str, &'a StoreRequest),
+    Files(&'a str, &'a FilesRequest),
+    Scratch(&'a ScratchRequest),
+    Tools(&'a ToolsRequest),
+    Clocks(&'a SwitchRequest),
+    Random(&'a SwitchRequest),
+}
+
+impl<'a> Request<'a> {
+    /// Returns the reason, for the person who decides.
+    pub fn reason(self) -> &'a str {
+        self.terms().0
+    }
+
+    /// Returns whether the plugin works without it.
+    pub fn is_optional(self) -> bool {
+        self.terms().1
+    }
+
+    fn terms(self) -> (&'a str, bool) {
+        match self {
+            Self::Http(_, it) => (&it.reason, it.optional),
+            Self::Secret(_, it) => (&it.reason, it.optional),
+            Self::Store(_, it) => (&it.reason, it.optional),
+            Self::Files(_, it) => (&it.reason, it.optional),
+            Self::Scratch(it) => (&it.reason, it.optional),
+            Self::Tools(it) => (&it.reason, it.optional),
+            Self::Clocks(it) | Self::Random(it) => (&it.reason, it.optional),
+        }
+    }
+
+    /// Returns each requested right as text: one for each tool, none for a switch, otherwise one.
+    /// A text changes only if the request does.
+    pub fn rights(self) -> Vec<String> {
+        match self {
+            Self::Http(_, http) => vec![http.right()],
+            Self::Secret(_, secret) => vec![secret.right()],
+            Self::Store(_, store) => vec![store.max_bytes.to_string()],
+            Self::Files(_, files) => vec![files.right()],
+            Self::Scratch(it) => vec![format!("{} {} files", it.max_bytes, it.max_files)],
+            Self::Tools(tools) => tools.call.clone(),
+            Self::Clocks(_) | Self::Random(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the lines of the lock file about this request.
+    pub(in crate::plugin) fn lock_lines(self) -> Vec<String> {
+        match self {
+            Self::Clocks(_) | Self::Random(_) => vec![self.to_string()],
+            _ => self.rights().iter().map(|right| format!("{self} {right}")).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(name, _) => write!(f, "http.{name}"),
+            Self::Secret(name, _) => write!(f, "secret.{name}"),
+            Self::Store(name, _) => write!(f, "kv.{name}"),
+            Self::Files(name, _) => write!(f, "files.{name}"),
+            Self::Scratch(_) => f.write_str("scratch"),
+            Self::Tools(_) => f.write_str("tools"),
+            Self::Clocks(_) => f.write_str("clocks"),
+            Self::Random(_) => f.write_str("random"),
+        }
+    }
+}
+
+impl HttpRequest {
+    fn right(&self) -> String {
+        // The manifest was checked when it was parsed, so `rule` does not fail.
+        self.rule().ok().flatten().map_or_else(|| ANY.to_owned(), |rule| rule.to_string())
+    }
+}
+
+impl SecretRequest {
+    fn right(&self) -> String {
+        let inject =
+            self.inject.as_ref().and_then(|inject| match (&inject.header, &inject.query) {
+                (Some(header), _) if inject.prefix.is_empty() => {
+                    Some(format!("in header {header}"))
+                }
+                (Some(header), _) => Some(format!("in header {header} behind {:?}", inject.prefix)),
+                (None, Some(query)) => Some(format!("in query {query}")),
+                (None, None) => None,
+            });
+        let audience =
+            (!self.audience.is_empty()).then(|| format!("to {}", self.audience.join(", ")));
+        let reveal = self.reveal.then(|| "and shown to the plugin".to_owned());
+        [inject, audience, reveal].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl FilesRequest {
+    fn right(&self) -> String {
+        let access = match self.access {
+            FilesAccess::ReadOnly => "read-only",
+            FilesAccess::ReadWrite => "read-write",
+        };
+        let bytes = self.max_bytes.map(|size| format!(" {size}")).unwrap_or_default();
+        let count = self.max_files.map(|count| format!(" {count} files")).unwrap_or_default();
+        format!("{access}{bytes}{count}")
+    }
+}

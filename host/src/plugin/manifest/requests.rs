@@ -1,0 +1,207 @@
+//! The table `request` of a manifest: the rights that a plugin requests, each with the author's
+//! reason.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Request;
+use crate::{
+    egress::{BadRule, Injection, Rule},
+    limit::LimitSet,
+    units::Size,
+};
+
+/// Leaves the choice of hosts or directories to the operator.
+pub(in crate::plugin) const ANY: &str = "*";
+
+/// All rights that a plugin requests.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requests {
+    /// Places on the network, by names that the author chose.
+    #[serde(default)]
+    pub http: BTreeMap<String, HttpRequest>,
+    /// Secrets.
+    #[serde(default)]
+    pub secret: BTreeMap<String, SecretRequest>,
+    /// Key-value stores.
+    #[serde(default)]
+    pub kv: BTreeMap<String, StoreRequest>,
+    /// Directories. The name `*` stands for all directories that the operator grants.
+    #[serde(default)]
+    pub files: BTreeMap<String, FilesRequest>,
+    /// Private directory of each call.
+    #[serde(default)]
+    pub scratch: Option<ScratchRequest>,
+    /// Other tools.
+    #[serde(default)]
+    pub tools: Option<ToolsRequest>,
+    /// The real time.
+    #[serde(default)]
+    pub clocks: Option<SwitchRequest>,
+    /// Real randomness.
+    #[serde(default)]
+    pub random: Option<SwitchRequest>,
+    /// Limits that one call needs. An absent limit requests nothing beyond the default.
+    #[serde(default, deserialize_with = "LimitSet::deserialize_requested")]
+    pub limits: LimitSet,
+}
+
+macro_rules! requests {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+            /// Reason, for the person who decides.
+            pub reason: String,
+            /// True if the plugin works without it. A plugin with a required request that is not
+            /// granted is not loaded.
+            #[serde(default)]
+            pub optional: bool,
+        }
+    )*};
+}
+
+requests! {
+    /// One place on the network.
+    HttpRequest {
+        /// Scheme, host and port: `https://api.example.com`; see [`Rule::new`]. `*` leaves the
+        /// choice to the operator.
+        url: String,
+        /// Methods; GET and HEAD if empty.
+        #[serde(default)]
+        methods: Vec<String>,
+        /// Patterns of paths; all paths below `url` if empty.
+        #[serde(default)]
+        paths: Vec<String>,
+        /// True if the host may be in a private network. Without effect if `url` is `*`: the
+        /// operator grants private networks then, as it does the hosts.
+        #[serde(default)]
+        private: bool,
+    }
+    /// One secret.
+    SecretRequest {
+        /// Injection by the host into requests.
+        #[serde(default)]
+        inject: Option<InjectRequest>,
+        /// Audience: names of `request.http`.
+        #[serde(default)]
+        audience: Vec<String>,
+        /// True if the plugin needs to read the value.
+        #[serde(default)]
+        reveal: bool,
+    }
+    /// One key-value store.
+    StoreRequest {
+        /// Maximum size.
+        max_bytes: Size,
+    }
+    /// One directory, mounted at `/<name>`.
+    FilesRequest {
+        /// `read-only` or `read-write`.
+        access: FilesAccess,
+        /// Maximum total size, if it is written to.
+        #[serde(default)]
+        max_bytes: Option<Size>,
+        /// Maximum number of files and directories, if it is written to.
+        #[serde(default)]
+        max_files: Option<u64>,
+    }
+    /// Private directory of each call, mounted at `/tmp`.
+    ScratchRequest {
+        /// Maximum total size.
+        max_bytes: Size,
+        /// Maximum number of files and directories.
+        max_files: u64,
+    }
+    /// Other tools.
+    ToolsRequest {
+        /// Full names, `<client>-<tool>`.
+        call: Vec<String>,
+    }
+    /// A right that is granted or not, without details.
+    SwitchRequest {}
+}
+
+/// Requested access to a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilesAccess {
+    /// Read-only access.
+    ReadOnly,
+    /// Read and write access.
+    ReadWrite,
+}
+
+/// Injection of a secret into requests: either `header` or `query`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InjectRequest {
+    /// Header that carries the secret.
+    pub header: Option<String>,
+    /// Text in front of the value.
+    #[serde(default)]
+    pub prefix: String,
+    /// Query parameter that carries the secret.
+    pub query: Option<String>,
+}
+
+impl Requests {
+    /// Returns every request except the limits, which state no reason.
+    pub fn all(&self) -> impl Iterator<Item = Request<'_>> {
+        let http = self.http.iter().map(|(name, http)| Request::Http(name, http));
+        let secrets = self.secret.iter().map(|(name, secret)| Request::Secret(name, secret));
+        let stores = self.kv.iter().map(|(name, store)| Request::Store(name, store));
+        let files = self.files.iter().map(|(name, files)| Request::Files(name, files));
+        http.chain(secrets)
+            .chain(stores)
+            .chain(files)
+            .chain(self.scratch.iter().map(Request::Scratch))
+            .chain(self.tools.iter().map(Request::Tools))
+            .chain(self.clocks.iter().map(Request::Clocks))
+            .chain(self.random.iter().map(Request::Random))
+    }
+}
+
+impl HttpRequest {
+    /// Returns whether the choice of hosts is the operator's.
+    pub fn is_any_host(&self) -> bool {
+        self.url == ANY
+    }
+
+    /// Returns the requested rule; `None` if the choice of hosts is the operator's.
+    pub fn rule(&self) -> Result<Option<Rule>, BadRule> {
+        if self.is_any_host() {
+            Ok(None)
+        } else {
+            Rule::new(&self.url, &self.methods, &self.paths, self.private).map(Some)
+        }
+    }
+}
+
+impl InjectRequest {
+    /// Returns the injection. The error names the valid forms.
+    pub fn injection(&self) -> Result<Injection, String> {
+        match (&self.header, &self.query) {
+            (Some(header), None) => {
+                Injection::header(header, &self.prefix).map_err(|error| error.to_string())
+            }
+            // The name is printed in a line that people decide on.
+            (None, Some(query))
+                if query.contains(|c: char| c.is_control() || c.is_whitespace()) =>
+            {
+                Err(format!(
+                    "found the query parameter {query:?}, expected a name without spaces and control characters"
+                ))
+            }
+            (None, Some(query)) if self.prefix.is_empty() => {
+                Injection::query(query).map_err(|error| error.to_string())
+            }
+            (None, Some(_)) => Err("a `prefix` goes with a `header` alone".to_owned()),
+            _ => Err("expected either `header` or `query`".to_owned()),
+        }
+    }
+}

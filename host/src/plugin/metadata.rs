@@ -1,0 +1,207 @@
+//! Metadata of a component: known without running it, accepted by the operator, and compared
+//! later.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::{BadManifest, Manifest, Request, manifest::SECTION};
+use crate::{
+    sandbox::{self, LoadError},
+    text,
+    tool::ToolDefinition,
+};
+
+/// Reason that the metadata of a component cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    /// The bytes are not a component, or its embedded sections cannot be read.
+    #[error(transparent)]
+    Component(#[from] LoadError),
+    /// The embedded manifest is invalid.
+    #[error("the plugin's manifest (plugin.toml): {0}")]
+    Manifest(#[from] BadManifest),
+    /// The component embeds tool descriptors that would never be offered. The tools of a component
+    /// without the contract are its functions.
+    #[error(
+        "the component embeds descriptors of tools (the section airlock:tools) but does not export \
+         airlock:plugin/tools, so they are not what it does; take the section out"
+    )]
+    Descriptors,
+}
+
+/// Metadata of one component.
+#[derive(Debug, Clone)]
+pub struct Metadata {
+    /// Digest of its bytes: `sha256:` and hexadecimal.
+    pub digest: String,
+    /// Its tools, from the embedded descriptors; empty if none are embedded and the component was
+    /// not run.
+    pub tools: Vec<ToolDefinition>,
+    /// Its manifest, written by the author.
+    pub manifest: Option<Manifest>,
+    /// Interfaces that it imports.
+    pub imports: Vec<String>,
+}
+
+impl Metadata {
+    /// Reads the metadata of a component without running it.
+    pub fn of(wasm: &[u8]) -> Result<Self, MetadataError> {
+        let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
+        let tools = match (sandbox::embedded_tools(wasm)?, sandbox::contract_version(wasm)?) {
+            (Some(_), None) => return Err(MetadataError::Descriptors),
+            (tools, _) => tools.unwrap_or_default(),
+        };
+        Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
+    }
+
+    /// Combines the metadata of a component.
+    pub fn new(
+        wasm: &[u8],
+        mut tools: Vec<ToolDefinition>,
+        manifest: Option<Manifest>,
+        mut imports: Vec<String>,
+    ) -> Self {
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        imports.sort();
+        Self { digest: digest(wasm), tools, manifest, imports }
+    }
+
+    /// Returns the digest, `sha256:` and hexadecimal, of the tools' canonical form: tools sorted by
+    /// name, members of objects sorted too.
+    pub fn descriptors(&self) -> String {
+        let tools: Vec<_> = self.tools.iter().map(canonical_tool).collect();
+        digest(Value::from(tools).to_string().as_bytes())
+    }
+
+    /// Returns the lines of the lock file about the imports and the requested rights, one for each.
+    /// A line changes only if the request does.
+    pub fn lock_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.imports.iter().map(|import| format!("import {import}")).collect();
+        if let Some(Manifest { request, .. }) = &self.manifest {
+            lines.extend(request.all().flat_map(Request::lock_lines));
+            let limits = request.limits.amounts();
+            lines.extend(
+                limits.map(|(limit, amount)| {
+                    format!("limits.{} {}", limit.key(), limit.show(amount))
+                }),
+            );
+        }
+        lines.sort();
+        lines
+    }
+}
+
+/// Returns `sha256:` and the digest of `bytes`, in hexadecimal.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", text::hex(&Sha256::digest(bytes)))
+}
+
+/// Returns a tool as JSON with sorted members, so that the order in the source does not matter.
+pub(super) fn canonical_tool(tool: &ToolDefinition) -> Value {
+    sorted(serde_json::to_value(tool).unwrap_or_default())
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> =
+                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            members.sort_by(|one, other| one.0.cmp(&other.0));
+            members.into_iter().collect::<serde_json::Map<_, _>>().into()
+        }
+        Value::Array(elements) => elements.into_iter().map(sorted).collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn embedded_tools_without_the_contract_are_refused() {
+        let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"a","inputSchema":{}}]}"#;
+        let tools = format!("(@custom \"airlock:tools\" {section:?})");
+        let contract = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i))"#;
+        let metadata = |content: &str| {
+            Metadata::of(&wat::parse_str(format!("(component {content})")).expect("a component"))
+        };
+        assert!(matches!(metadata(&tools), Err(MetadataError::Descriptors)));
+        assert!(metadata("").expect("a plain component").tools.is_empty());
+        assert!(metadata(contract).expect("a plugin").tools.is_empty());
+        assert_eq!(metadata(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
+    }
+
+    fn lock_lines(request: &Value) -> Vec<String> {
+        let manifest = json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let imports = vec!["wasi:io/poll@0.2.0".to_owned(), "airlock:host/log@0.1.0".to_owned()];
+        Metadata::new(b"", Vec::new(), Some(manifest), imports).lock_lines()
+    }
+
+    #[test]
+    fn every_request_has_its_lines_in_the_lock_file() {
+        let request = json!({
+            "http": {
+                "api": {"url": "https://api.example.com", "methods": ["POST"], "paths": ["/v1/**"], "private": true, "reason": "r"},
+                "web": {"url": "*", "reason": "r"},
+            },
+            "secret": {"t": {"inject": {"header": "x-key"}, "audience": ["api", "web"], "reveal": true, "reason": "r"}},
+            "kv": {"cache": {"max_bytes": "1MiB", "reason": "r"}},
+            "files": {
+                "data": {"access": "read-write", "max_bytes": "1GiB", "max_files": 5, "reason": "r"},
+                "*": {"access": "read-only", "reason": "r"},
+            },
+            "scratch": {"max_bytes": "1500B", "max_files": 3, "reason": "r"},
+            "tools": {"call": ["text-count", "files-read"], "reason": "r"},
+            "clocks": {"reason": "r"},
+            "random": {"reason": "r", "optional": true},
+            "limits": {
+                "fuel": 5, "cpu_time": "1500ms", "deadline": "2m", "memory": "1MiB", "result": "1KiB",
+                "host_calls": 7, "http_requests": 3, "http_response": "1000B",
+            },
+        });
+        insta::assert_snapshot!(lock_lines(&request).join("\n"), @r"
+        clocks
+        files.* read-only
+        files.data read-write 1GiB 5 files
+        http.api https://api.example.com POST /v1/** private
+        http.web *
+        import airlock:host/log@0.1.0
+        import wasi:io/poll@0.2.0
+        kv.cache 1MiB
+        limits.cpu_time 1s 500ms
+        limits.deadline 2m
+        limits.fuel 5
+        limits.host_calls 7
+        limits.http_requests 3
+        limits.http_response 1000B
+        limits.memory 1MiB
+        limits.result 1KiB
+        random
+        scratch 1500B 3 files
+        secret.t in header x-key to api, web and shown to the plugin
+        tools files-read
+        tools text-count
+        ");
+    }
+
+    #[test]
+    fn a_lock_line_shows_the_header_prefix_query_and_audience_of_a_secret() {
+        let line = |inject: Value| {
+            let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
+            let secret = json!({"t": {"inject": inject, "audience": ["api"], "reason": "r"}});
+            let lines = lock_lines(&json!({"http": http, "secret": secret}));
+            lines.into_iter().find(|line| line.starts_with("secret")).expect("a line")
+        };
+        assert_eq!(
+            line(json!({"header": "authorization", "prefix": "Bearer "})),
+            r#"secret.t in header authorization behind "Bearer " to api"#
+        );
+        assert_eq!(line(json!({"header": "x-key"})), "secret.t in header x-key to api");
+        assert_eq!(line(json!({"query": "key"})), "secret.t in query key to api");
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+
+fn token(more: &Value) -> Value {
+    let mut secret = json!({"reason": "signs in"});
+    secret.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let mut request = api(&json!({}));
+    request["secret"] = json!({"token": secret});
+    request
+}
+
+fn secret(grant: SecretGrant) -> Grant {
+    Grant { secrets: [("token".to_owned(), grant)].into(), ..http(&[named("api")]) }
+}
+
+fn from(variable: &str) -> SecretGrant {
+    SecretGrant {
+        source: Source::Env(variable.to_owned()),
+        audience: None,
+        inject: None,
+        reveal: false,
+    }
+}
+
+fn injected() -> Value {
+    json!({"inject": {"header": "authorization", "prefix": "Bearer "}, "audience": ["api"]})
+}
+
+#[test]
+fn a_secret_is_attached_to_its_audience_and_not_revealed() {
+    let asked = token(&injected());
+    let grants = granted(&asked, &secret(from("TOKEN"))).grants;
+    assert!(grants.secrets.contains("token") && grants.revealed.is_empty());
+    let credential = format!("{:?}", grants.credentials);
+    assert!(
+        credential.contains("authorization") && credential.contains("api.example.com"),
+        "{credential}"
+    );
+    assert!(!credential.contains("hush"), "{credential}");
+    insta::assert_snapshot!(
+        refused(&asked, &http(&[named("api")])),
+        @r#"the plugin needs secret.token (signs in), which is not granted; grant it with "secrets": {"token": {"from": "env:NAME"}}"#
+    );
+    insta::assert_snapshot!(
+        refused(&asked, &secret(from("UNSET"))),
+        @"grants.secrets.token.from: the environment variable UNSET is not set, or is not text"
+    );
+    let unasked = granted(&api(&json!({})), &secret(from("TOKEN")));
+    assert!(unasked.grants.secrets.is_empty());
+    assert_eq!(
+        unasked.notes,
+        ["grants.secrets.token opens nothing: the plugin does not ask for it"]
+    );
+}
+
+#[test]
+fn an_audience_of_the_operator_is_required_without_a_manifest() {
+    let narrow = SecretGrant {
+        audience: Some(vec![HttpGrant::Rule(rule("https://api.example.com GET /v1"))]),
+        ..from("TOKEN")
+    };
+    let credentials =
+        format!("{:?}", granted(&token(&injected()), &secret(narrow)).grants.credentials);
+    assert!(credentials.contains("v1"), "{credentials}");
+    let header = Injection::header("x-key", "").expect("a header");
+    let plain = SecretGrant { inject: Some(header), ..from("TOKEN") };
+    let grant = Grant { secrets: [("token".to_owned(), plain)].into(), ..Grant::default() };
+    insta::assert_snapshot!(
+        Rights::intersect(None, &grant, &read).expect_err("refused"),
+        @"grants.secrets.token.audience: is required for a plugin that embeds no manifest"
+    );
+}
+
+#[test]
+fn a_secret_is_sent_only_to_places_that_the_plugin_requested() {
+    let grant = |audience: &[&str]| {
+        let audience = audience.iter().map(|text| HttpGrant::Rule(rule(text))).collect();
+        let secret = SecretGrant { audience: Some(audience), ..from("TOKEN") };
+        let places = ["https://api.example.com GET,POST /**", "https://other.example.org GET /**"];
+        Grant {
+            secrets: [("token".to_owned(), secret)].into(),
+            ..http(&places.map(|text| HttpGrant::Rule(rule(text))))
+        }
+    };
+    let asked = token(&injected());
+    let wide = granted(&asked, &grant(&["https://*.example.com GET,POST /v1/**"]));
+    let credentials = format!("{:?}", wide.grants.credentials);
+    assert!(
+        !credentials.contains("Below")
+            && credentials.contains("v1")
+            && !credentials.contains("POST"),
+        "{credentials}"
+    );
+    insta::assert_snapshot!(
+        refused(&asked, &grant(&["https://api.example.com GET /**", "https://other.example.org GET /**"])),
+        @"grants.secrets.token.audience[1]: found https://other.example.org GET /**, the plugin asks to send it to https://api.example.com GET,HEAD /**"
+    );
+    let mut open = token(&injected());
+    open["http"]["api"]["url"] = json!("*");
+    let chosen = granted(&open, &grant(&["https://other.example.org GET /**"]));
+    assert!(
+        format!("{:?}", chosen.grants.credentials).contains("other.example.org"),
+        "the hosts are the operator's choice"
+    );
+}
+
+#[test]
+fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
+    let asked = token(&json!({"reveal": true}));
+    let grant = || secret(SecretGrant { reveal: true, ..from("TOKEN") });
+    assert!(granted(&asked, &trusted(grant())).grants.revealed.contains_key("token"));
+    insta::assert_snapshot!(
+        refused(&asked, &grant()),
+        @r#"grants.secrets.token.reveal: the profile "untrusted" shows no plugin a secret's value; "profile": "trusted" does"#
+    );
+    let kept = granted(&asked, &trusted(secret(from("TOKEN"))));
+    assert!(
+        kept.grants.revealed.is_empty() && kept.notes[0].contains("asks for the value"),
+        "{:?}",
+        kept.notes
+    );
+    let unasked = granted(&token(&injected()), &trusted(grant()));
+    assert!(
+        unasked.grants.revealed.is_empty() && unasked.notes[0].contains("opens nothing"),
+        "{:?}",
+        unasked.notes
+    );
+}

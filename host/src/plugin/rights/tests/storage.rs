@@ -1,0 +1,127 @@
+use super::{
+    super::storage::{DEFAULT_DIRECTORY, DEFAULT_SCRATCH, DEFAULT_STORE_BYTES},
+    *,
+};
+
+#[test]
+fn a_store_holds_the_lesser_of_request_and_grant() {
+    let asked = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}}});
+    let store = |name: &str, max_bytes| Grant {
+        stores: vec![StoreGrant { name: name.to_owned(), max_bytes }],
+        ..Grant::default()
+    };
+    for (found, expected) in [(None, 1 << 20), (Some(1 << 10), 1 << 10), (Some(1 << 30), 1 << 20)] {
+        let stores = granted(&asked, &store("notes", found)).grants.stores;
+        assert_eq!(stores, [KvStore { name: "notes".to_owned(), max_bytes: expected }]);
+    }
+    insta::assert_snapshot!(
+        refused(&asked, &Grant::default()),
+        @r#"the plugin needs kv.notes (remembers), which is not granted; grant it with "kv": ["notes"]"#
+    );
+    let unasked = granted(&json!({}), &store("notes", None));
+    assert!(unasked.grants.stores.is_empty());
+    assert_eq!(unasked.notes, ["grants.kv[0] opens nothing: the plugin does not ask for it"]);
+    let without_manifest =
+        Rights::intersect(None, &store("notes", None), &read).expect("it is granted");
+    assert_eq!(without_manifest.grants.stores[0].max_bytes, DEFAULT_STORE_BYTES);
+}
+
+#[test]
+fn a_directory_is_writable_only_if_requested_and_granted() {
+    let asked = |access: &str| json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}});
+    let grant = |access| {
+        let quota = PartialQuota { bytes: Some(1_000), files: Some(9) };
+        let directory =
+            DirectoryGrant { name: "data".to_owned(), path: "/d".into(), access, quota };
+        Grant { directories: vec![directory], ..Grant::default() }
+    };
+    for (request, access, granted_access) in [
+        ("read-write", Access::ReadWrite, Access::ReadWrite),
+        ("read-write", Access::ReadOnly, Access::ReadOnly),
+        ("read-only", Access::ReadWrite, Access::ReadOnly),
+    ] {
+        let found = granted(&asked(request), &grant(access));
+        let directory = &found.grants.directories[0];
+        assert_eq!(
+            (directory.access, directory.quota),
+            (granted_access, Quota { bytes: 1_000, files: 5 }),
+            "{request}, {access:?}"
+        );
+        assert_eq!(
+            !found.notes.is_empty(),
+            request == "read-write" && access == Access::ReadOnly,
+            "{:?}",
+            found.notes
+        );
+    }
+    insta::assert_snapshot!(
+        refused(&asked("read-only"), &Grant::default()),
+        @r#"the plugin needs files.data (reads), which is not granted; grant a directory with "directories""#
+    );
+    assert!(
+        granted(&json!({}), &grant(Access::ReadOnly)).grants.directories.is_empty(),
+        "it does not ask"
+    );
+}
+
+#[test]
+fn scratch_space_must_be_requested_and_granted() {
+    let asked = json!({"scratch": {"max_bytes": "1MiB", "max_files": 3, "reason": "unpacks"}});
+    let grant =
+        |bytes| Grant { scratch: Some(PartialQuota { bytes, files: None }), ..Grant::default() };
+    assert_eq!(
+        granted(&asked, &grant(None)).grants.scratch,
+        Some(Quota { bytes: 1 << 20, files: 3 })
+    );
+    assert_eq!(granted(&asked, &grant(Some(7))).grants.scratch, Some(Quota { bytes: 7, files: 3 }));
+    insta::assert_snapshot!(
+        refused(&asked, &Grant::default()),
+        @r#"the plugin needs scratch (unpacks), which is not granted; grant it with "scratch": {}"#
+    );
+    assert_eq!(granted(&json!({}), &grant(None)).grants.scratch, None);
+}
+
+#[test]
+fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
+    let asked = json!({
+        "kv": {"notes": {"max_bytes": "10240GiB", "reason": "remembers"}},
+        "files": {"data": {"access": "read-write", "max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "writes"}},
+        "scratch": {"max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "unpacks"},
+    });
+    let grant = |bytes: Option<u64>, files: Option<u64>| {
+        let quota = PartialQuota { bytes, files };
+        let directory = DirectoryGrant {
+            name: "data".to_owned(),
+            path: "/d".into(),
+            access: Access::ReadWrite,
+            quota,
+        };
+        Grant {
+            stores: vec![StoreGrant { name: "notes".to_owned(), max_bytes: bytes }],
+            directories: vec![directory],
+            scratch: Some(quota),
+            ..Grant::default()
+        }
+    };
+    let usual = granted(&asked, &grant(None, None));
+    assert_eq!(usual.grants.stores[0].max_bytes, DEFAULT_STORE_BYTES);
+    assert_eq!(
+        (usual.grants.directories[0].quota, usual.grants.scratch),
+        (DEFAULT_DIRECTORY, Some(DEFAULT_SCRATCH))
+    );
+    insta::assert_snapshot!(usual.notes.join("\n"), @r"
+    files.data holds 1GiB, the plugin asks for 10240GiB
+    files.data holds 10000 files, the plugin asks for 1000000000 files
+    scratch holds 64MiB, the plugin asks for 10240GiB
+    scratch holds 1000 files, the plugin asks for 1000000000 files
+    kv.notes holds 4MiB, the plugin asks for 10240GiB
+    ");
+    let (bytes, files) = (10_240_u64 << 30, 1_000_000_000);
+    let said = granted(&asked, &grant(Some(bytes), Some(files)));
+    assert_eq!(
+        (said.grants.stores[0].max_bytes, said.grants.scratch),
+        (bytes, Some(Quota { bytes, files }))
+    );
+    assert_eq!(said.grants.directories[0].quota, Quota { bytes, files });
+    assert!(said.notes.is_empty(), "{:?}", said.notes);
+}
