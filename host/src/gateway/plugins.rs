@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 pub(crate) use self::load::read as read_component;
 use self::{load::Loaded, watch::Mark};
-use super::report::report_dropped;
+use super::report::{report_dropped, report_unchecked};
 use crate::{
     catalog::{Catalog, State},
     config::{Config, Source, Wasm},

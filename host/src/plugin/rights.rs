@@ -162,6 +162,8 @@ impl Desk<'_> {
                 self.refusals.push("config: the plugin takes no configuration".to_owned());
             }
             Some(Some(schema)) => {
+                // An unbounded schema is refused too: the plugin relies on a configuration that
+                // fits.
                 let value = serde_json::Value::Object((**given).clone());
                 let checked = crate::schema::CompiledSchema::compile("config.schema", schema);
                 match checked.map(|schema| schema.check(&value)) {

@@ -53,6 +53,7 @@ pub use self::{
     limits::Limits,
     plain::BadComponent,
     plugin::Plugin,
+    schemas::Tools,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
 };
 

@@ -15,7 +15,7 @@ use crate::{
     config::{Wasm, environment},
     egress::Egress,
     plugin::{Answer, Drift, Facts, Lock, LockError, Manifest, Settled, settle},
-    sandbox::{Grants, Lender, LoadError, MAX_COMPONENT_BYTES, Plugin},
+    sandbox::{Grants, Lender, LoadError, MAX_COMPONENT_BYTES, Plugin, Tools},
     store::{self, Database},
     tool::{ClientName, ToolDefinition},
 };
@@ -61,12 +61,14 @@ impl Plugins {
                 )
             })
             .collect();
-        let (plugin, definitions, unusable) = plugin.with_tools(definitions).await?;
-        dropped.extend(unusable);
+        let (plugin, Tools { definitions, left_out, unchecked }) =
+            plugin.with_tools(definitions).await?;
+        dropped.extend(left_out);
         if definitions.is_empty() && !dropped.is_empty() {
             return Err(PluginError::NoTools(dropped.join("; ")));
         }
         super::report_dropped(client, &dropped);
+        super::report_unchecked(client, &unchecked);
         Ok(Some(Loaded { plugin, definitions, digest: facts.component }))
     }
 
