@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::watch;
 
-pub(crate) use self::report::report_dropped;
+pub(crate) use self::report::{report_dropped, report_unchecked};
 use crate::{
     door::{Filter, OwnTools, Provider, Source, View, VirtualKey},
     tool::{ClientName, Policy, Tool, ToolDefinition, ToolName},

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{
     Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling, plugins::Shared,
     read_component,
 };
 use crate::{
-    catalog::report_dropped,
+    catalog::{report_dropped, report_unchecked},
     egress::Egress,
-    sandbox::{Grants, HostResources, LoadError, Plugin},
+    sandbox::{Grants, HostResources, LoadError, Plugin, Tools},
     store::{self, Database},
     tool::{ClientName, ToolDefinition},
 };
@@ -49,8 +49,10 @@ impl Plugins {
         let plugin = compiling(&resources.progress, client.as_str(), &bytes, load).await?;
         let mut definitions = plugin.definitions(&bytes).await?;
         replace_descriptions(&mut definitions, &settings.grant);
-        let (plugin, definitions, dropped) = usable(plugin, definitions).await?;
-        report_dropped(client, &dropped);
+        let (plugin, tools) = usable(plugin, definitions).await?;
+        report_dropped(client, &tools.left_out);
+        report_unchecked(client, &tools.unchecked);
+        let Tools { definitions, .. } = tools;
         Ok(Some(Loaded { plugin, definitions, digest: metadata.digest }))
     }
 
@@ -87,14 +89,14 @@ impl Plugins {
     }
 }
 
-/// Leaves out the tools that cannot be offered, and returns the reasons. Fails if that leaves none
-/// of them.
+/// Leaves out the tools that cannot be offered, with the reasons. Fails if that leaves none of
+/// them.
 async fn usable(
     plugin: Plugin,
     mut definitions: Vec<ToolDefinition>,
-) -> Result<(Plugin, Vec<ToolDefinition>, Vec<String>), PluginError> {
+) -> Result<(Plugin, Tools), PluginError> {
     let nameless = definitions.extract_if(.., |tool| tool.description.trim().is_empty());
-    let mut dropped: Vec<_> = nameless
+    let nameless: Vec<_> = nameless
         .map(|tool| {
             format!(
                 "tool {:?} has no description; give it one in `wasm_config.descriptions`",
@@ -102,12 +104,12 @@ async fn usable(
             )
         })
         .collect();
-    let (plugin, definitions, unusable) = plugin.with_tools(definitions).await?;
-    dropped.extend(unusable);
-    if definitions.is_empty() && !dropped.is_empty() {
-        return Err(PluginError::NoTools(dropped.join("; ")));
+    let (plugin, mut tools) = plugin.with_tools(definitions).await?;
+    tools.left_out.splice(0..0, nameless);
+    if tools.definitions.is_empty() && !tools.left_out.is_empty() {
+        return Err(PluginError::NoTools(tools.left_out.join("; ")));
     }
-    Ok((plugin, definitions, dropped))
+    Ok((plugin, tools))
 }
 
 /// Replaces descriptions of tools by those of the operator.

@@ -142,6 +142,8 @@ impl<'a> Intersection<'a> {
             }
             Some(Some(schema)) => {
                 let value = serde_json::Value::Object((**config).clone());
+                // An unbounded schema is refused too: the plugin relies on a configuration that
+                // fits.
                 let compiled = CompiledSchema::compile("config.schema", schema);
                 match compiled.map(|schema| schema.check(&value)) {
                     Ok(Ok(())) => {}

@@ -11,23 +11,34 @@
 //!   value: 13 s and gigabytes at 20 levels.
 //! - `uniqueItems` compares each item with all others if hashes collide, which numbers above 2⁵³
 //!   cause: 0.4 s for 400 KB.
+//! - An error inside `anyOf` holds a copy of its value, and `required` has an error for each missing
+//!   name: a thousand names and a thousand members make a million copies.
+//! - For an `unevaluated` keyword, the target of a reference is compiled again for each path that
+//!   leads there, which doubles the time with each level of `allOf: [b, b]`.
 //! - A schema within its limits uses more than a megabyte of stack while it is compiled.
 //!
-//! A schema is therefore first read as a graph of subschemas and the values that they meet
-//! ([`graph`]). Its costs are summed up ([`cost`]), and a schema whose cost has no bound is refused
-//! when it is loaded. Each value is then priced before it is checked ([`price`]).
+//! A check is therefore bounded by an expansion: the number of evaluations if every subschema that
+//! a keyword can apply is applied, whether the check needs it or not.
 //!
-//! `format` is an annotation, as is the default in 2020-12, and so are the `content` keywords.
-//! References must stay within the document. This module does not know which tools its schemas
-//! belong to.
+//! - When a schema is loaded, it is read as a graph of subschemas ([`graph`]), and the subschemas
+//!   that meet one value are counted ([`expansion`]). If they are too many, nest too deeply or never
+//!   end, the check has no bound and the schema is not compiled: [`BadSchema::is_unbounded`].
+//! - Before a value is checked, it is walked with its subschemas ([`walk`]). Each evaluation takes
+//!   its price from one budget. If the budget does not last, the value fails without a check. A
+//!   second budget decides whether the errors of a value are collected.
+//!
+//! Checked are all assertions of the document's draft. Not checked are `format`, which is an
+//! annotation as is the default in 2020-12, and the `content` keywords. References must stay within
+//! the document. A tool whose schema is unbounded can be offered without a check. Its source decides
+//! that; this module does not know which tools its schemas belong to.
 
-mod cost;
 mod document;
+mod expansion;
 mod graph;
 mod pattern;
 mod place;
-mod price;
 mod violations;
+mod walk;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -38,7 +49,10 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
 pub use self::violations::{Violation, Violations};
-use self::{cost::Costs, document::Document, graph::Graph};
+use self::{
+    document::Document,
+    graph::{Graph, Node},
+};
 use crate::{json::JsonText, text::cut};
 
 /// The largest schema, in bytes of JSON text.
@@ -48,8 +62,8 @@ pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
 pub const MAX_DEPTH: usize = 64;
 /// The most subschemas that a document may have, counting those that its validator can reach.
 pub const MAX_SUBSCHEMAS: usize = 4_096;
-/// Approximate memory of a compiled subschema, in bytes.
-const SUBSCHEMA_BYTES: usize = 512;
+/// Approximate memory of a subschema, compiled and as a node of the graph, in bytes.
+const SUBSCHEMA_BYTES: usize = 512 + size_of::<Node>();
 /// The longest text of the schema or the value in an error, in bytes.
 const MAX_SHOWN: usize = 120;
 /// Stack for the compiler of `jsonschema`, which recurses. A schema of 64 levels with a reference
@@ -61,7 +75,8 @@ const COMPILER_STACK_BYTES: usize = 8 << 20;
 /// that fits.
 pub struct CompiledSchema {
     validator: Validator,
-    costs: Costs,
+    /// The subschemas, for the walk over a value.
+    nodes: Vec<Node>,
     /// The schema as a document, for the explanation of errors.
     document: Value,
     bytes: usize,
@@ -69,7 +84,7 @@ pub struct CompiledSchema {
 
 /// Reason why a schema cannot be used, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the {which} cannot be used: {place}: {problem}")]
+#[error("{} {which}: {place}: {problem}", if self.is_unbounded() { "nothing can be checked against the" } else { "invalid" })]
 pub struct BadSchema {
     /// Name of the schema: `inputSchema` or `outputSchema`.
     pub which: &'static str,
@@ -77,6 +92,23 @@ pub struct BadSchema {
     pub place: String,
     /// The problem at that place.
     pub problem: Problem,
+}
+
+impl BadSchema {
+    /// Returns whether the schema is too large or too recursive to check values against it. Such a
+    /// schema may be valid; it is not examined further.
+    pub fn is_unbounded(&self) -> bool {
+        matches!(
+            self.problem,
+            Problem::TooLarge { .. }
+                | Problem::TooDeep
+                | Problem::TooManySubschemas
+                | Problem::TooManyPatterns
+                | Problem::TooNested
+                | Problem::TooManyEvaluations
+                | Problem::TooEntangled
+        )
+    }
 }
 
 /// Problem of a schema.
@@ -111,37 +143,17 @@ pub enum Problem {
     /// A reference has no target in the document.
     #[error("nothing is at the reference {0:?}")]
     DanglingReference(String),
-    /// A subschema applies itself to the same value again.
-    #[error("the subschema leads back to itself without going into the value")]
-    Cycle,
     /// Too many subschemas apply inside each other to one value.
-    #[error("{found} subschemas apply inside each other to one value, the limit is {limit}")]
-    TooNested {
-        /// Number of subschemas inside each other.
-        found: u64,
-        /// The limit.
-        limit: u64,
-    },
+    #[error(
+        "more than {limit} subschemas inside each other for one value; does a reference lead back to itself?",
+        limit = walk::MAX_NESTING
+    )]
+    TooNested,
     /// The subschemas of one value multiply.
-    #[error("one value would be looked at {found} times, the limit is {limit}")]
-    TooManyEvaluations {
-        /// Number of evaluations of one value.
-        found: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// The subschemas multiply with each level of a recursion.
-    #[error("a value {depth} levels down would be looked at {found} times, the limit is {limit}")]
-    TooManyBranches {
-        /// Depth of the value.
-        depth: usize,
-        /// Number of evaluations of a value at that depth.
-        found: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// The computation of the cost, or the compilation, would take too long.
-    #[error("its subschemas are too entangled to tell what a check costs")]
+    #[error("one value would be evaluated more than {limit} times", limit = expansion::MAX_EVALUATIONS)]
+    TooManyEvaluations,
+    /// The references that `unevaluated` keywords follow multiply.
+    #[error("more than {limit} subschemas would be compiled for \"unevaluated\" keywords", limit = expansion::MAX_COMPILED)]
     TooEntangled,
     /// A pattern cannot be matched in linear time, is not valid, or is too large when compiled.
     #[error("the pattern {0:?} is no regular expression that can be matched in linear time within {kib} KiB", kib = pattern::MAX_COMPILED_BYTES >> 10)]
@@ -193,12 +205,17 @@ impl CompiledSchema {
     /// Checks a value. Takes at most about 50 ms, and about a microsecond for typical arguments
     /// from a model. Fails without a check if the check would take longer.
     pub fn check(&self, instance: &Value) -> Result<(), Violations> {
-        let price = self.costs.price(instance).map_err(Violations::unpriced)?;
+        if document::is_deeper(instance, MAX_DEPTH) {
+            return Err(Violations::too_deep());
+        }
+        if !walk::affords_check(&self.nodes, instance) {
+            return Err(Violations::too_large());
+        }
         // A panic of `jsonschema` fails this call and nothing else.
         let checked = catch_unwind(AssertUnwindSafe(|| {
             if self.validator.is_valid(instance) {
                 Ok(())
-            } else if price.affords_errors {
+            } else if walk::affords_errors(&self.nodes, instance) {
                 Err(violations::explain(
                     self.validator.iter_errors(instance),
                     &self.document,
@@ -214,14 +231,15 @@ impl CompiledSchema {
 
 fn compile(schema: &Value) -> Result<CompiledSchema, graph::Misplaced> {
     let Document { draft, schema: document, bytes } = Document::read(schema)?;
-    let graph = Graph::read(&document)?;
-    let costs = Costs::of(&graph)?;
-    let bytes = bytes + graph.nodes.len() * SUBSCHEMA_BYTES + graph.pattern_costs.bytes();
+    let mut graph = Graph::read(&document)?;
+    expansion::expand(&mut graph)?;
+    let Graph { nodes, pattern_bytes, .. } = graph;
+    let bytes = bytes + nodes.len() * SUBSCHEMA_BYTES + pattern_bytes;
     let validator = options(draft).build(&document).map_err(|error| {
         let place = format!("#{}", error.instance_path());
         (cut(place, MAX_SHOWN), Problem::Invalid(cut(error.to_string(), MAX_SHOWN)))
     })?;
-    Ok(CompiledSchema { validator, costs, document, bytes })
+    Ok(CompiledSchema { validator, nodes, document, bytes })
 }
 
 fn options(draft: Draft) -> jsonschema::ValidationOptions<'static> {

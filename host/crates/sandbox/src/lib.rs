@@ -43,6 +43,7 @@ pub use self::{
     },
     plain::BadComponent,
     plugin::Plugin,
+    schemas::Tools,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
     settings::{OffLimits, Settings},
 };

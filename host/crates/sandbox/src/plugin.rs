@@ -27,7 +27,7 @@ use crate::{
         circuit::Circuit,
         instance::{Call, Guest, State},
     },
-    schemas::Schemas,
+    schemas::{Schemas, Tools},
     wasi::{self, Mounts, Wasi},
 };
 
@@ -131,17 +131,16 @@ impl Plugin {
         self.describe().await
     }
 
-    /// Sets the tools that this plugin runs, and compiles their schemas. Returns the plugin, the
-    /// tools kept, and for each tool left out the reason that it cannot be used.
+    /// Sets the tools that this plugin runs, and compiles their schemas. Returns the plugin and its
+    /// tools.
     pub async fn with_tools(
         mut self,
         definitions: Vec<ToolDefinition>,
-    ) -> Result<(Self, Vec<ToolDefinition>, Vec<String>), LoadError> {
+    ) -> Result<(Self, Tools), LoadError> {
         let compiled = tokio::task::spawn_blocking(move || Schemas::compile(definitions)).await;
-        let (schemas, kept, left_out) =
-            compiled.map_err(|panic| LoadError::Descriptors(panic.into()))?;
+        let (schemas, tools) = compiled.map_err(|panic| LoadError::Descriptors(panic.into()))?;
         self.schemas = schemas;
-        Ok((self, kept, left_out))
+        Ok((self, tools))
     }
 
     /// Returns the tools that the component itself reports, with everything denied. Descriptors

@@ -1,10 +1,16 @@
 //! Input and output schemas of a plugin's tools, compiled when it is loaded. Arguments are checked
 //! before the guest runs, structured results afterwards.
+//!
+//! A tool with an invalid schema is left out. A tool with a schema that is too large or too
+//! recursive is kept, and values are not checked against that schema: the guest gets the arguments
+//! as the caller sent them, and the caller the structured result as the guest returned it. The
+//! other schema of the tool is checked as usual.
 
 use std::collections::BTreeMap;
 
 use airlock_core::{
-    schema::{BadSchema, CompiledSchema},
+    json::JsonText,
+    schema::{BadSchema, CompiledSchema, Violations},
     tool::{CallError, ToolDefinition, ToolName, ToolOutput},
 };
 use serde_json::Value;
@@ -12,6 +18,17 @@ use serde_json::Value;
 /// Most memory that the compiled schemas of one plugin may take, in bytes: enough for thousands of
 /// ordinary ones.
 const MAX_BYTES: usize = 64 << 20;
+
+/// The tools of a plugin after their schemas were compiled.
+#[derive(Debug, Default)]
+pub struct Tools {
+    /// Definitions of the tools that the plugin runs.
+    pub definitions: Vec<ToolDefinition>,
+    /// The tools that are left out, because a schema of theirs is invalid, with the reasons.
+    pub left_out: Vec<String>,
+    /// The schemas that values are not checked against, with the tools and the reasons.
+    pub unchecked: Vec<String>,
+}
 
 /// Schemas of one plugin's tools, keyed by the plugin's own tool names.
 #[derive(Default)]
@@ -21,8 +38,15 @@ pub(super) struct Schemas {
 }
 
 struct Pair {
-    input: CompiledSchema,
-    output: Option<CompiledSchema>,
+    input: Check,
+    output: Option<Check>,
+}
+
+/// Check against one schema.
+enum Check {
+    Compiled(CompiledSchema),
+    /// The schema is too large or too recursive; every value passes.
+    Unchecked,
 }
 
 /// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
@@ -32,33 +56,59 @@ struct Pair {
 struct NoStructuredResult;
 
 impl Schemas {
-    /// Compiles the schemas of each definition. Returns the schemas, the definitions kept, and for
-    /// each tool left out the reason that a schema of it cannot be used. Blocks.
-    pub(super) fn compile(
-        definitions: Vec<ToolDefinition>,
-    ) -> (Self, Vec<ToolDefinition>, Vec<String>) {
-        let mut schemas = Self::default();
-        let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    /// Compiles the schemas of each definition. Blocks.
+    pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Tools) {
+        let (mut schemas, mut tools) = (Self::default(), Tools::default());
         for definition in definitions {
+            let named = |reason: &str| format!("tool {:?}: {reason}", definition.name);
             match schemas.add(&definition) {
-                Ok(()) => kept.push(definition),
-                Err(reason) => left_out.push(format!("tool {:?}: {reason}", definition.name)),
+                Err(bad) => tools.left_out.push(named(&bad.to_string())),
+                Ok(unchecked) => {
+                    tools.unchecked.extend(unchecked.iter().map(|reason| named(reason)));
+                    tools.definitions.push(definition);
+                }
             }
         }
-        (schemas, kept, left_out)
+        (schemas, tools)
     }
 
-    fn add(&mut self, definition: &ToolDefinition) -> Result<(), String> {
-        let pair = Pair::compile(definition).map_err(|bad| bad.to_string())?;
-        self.bytes = self.bytes.saturating_add(pair.bytes());
-        if self.bytes > MAX_BYTES {
-            return Err(format!(
-                "the schemas of the plugin's tools take more than {MAX_BYTES} bytes once compiled"
-            ));
-        }
+    /// Adds the schemas of a tool. Returns the reason for each that values are not checked against.
+    /// Fails if a schema is invalid.
+    fn add(&mut self, definition: &ToolDefinition) -> Result<Vec<String>, BadSchema> {
+        let mut unchecked = Vec::new();
+        let input = self.check("inputSchema", &definition.input_schema, &mut unchecked)?;
+        let output = definition.output_schema.as_ref();
+        let output = output.map(|schema| self.check("outputSchema", schema, &mut unchecked));
+        let pair = Pair { input, output: output.transpose()? };
         // If two tools have one name, the first wins, as in the catalog.
         self.tools.entry(definition.name.clone()).or_insert(pair);
-        Ok(())
+        Ok(unchecked)
+    }
+
+    /// Compiles one schema. Adds to `unchecked` the reason if it is not checked.
+    fn check(
+        &mut self,
+        which: &'static str,
+        schema: &JsonText,
+        unchecked: &mut Vec<String>,
+    ) -> Result<Check, BadSchema> {
+        let compiled = match CompiledSchema::compile_text(which, schema) {
+            Ok(compiled) => compiled,
+            Err(bad) if bad.is_unbounded() => {
+                unchecked.push(bad.to_string());
+                return Ok(Check::Unchecked);
+            }
+            Err(bad) => return Err(bad),
+        };
+        let bytes = self.bytes.saturating_add(compiled.bytes());
+        if bytes > MAX_BYTES {
+            unchecked.push(format!(
+                "nothing can be checked against the {which}: with it, the plugin's compiled schemas take more than {MAX_BYTES} bytes"
+            ));
+            return Ok(Check::Unchecked);
+        }
+        self.bytes = bytes;
+        Ok(Check::Compiled(compiled))
     }
 
     /// Checks arguments, the JSON text of an object. The error lists what to change. Arguments of a
@@ -104,20 +154,12 @@ impl Schemas {
     }
 }
 
-impl Pair {
-    fn compile(definition: &ToolDefinition) -> Result<Self, BadSchema> {
-        let output = definition
-            .output_schema
-            .as_ref()
-            .map(|schema| CompiledSchema::compile_text("outputSchema", schema));
-        Ok(Self {
-            input: CompiledSchema::compile_text("inputSchema", &definition.input_schema)?,
-            output: output.transpose()?,
-        })
-    }
-
-    fn bytes(&self) -> usize {
-        self.input.bytes() + self.output.as_ref().map_or(0, CompiledSchema::bytes)
+impl Check {
+    fn check(&self, value: &Value) -> Result<(), Violations> {
+        match self {
+            Self::Compiled(schema) => schema.check(value),
+            Self::Unchecked => Ok(()),
+        }
     }
 }
 
@@ -128,11 +170,12 @@ mod tests {
 
     use super::*;
 
-    fn compile(definitions: &Value) -> (Schemas, Vec<String>) {
-        let (schemas, kept, left_out) =
+    fn compile(definitions: &Value) -> (Schemas, Tools) {
+        let (schemas, tools) =
             Schemas::compile(serde_json::from_value(definitions.clone()).expect("definitions"));
-        assert_eq!(kept.len() + left_out.len(), definitions.as_array().map_or(0, Vec::len));
-        (schemas, left_out)
+        let total = tools.definitions.len() + tools.left_out.len();
+        assert_eq!(total, definitions.as_array().map_or(0, Vec::len));
+        (schemas, tools)
     }
 
     fn name() -> ToolName {
@@ -180,30 +223,53 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_without_a_usable_schema_is_left_out_and_the_first_of_two_wins() {
+    fn a_tool_with_an_invalid_schema_is_left_out_and_the_first_of_two_wins() {
         let second = json!({"name": "t", "inputSchema": {"required": ["other"]}});
-        let (schemas, left_out) = compile(&json!([
+        let (schemas, tools) = compile(&json!([
             tool(&json!({})),
             second,
-            {"name": "loop", "inputSchema": {"$ref": "#"}},
+            {"name": "gone", "inputSchema": {"$ref": "#/$defs/gone"}},
             {"name": "out", "inputSchema": {}, "outputSchema": {"type": "text"}},
         ]));
         assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
-        assert_eq!(left_out.len(), 2, "{left_out:?}");
-        insta::assert_snapshot!(left_out[0], @r#"tool "loop": the inputSchema cannot be used: #: the subschema leads back to itself without going into the value"#);
+        assert!(schemas.check_arguments("t", &name(), r#"{"other": 1}"#).is_err());
+        let Tools { left_out, unchecked, .. } = tools;
+        assert_eq!((left_out.len(), unchecked.len()), (2, 0), "{left_out:?}");
+        insta::assert_snapshot!(left_out[0], @r##"tool "gone": invalid inputSchema: #: nothing is at the reference "#/$defs/gone""##);
     }
 
     #[test]
-    fn all_schemas_of_a_plugin_share_one_bound() {
+    fn a_tool_with_an_unbounded_schema_is_kept_and_only_that_schema_is_not_checked() {
+        let endless = json!({"properties": {"n": {"anyOf": [{"$ref": "#/properties/n"}]}}});
+        let (schemas, tools) = compile(&json!([
+            {"name": "t", "inputSchema": endless, "outputSchema": {"required": ["rows"]}},
+            {"name": "both", "inputSchema": endless, "outputSchema": endless},
+            {"name": "gone", "inputSchema": endless, "outputSchema": {"type": "text"}},
+        ]));
+        assert_eq!((tools.definitions.len(), tools.left_out.len()), (2, 1));
+        assert_eq!(tools.unchecked.len(), 3, "{:?}", tools.unchecked);
+        insta::assert_snapshot!(tools.unchecked[0], @r##"tool "t": nothing can be checked against the inputSchema: #/properties/n: more than 256 subschemas inside each other for one value; does a reference lead back to itself?"##);
+        assert!(schemas.check_arguments("t", &name(), r#"{"n": "any"}"#).is_ok());
+        assert!(schemas.check_arguments("t", &name(), "{").is_err());
+        let check = |tool, structured| {
+            let output = ToolOutput { structured, ..ToolOutput::text("x") };
+            schemas.check_result(tool, &name(), &output)
+        };
+        assert!(check("t", Some(json!({}))).is_err());
+        assert!(check("both", Some(json!({}))).is_ok());
+        assert!(check("both", None).is_err(), "an output schema requires a structured result");
+    }
+
+    #[test]
+    fn schemas_beyond_the_memory_bound_of_a_plugin_are_not_checked() {
         let large = json!({"enum": vec![0; 100_000]});
         let tools: Vec<_> =
             (0..6).map(|n| json!({"name": format!("t{n}"), "inputSchema": large})).collect();
-        let (schemas, left_out) = compile(&json!(tools));
-        assert!(!schemas.tools.is_empty() && !left_out.is_empty(), "{left_out:?}");
-        assert!(left_out[0].contains("67108864 bytes"), "{}", left_out[0]);
-        assert!(
-            schemas.check_arguments("t5", &name(), "{}").is_ok(),
-            "what was left out is not checked, nor offered"
-        );
+        let (schemas, tools) = compile(&json!(tools));
+        assert_eq!(tools.definitions.len(), 6);
+        assert!(schemas.check_arguments("t0", &name(), "{}").is_err());
+        assert!(schemas.check_arguments("t5", &name(), "{}").is_ok());
+        let unchecked = tools.unchecked.last().expect("they are too large together");
+        insta::assert_snapshot!(unchecked, @r#"tool "t5": nothing can be checked against the inputSchema: with it, the plugin's compiled schemas take more than 67108864 bytes"#);
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     plugin::{Metadata, MetadataError, read_component},
     sandbox::{self, LoadError},
-    schema::{BadSchema, CompiledSchema},
+    schema::CompiledSchema,
     text::{visible, with_causes},
     tool::ToolDefinition,
 };
@@ -216,19 +216,49 @@ fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec
     found
 }
 
+/// Compiles every schema. A tool with an unbounded schema is kept, which is a warning; a plugin
+/// whose configuration cannot be checked is refused.
 fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
-    let mut bad = Vec::new();
-    let mut note = |whose: &str, compiled: Result<CompiledSchema, BadSchema>| {
-        bad.extend(compiled.err().map(|error| format!("{whose}: {error}")));
-    };
+    let (mut found, mut outcome) = (Vec::new(), Outcome::Warn);
     for tool in tools {
-        note(&tool.name, CompiledSchema::compile_text("inputSchema", &tool.input_schema));
-        if let Some(schema) = &tool.output_schema {
-            note(&tool.name, CompiledSchema::compile_text("outputSchema", schema));
+        let input = CompiledSchema::compile_text("inputSchema", &tool.input_schema);
+        let output = tool.output_schema.as_ref();
+        let output = output.map(|schema| CompiledSchema::compile_text("outputSchema", schema));
+        for bad in [Some(input), output].into_iter().flatten().filter_map(Result::err) {
+            if !bad.is_unbounded() {
+                outcome = Outcome::Fail;
+            }
+            found.push(format!("{}: {bad}", tool.name));
         }
     }
-    if let Some(schema) = metadata.manifest.as_ref().and_then(|manifest| manifest.config_schema()) {
-        note("the manifest", CompiledSchema::compile("config.schema", schema));
+    let config = metadata.manifest.as_ref().and_then(|manifest| manifest.config_schema());
+    let config = config.map(|schema| CompiledSchema::compile("config.schema", schema));
+    if let Some(Err(bad)) = config {
+        outcome = Outcome::Fail;
+        found.push(format!("the manifest: {bad}"));
     }
-    Check::unless(SCHEMAS, Outcome::Fail, bad)
+    Check::unless(SCHEMAS, outcome, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn checked(input: &Value) -> Check {
+        let tool = json!({"name": "t", "description": "A tool.", "inputSchema": input});
+        let tools: Vec<ToolDefinition> = serde_json::from_value(json!([tool])).expect("tools");
+        let metadata = Metadata::new(b"component", tools.clone(), None, Vec::new());
+        schemas(&metadata, &tools)
+    }
+
+    #[test]
+    fn an_invalid_schema_fails_and_an_unbounded_one_is_a_warning() {
+        assert_eq!(checked(&json!({"type": "object"})).outcome, Outcome::Pass);
+        let unbounded = checked(&json!({"$ref": "#"}));
+        assert_eq!(unbounded.outcome, Outcome::Warn, "{:?}", unbounded.details);
+        assert!(unbounded.details[0].starts_with("t: nothing can be checked against"));
+        assert_eq!(checked(&json!({"type": "text"})).outcome, Outcome::Fail);
+    }
 }

@@ -264,3 +264,11 @@ fn all_reasons_for_a_refusal_are_reported_at_once() {
         .expect_err("refused");
     assert_eq!(refusal.reasons.len(), 2, "{refusal}");
 }
+
+#[test]
+fn a_configuration_that_cannot_be_checked_is_refused() {
+    let endless = manifest(&json!({}), Some(json!({"type": "object", "allOf": [{"$ref": "#"}]})));
+    let refusal = settle(Some(&endless), &Answer::default(), &read);
+    let refusal = refusal.map(|_| ()).expect_err("the schema has no bound").to_string();
+    insta::assert_snapshot!(refusal, @"the plugin's manifest: nothing can be checked against the config.schema: #: more than 256 subschemas inside each other for one value; does a reference lead back to itself?");
+}

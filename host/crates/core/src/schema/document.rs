@@ -4,10 +4,7 @@
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 
-use super::{
-    MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SHOWN, Problem,
-    graph::{Misplaced, count},
-};
+use super::{MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SHOWN, Problem, graph::Misplaced, walk::extent};
 use crate::text::cut;
 
 /// Memory of a value in addition to its text: the value itself, and the same again for spare
@@ -34,7 +31,8 @@ impl Document {
         if found > MAX_SCHEMA_BYTES {
             return Err(everywhere(Problem::TooLarge { found }));
         }
-        let bytes = found + count(schema) * VALUE_BYTES;
+        let values = usize::try_from(extent(schema)).unwrap_or(usize::MAX);
+        let bytes = found.saturating_add(values.saturating_mul(VALUE_BYTES));
         let Value::Object(keywords) = schema else {
             return match schema {
                 Value::Bool(_) => {
@@ -95,10 +93,8 @@ fn shown(value: &Value) -> String {
 }
 
 /// Returns whether a value is nested deeper than `left` levels.
-fn is_deeper(value: &Value, left: usize) -> bool {
-    let deeper = |inner: &Value| {
-        (inner.is_array() || inner.is_object()) && (left == 0 || is_deeper(inner, left - 1))
-    };
+pub(super) fn is_deeper(value: &Value, left: usize) -> bool {
+    let deeper = |inner: &Value| left == 0 || is_deeper(inner, left - 1);
     match value {
         Value::Array(items) => items.iter().any(deeper),
         Value::Object(members) => members.values().any(deeper),

@@ -1,41 +1,54 @@
-//! Graph of the subschemas of a document, with the values that they meet. The cost of a check is
+//! Graph of the subschemas of a document, with the values that they meet. The bounds on a check are
 //! computed from it.
 //!
 //! The graph rather has too many edges than too few: it has an edge for every keyword of any draft,
-//! even if the document's draft does not have the keyword. The meaning of keywords is not modelled.
+//! even if the document's draft does not have the keyword, and `additionalProperties` meets members
+//! that have a subschema of their own. The meaning of keywords is not modelled.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::{MAX_DEPTH, MAX_SHOWN, MAX_SUBSCHEMAS, Problem, pattern::PatternCosts};
+use super::{
+    MAX_SHOWN, MAX_SUBSCHEMAS, Problem,
+    pattern::PatternCosts,
+    walk::{EVALUATION, LOOKUP, MULTIPLE_OF, extent},
+};
 use crate::text::{self, cut};
 
-/// Weight of a `multipleOf`. Large floats are divided as fractions, which takes up to 5 µs,
-/// measured.
-const MULTIPLE_OF_WEIGHT: u64 = 1_000;
+/// Frequent keywords that have no errors of their own.
+const NEVER_FAIL: [&str; 9] = [
+    "$defs",
+    "$ref",
+    "allOf",
+    "default",
+    "description",
+    "examples",
+    "items",
+    "properties",
+    "title",
+];
 
 /// A problem with its place in the schema.
 pub(super) type Misplaced = (String, Problem);
 
 /// Subschemas by number; the document itself is number 0.
-pub(super) struct Graph<'s> {
-    pub(super) nodes: Vec<Node<'s>>,
-    /// The subschema of each node, as JSON.
-    schemas: Vec<&'s Value>,
-    numbers: HashMap<*const Value, usize>,
-    anchors: HashMap<&'s str, Vec<&'s Value>>,
-    pub(super) pattern_costs: PatternCosts<'s>,
+pub(super) struct Graph {
+    pub(super) nodes: Vec<Node>,
+    /// Place of each subschema, as `#` and a JSON pointer, cut if it is long.
+    pub(super) places: Vec<String>,
+    /// Memory of the compiled patterns, in bytes.
+    pub(super) pattern_bytes: usize,
 }
 
 /// One subschema.
 #[derive(Default)]
-pub(super) struct Node<'s> {
-    /// The subschema that it was found in, and the step from there; `None` for the document.
-    origin: Option<(usize, Step<'s>)>,
-    /// Cost of the evaluation of one value, without other subschemas: about one unit for each
-    /// keyword and each listed value.
+pub(super) struct Node {
+    /// Cost of the evaluation of one value, without other subschemas and patterns.
     pub(super) weight: u64,
+    /// The most errors of one evaluation, without those of other subschemas: one for each keyword
+    /// that can fail, and one for each name in a list of required members.
+    pub(super) errors: u64,
     /// Cost of its `pattern` for each byte of a string.
     pub(super) pattern_cost: u64,
     /// Cost of its `patternProperties`, which every key is matched with, for each byte of a key.
@@ -45,104 +58,87 @@ pub(super) struct Node<'s> {
     /// True if it has an `unevaluated` keyword. For such a keyword, the subschemas of the same
     /// value are evaluated again.
     pub(super) is_unevaluated: bool,
-    /// Subschemas that meet the same value.
-    pub(super) in_place: Vec<usize>,
-    pub(super) members: Children<&'s str>,
-    pub(super) items: Children<usize>,
+    /// Number of evaluations of the subschemas that it applies to the same value, for each of its
+    /// own. More than one for an `unevaluated` keyword.
+    pub(super) repeats: u64,
+    /// The subschemas that it applies.
+    pub(super) edges: Vec<(Edge, usize)>,
 }
 
-/// Subschemas that meet the members of an object, or the items of an array.
-#[derive(Default)]
-pub(super) struct Children<K> {
-    /// Subschemas for one name or position.
-    pub(super) named: Vec<(K, usize)>,
-    /// Subschemas for all names or positions that are not in `named`.
-    pub(super) others: Vec<usize>,
-    /// Subschemas that may meet any member or item.
-    pub(super) any: Vec<usize>,
-}
-
-/// A step from a subschema to another.
-#[derive(Clone, Copy)]
-enum Step<'s> {
-    Keyword(&'s str),
-    Member(&'s str, &'s str),
-    Item(&'s str, usize),
-    Reference(&'s str),
-}
-
-/// The value that a subschema meets, relative to the value of the subschema that contains it.
-#[derive(Clone, Copy)]
-enum Meets<'s> {
+/// The value that an applied subschema meets, relative to the value of the one that applies it.
+pub(super) enum Edge {
+    /// The same value.
     Same,
-    Member(&'s str),
-    OtherMembers,
+    /// The same value, by reference.
+    Reference,
+    /// Each key of an object.
+    Key,
+    /// One member of an object.
+    Member(String),
+    /// Any member of an object.
     AnyMember,
+    /// One item of an array.
     Item(usize),
-    OtherItems,
+    /// Any item of an array.
     AnyItem,
 }
 
-impl<'s> Graph<'s> {
+/// Reads a document from its root, one subschema after the other.
+struct Reader<'s> {
+    graph: Graph,
+    /// The subschema of each node, as JSON.
+    schemas: Vec<&'s Value>,
+    numbers: HashMap<*const Value, usize>,
+    anchors: HashMap<&'s str, Vec<&'s Value>>,
+    pattern_costs: PatternCosts<'s>,
+}
+
+impl Graph {
     /// Reads every subschema that the document's validator can reach. Fails if there are too many,
     /// or if a reference or pattern cannot be used.
-    pub(super) fn read(document: &'s Value) -> Result<Self, Misplaced> {
-        let mut graph = Self {
-            nodes: Vec::new(),
+    pub(super) fn read(document: &Value) -> Result<Self, Misplaced> {
+        let graph = Self { nodes: Vec::new(), places: Vec::new(), pattern_bytes: 0 };
+        let mut reader = Reader {
+            graph,
             schemas: Vec::new(),
             numbers: HashMap::new(),
             anchors: HashMap::new(),
             pattern_costs: PatternCosts::default(),
         };
-        collect_anchors(document, &mut graph.anchors);
-        graph.number(document, None)?;
+        collect_anchors(document, &mut reader.anchors);
+        reader.number(document, || "#".into())?;
         let mut next = 0;
-        while let Some(&schema) = graph.schemas.get(next) {
+        while let Some(&schema) = reader.schemas.get(next) {
             if let Value::Object(keywords) = schema {
-                graph.read_keywords(next, keywords)?;
+                reader.read_keywords(next, keywords)?;
             }
             next += 1;
         }
-        Ok(graph)
+        Ok(Self { pattern_bytes: reader.pattern_costs.bytes(), ..reader.graph })
     }
+}
 
-    /// Returns the place of a subschema, as `#` and a JSON pointer, cut if it is long.
-    pub(super) fn place(&self, number: usize) -> String {
-        let mut steps = Vec::new();
-        let mut at = number;
-        while let Some((parent, step)) = self.nodes[at].origin {
-            steps.push(match step {
-                Step::Keyword(keyword) => format!("/{keyword}"),
-                Step::Member(keyword, name) => {
-                    format!("/{keyword}/{}", name.replace('~', "~0").replace('/', "~1"))
-                }
-                Step::Item(keyword, index) => format!("/{keyword}/{index}"),
-                Step::Reference(reference) => reference.to_owned(),
-            });
-            // A reference is a pointer from the root, so the path ends here.
-            if matches!(step, Step::Reference(_)) || steps.len() > MAX_DEPTH {
-                break;
-            }
-            at = parent;
-        }
-        let path: String = steps.into_iter().rev().collect();
-        cut(if path.starts_with('#') { path } else { format!("#{path}") }, MAX_SHOWN)
-    }
-
+impl<'s> Reader<'s> {
     fn number(
         &mut self,
         schema: &'s Value,
-        origin: Option<(usize, Step<'s>)>,
+        place: impl FnOnce() -> String,
     ) -> Result<usize, Misplaced> {
         let key = std::ptr::from_ref(schema);
         if let Some(&number) = self.numbers.get(&key) {
             return Ok(number);
         }
-        let number = self.nodes.len();
+        let number = self.schemas.len();
         if number == MAX_SUBSCHEMAS {
             return Err(("#".into(), Problem::TooManySubschemas));
         }
-        self.nodes.push(Node { origin, weight: 1, ..Node::default() });
+        self.graph.nodes.push(Node {
+            weight: EVALUATION,
+            errors: u64::from(schema.is_boolean()),
+            repeats: 1,
+            ..Node::default()
+        });
+        self.graph.places.push(cut(place(), MAX_SHOWN));
         self.schemas.push(schema);
         self.numbers.insert(key, number);
         Ok(number)
@@ -153,18 +149,19 @@ impl<'s> Graph<'s> {
         number: usize,
         keywords: &'s Map<String, Value>,
     ) -> Result<(), Misplaced> {
+        let parent = self.graph.places[number].clone();
         for (keyword, value) in keywords {
-            for (meets, step, schema) in subschemas(keyword, value) {
-                let child = self.number(schema, Some((number, step)))?;
-                self.nodes[number].connect(meets, child);
+            for (edge, step, schema) in subschemas(keyword, value) {
+                let child = self.number(schema, || format!("{parent}/{keyword}{step}"))?;
+                self.graph.nodes[number].edges.push((edge, child));
             }
             self.read_assertion(number, keyword, value)?;
             if let ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) =
                 (keyword.as_str(), value)
             {
                 for target in self.resolve(number, reference)? {
-                    let child = self.number(target, Some((number, Step::Reference(reference))))?;
-                    self.nodes[number].connect(Meets::Same, child);
+                    let target = self.number(target, || reference.clone())?;
+                    self.graph.nodes[number].edges.push((Edge::Reference, target));
                 }
             }
         }
@@ -178,42 +175,46 @@ impl<'s> Graph<'s> {
         keyword: &str,
         value: &'s Value,
     ) -> Result<(), Misplaced> {
-        let weight = match (keyword, value) {
-            ("enum" | "const" | "required" | "dependentRequired" | "dependencies", _) => {
-                count(value) as u64
+        let (weight, errors) = match (keyword, value) {
+            ("enum" | "const", _) => (extent(value), 1),
+            ("required" | "dependentRequired" | "dependencies", _) => {
+                (extent(value).saturating_mul(LOOKUP), extent(value))
             }
-            ("properties" | "patternProperties", Value::Object(named)) => named.len() as u64,
-            ("multipleOf", _) => MULTIPLE_OF_WEIGHT,
-            _ => 1,
+            ("properties" | "dependentSchemas", Value::Object(named)) => {
+                (named.len() as u64 * LOOKUP, 0)
+            }
+            ("multipleOf", _) => (MULTIPLE_OF, 1),
+            _ => (1, u64::from(!NEVER_FAIL.contains(&keyword))),
         };
-        self.nodes[number].weight += weight;
+        let node = &mut self.graph.nodes[number];
+        node.weight = node.weight.saturating_add(weight);
+        node.errors = node.errors.saturating_add(errors);
         match (keyword, value) {
             ("pattern", Value::String(text)) => {
-                self.nodes[number].pattern_cost = self.pattern_cost(number, text)?;
+                self.graph.nodes[number].pattern_cost = self.pattern_cost(number, text)?;
             }
             ("patternProperties", Value::Object(named)) => {
                 for text in named.keys() {
-                    self.nodes[number].key_pattern_cost += self.pattern_cost(number, text)?;
+                    let cost = self.pattern_cost(number, text)?;
+                    self.graph.nodes[number].key_pattern_cost += cost;
                 }
             }
-            ("uniqueItems", Value::Bool(true)) => self.nodes[number].is_unique = true,
-            ("unevaluatedProperties" | "unevaluatedItems", _) => {
-                self.nodes[number].is_unevaluated = true;
-            }
+            ("uniqueItems", Value::Bool(true)) => node.is_unique = true,
+            ("unevaluatedProperties" | "unevaluatedItems", _) => node.is_unevaluated = true,
             _ => {}
         }
         Ok(())
     }
 
     fn pattern_cost(&mut self, number: usize, text: &'s str) -> Result<u64, Misplaced> {
-        self.pattern_costs.of(text).map_err(|problem| (self.place(number), problem))
+        self.pattern_costs.of(text).map_err(|problem| (self.graph.places[number].clone(), problem))
     }
 
     /// Finds the targets of a reference: one for a pointer, and all anchors with the name for an
     /// anchor. Fails if there is none, or if the reference leads out of the document.
     fn resolve(&self, number: usize, reference: &str) -> Result<Vec<&'s Value>, Misplaced> {
         let refuse = |problem: fn(String) -> Problem| {
-            (self.place(number), problem(cut(reference.to_owned(), MAX_SHOWN)))
+            (self.graph.places[number].clone(), problem(cut(reference.to_owned(), MAX_SHOWN)))
         };
         let fragment =
             reference.strip_prefix('#').ok_or_else(|| refuse(Problem::OutsideReference))?;
@@ -229,55 +230,32 @@ impl<'s> Graph<'s> {
     }
 }
 
-impl<'s> Node<'s> {
-    fn connect(&mut self, meets: Meets<'s>, child: usize) {
-        match meets {
-            Meets::Same => self.in_place.push(child),
-            Meets::Member(name) => self.members.named.push((name, child)),
-            Meets::OtherMembers => self.members.others.push(child),
-            Meets::AnyMember => self.members.any.push(child),
-            Meets::Item(index) => self.items.named.push((index, child)),
-            Meets::OtherItems => self.items.others.push(child),
-            Meets::AnyItem => self.items.any.push(child),
-        }
-    }
-}
-
-/// Returns the subschemas under one keyword.
-fn subschemas<'s>(keyword: &'s str, value: &'s Value) -> Vec<(Meets<'s>, Step<'s>, &'s Value)> {
-    let one = |meets| vec![(meets, Step::Keyword(keyword), value)];
-    let each = |meets: fn(usize) -> Meets<'s>| {
+/// Returns the subschemas under one keyword, each with its path from there.
+fn subschemas<'s>(keyword: &str, value: &'s Value) -> Vec<(Edge, String, &'s Value)> {
+    let one = |edge| vec![(edge, String::new(), value)];
+    let each = |edge: fn(usize) -> Edge| {
         let items = value.as_array().into_iter().flatten().enumerate();
-        items.map(|(index, item)| (meets(index), Step::Item(keyword, index), item)).collect()
+        items.map(|(index, item)| (edge(index), format!("/{index}"), item)).collect()
     };
-    let every = |meets: fn(&'s str) -> Meets<'s>| {
+    let every = |edge: fn(&str) -> Edge| {
         // An array is not a subschema: `dependencies` may also list names of members.
         let members =
             value.as_object().into_iter().flatten().filter(|(_, member)| !member.is_array());
-        members.map(|(name, member)| (meets(name), Step::Member(keyword, name), member)).collect()
+        let step = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        members.map(|(name, member)| (edge(name), step(name), member)).collect()
     };
     match keyword {
-        "allOf" | "anyOf" | "oneOf" => each(|_| Meets::Same),
-        "not" | "if" | "then" | "else" => one(Meets::Same),
-        "dependentSchemas" | "dependencies" => every(|_| Meets::Same),
-        "properties" => every(Meets::Member),
-        "additionalProperties" => one(Meets::OtherMembers),
-        "patternProperties" => every(|_| Meets::AnyMember),
-        "propertyNames" | "unevaluatedProperties" => one(Meets::AnyMember),
-        "prefixItems" => each(Meets::Item),
-        "items" if value.is_array() => each(Meets::Item),
-        "items" | "additionalItems" => one(Meets::OtherItems),
-        "contains" | "unevaluatedItems" => one(Meets::AnyItem),
+        "allOf" | "anyOf" | "oneOf" => each(|_| Edge::Same),
+        "not" | "if" | "then" | "else" => one(Edge::Same),
+        "dependentSchemas" | "dependencies" => every(|_| Edge::Same),
+        "propertyNames" => one(Edge::Key),
+        "properties" => every(|name| Edge::Member(name.to_owned())),
+        "patternProperties" => every(|_| Edge::AnyMember),
+        "additionalProperties" | "unevaluatedProperties" => one(Edge::AnyMember),
+        "prefixItems" => each(Edge::Item),
+        "items" if value.is_array() => each(Edge::Item),
+        "items" | "additionalItems" | "contains" | "unevaluatedItems" => one(Edge::AnyItem),
         _ => Vec::new(),
-    }
-}
-
-/// Returns the number of values in a value, itself included.
-pub(super) fn count(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Object(members) => 1 + members.values().map(count).sum::<usize>(),
-        _ => 1,
     }
 }
 

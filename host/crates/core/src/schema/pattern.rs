@@ -35,7 +35,7 @@ impl<'s> PatternCosts<'s> {
     }
 
     /// Returns the upper bound on the cost of a match for each byte of text, in the units of
-    /// [`super::cost`]. Fails if the pattern is not valid or too large, or if the document has too
+    /// [`super::walk`]. Fails if the pattern is not valid or too large, or if the document has too
     /// many patterns.
     pub(super) fn of(&mut self, pattern: &'s str) -> Result<u64, Problem> {
         if let Some(&cost) = self.known.get(pattern) {

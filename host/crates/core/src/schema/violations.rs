@@ -9,7 +9,7 @@ use jsonschema::{
 };
 use serde_json::Value;
 
-use super::{MAX_DEPTH, MAX_SHOWN, place, price::Unaffordable};
+use super::{MAX_DEPTH, MAX_SHOWN, place};
 use crate::text::{cut, nearest};
 
 /// The most violations that are listed; the others are counted.
@@ -50,13 +50,12 @@ impl Violations {
         Self { told: vec![Violation { place: String::new(), problem: problem.into() }], more: 0 }
     }
 
-    pub(super) fn unpriced(reason: Unaffordable) -> Self {
-        match reason {
-            Unaffordable::Depth => Self::one(format!("nested deeper than {MAX_DEPTH} levels")),
-            Unaffordable::Work => {
-                Self::one("too large to be checked against the schema; pass less at once")
-            }
-        }
+    pub(super) fn too_deep() -> Self {
+        Self::one(format!("nested deeper than {MAX_DEPTH} levels"))
+    }
+
+    pub(super) fn too_large() -> Self {
+        Self::one("too large to be checked against the schema; pass less at once")
     }
 
     pub(super) fn unexplained() -> Self {

@@ -1,0 +1,185 @@
+//! Bound of one check: a walk over the value with the subschemas that may evaluate it.
+//!
+//! The walk takes every step that a check can take: nothing fails and nothing is skipped, so all
+//! branches of an `anyOf` are walked. Each evaluation has a price, and the walk ends when its budget
+//! is used up.
+
+use serde_json::Value;
+
+use super::{
+    graph::{Edge, Node},
+    pattern,
+};
+
+/// The most subschemas that may be evaluated inside each other, over the whole depth of a value.
+/// Each takes up to 2 KiB of stack in `jsonschema`, measured. A check must fit into half a megabyte
+/// of stack, because it may run on the stack of a guest's fiber.
+pub(super) const MAX_NESTING: u64 = 256;
+/// The most that a check may cost, in units of about 5 ns: 50 ms. For comparison, a guest may
+/// compute for two seconds.
+const MAX_WORK: u64 = 10_000_000;
+/// The most memory of all errors together, in bytes.
+const MAX_ERROR_BYTES: u64 = 16 << 20;
+
+/// Work of one evaluation, before the keywords.
+pub(super) const EVALUATION: u64 = 4;
+/// Work of a look-up of a member by name.
+pub(super) const LOOKUP: u64 = 5;
+/// Work of a `multipleOf`. Large floats are divided as fractions, which takes up to 5 µs, measured.
+pub(super) const MULTIPLE_OF: u64 = 1_000;
+/// Bytes of text that are compared, hashed or counted in one unit of work.
+const TEXT_BYTES: usize = 32;
+/// The largest integer that has a hash of its own in `jsonschema`, which hashes integers as floats.
+const EXACT: u64 = 1 << 53;
+/// Memory of an error without the value that it describes, in bytes.
+const ERROR_BYTES: u64 = 512;
+/// Memory of a copied value for each unit of its [`extent`], in bytes.
+const COPIED_BYTES: u64 = 128;
+
+/// Returns whether the check of a value takes at most [`MAX_WORK`] and nests at most
+/// [`MAX_NESTING`] subschemas.
+pub(super) fn affords_check(nodes: &[Node], value: &Value) -> bool {
+    Walk { nodes, price: work, left: MAX_WORK }.affords(value)
+}
+
+/// Returns whether all errors of a value may be collected. Errors inside `anyOf` and `oneOf` hold a
+/// copy of the value that they describe.
+pub(super) fn affords_errors(nodes: &[Node], value: &Value) -> bool {
+    Walk { nodes, price: error_bytes, left: MAX_ERROR_BYTES }.affords(value)
+}
+
+/// Returns the size of a value: one for each value in it, and one for every [`TEXT_BYTES`].
+pub(super) fn extent(value: &Value) -> u64 {
+    let text = |text: &str| (text.len() / TEXT_BYTES) as u64;
+    1 + match value {
+        Value::String(string) => text(string),
+        Value::Array(items) => items.iter().map(extent).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(key, member)| text(key) + extent(member)).sum()
+        }
+        _ => 0,
+    }
+}
+
+struct Walk<'n> {
+    nodes: &'n [Node],
+    price: fn(&Node, Subject<'_>) -> u64,
+    left: u64,
+}
+
+/// Subject of an evaluation: a value, or a key of an object (`propertyNames`).
+#[derive(Clone, Copy)]
+enum Subject<'v> {
+    Value(&'v Value),
+    Key(&'v str),
+}
+
+/// The budget of a walk is used up.
+struct Exhausted;
+
+impl Walk<'_> {
+    fn affords(mut self, value: &Value) -> bool {
+        self.evaluate(0, Subject::Value(value), 1, MAX_NESTING).is_ok()
+    }
+
+    /// Pays for `times` evaluations of a subject by a subschema, and by all subschemas that it
+    /// applies. Inside it, at most `nesting - 1` subschemas may nest.
+    fn evaluate(
+        &mut self,
+        number: usize,
+        subject: Subject<'_>,
+        times: u64,
+        nesting: u64,
+    ) -> Result<(), Exhausted> {
+        let node = &self.nodes[number];
+        let nesting = nesting.checked_sub(1).ok_or(Exhausted)?;
+        let price = (self.price)(node, subject).saturating_mul(times);
+        self.left = self.left.checked_sub(price).ok_or(Exhausted)?;
+        let again = times.saturating_mul(node.repeats);
+        for (edge, child) in &node.edges {
+            let mut each = |subject, times| self.evaluate(*child, subject, times, nesting);
+            match (edge, subject) {
+                (Edge::Same | Edge::Reference, _) => each(subject, again)?,
+                (Edge::Key, Subject::Value(Value::Object(members))) => {
+                    members.keys().try_for_each(|key| each(Subject::Key(key), times))?;
+                }
+                (Edge::Member(name), Subject::Value(Value::Object(members))) => {
+                    members.get(name).map_or(Ok(()), |it| each(Subject::Value(it), times))?;
+                }
+                (Edge::AnyMember, Subject::Value(Value::Object(members))) => {
+                    members.values().try_for_each(|it| each(Subject::Value(it), again))?;
+                }
+                (Edge::Item(index), Subject::Value(Value::Array(items))) => {
+                    items.get(*index).map_or(Ok(()), |it| each(Subject::Value(it), times))?;
+                }
+                (Edge::AnyItem, Subject::Value(Value::Array(items))) => {
+                    items.iter().try_for_each(|it| each(Subject::Value(it), again))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the work of one evaluation, in units of about 5 ns.
+fn work(node: &Node, subject: Subject<'_>) -> u64 {
+    let matched = |text: &str, cost: u64| {
+        let bytes = text.len() + pattern::START_BYTES;
+        cost.saturating_mul(bytes as u64).saturating_add((text.len() / TEXT_BYTES) as u64)
+    };
+    let own = match subject {
+        Subject::Key(key) => matched(key, node.pattern_cost),
+        Subject::Value(Value::String(text)) => matched(text, node.pattern_cost),
+        Subject::Value(Value::Array(items)) => {
+            let compared = if node.is_unique { comparisons(items) } else { 0 };
+            compared.saturating_add(items.len() as u64 * LOOKUP)
+        }
+        Subject::Value(Value::Object(members)) => members
+            .keys()
+            .map(|key| matched(key, node.key_pattern_cost).saturating_add(LOOKUP))
+            .fold(0, u64::saturating_add),
+        Subject::Value(_) => 0,
+    };
+    node.weight.saturating_add(own)
+}
+
+/// Returns the work of `uniqueItems`. If the hashes of items can be made equal, each item is
+/// compared with all others.
+fn comparisons(items: &[Value]) -> u64 {
+    let extent: u64 = items.iter().map(extent).sum();
+    if items.iter().all(has_own_hash) { extent } else { extent.saturating_mul(items.len() as u64) }
+}
+
+/// Returns whether an attacker cannot easily choose the hash of a value. The hashes of arrays,
+/// objects and integers above 2⁵³ can be made equal.
+fn has_own_hash(value: &Value) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) => false,
+        Value::Number(number) => {
+            number.is_f64() || number.as_i64().is_some_and(|it| it.unsigned_abs() <= EXACT)
+        }
+        _ => true,
+    }
+}
+
+/// Returns the memory of all errors that one evaluation can have, in bytes. Each error may hold a
+/// copy of the value. `propertyNames` has an error for each key, which describes the whole object.
+fn error_bytes(node: &Node, subject: Subject<'_>) -> u64 {
+    let errors = match subject {
+        Subject::Value(Value::Object(members)) => {
+            let keys = members.len() as u64;
+            node.edges.iter().filter(|(edge, _)| matches!(edge, Edge::Key)).count() as u64 * keys
+        }
+        _ => 0,
+    };
+    let errors = node.errors + errors;
+    if errors == 0 {
+        return 0;
+    }
+    let extent = match subject {
+        Subject::Value(value) => extent(value),
+        Subject::Key(key) => 1 + (key.len() / TEXT_BYTES) as u64,
+    };
+    errors.saturating_mul(ERROR_BYTES + COPIED_BYTES * extent)
+}
