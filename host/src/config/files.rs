@@ -64,7 +64,8 @@ impl Config {
         if !self.lock.as_deref().is_some_and(is_missing) {
             return Vec::new();
         }
-        let plugins = self.clients.iter().filter(|client| matches!(client.source, Source::Wasm(_)));
+        let plugins =
+            self.clients.iter().filter(|client| matches!(client.source, Source::Plugin(_)));
         plugins.map(|client| client.name.clone()).collect()
     }
 }
