@@ -39,7 +39,7 @@ pub async fn run() -> anyhow::Result<()> {
 }
 
 #[derive(Default)]
-struct Server(Mutex<Counters>);
+struct Server(Mutex<Records>);
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
@@ -63,11 +63,9 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let answer = match request.name.as_ref() {
-            "tally" => parse(arguments).and_then(|tally| self.counters().tally(tally)),
-            "totals" => Ok(self.counters().totals()),
-            "send_report" => {
-                parse(arguments).and_then(|report| self.counters().send_report(report))
-            }
+            "tally" => parse(arguments).and_then(|tally| self.records().tally(tally)),
+            "totals" => Ok(self.records().totals()),
+            "send_report" => parse(arguments).and_then(|report| self.records().send_report(report)),
             other => {
                 return Err(ErrorData::invalid_params(format!("unknown tool {other:?}"), None));
             }
@@ -85,7 +83,7 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    fn counters(&self) -> MutexGuard<'_, Counters> {
+    fn records(&self) -> MutexGuard<'_, Records> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,7 +96,7 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, String
 
 /// Counters and reports.
 #[derive(Default)]
-struct Counters {
+struct Records {
     counters: BTreeMap<String, i64>,
     reports: BTreeMap<u64, Report>,
     reports_sent: u64,
@@ -123,7 +121,7 @@ struct Report {
     body: String,
 }
 
-impl Counters {
+impl Records {
     fn tally(&mut self, Tally { name, n }: Tally) -> Result<Value, String> {
         if name.is_empty() || name.chars().count() > MAX_NAME_CHARS {
             return Err(format!("a name has 1 to {MAX_NAME_CHARS} characters"));
@@ -252,38 +250,35 @@ fn schema(schema: Value) -> Arc<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    fn tally(counters: &mut Counters, name: &str, n: i64) -> Result<Value, String> {
-        counters.tally(Tally { name: name.into(), n })
+    fn tally(records: &mut Records, name: &str, n: i64) -> Result<Value, String> {
+        records.tally(Tally { name: name.into(), n })
     }
 
     #[test]
     fn counters_add_up_and_are_bounded() {
-        let mut counters = Counters::default();
-        assert_eq!(tally(&mut counters, "b", 2), Ok(json!({"name": "b", "total": 2})));
-        assert_eq!(tally(&mut counters, "b", -5), Ok(json!({"name": "b", "total": -3})));
-        assert_eq!(
-            tally(&mut counters, "a", i64::MAX),
-            Ok(json!({"name": "a", "total": i64::MAX}))
-        );
-        assert!(tally(&mut counters, "a", 1).is_err());
-        assert!(tally(&mut counters, "", 1).is_err());
-        assert_eq!(counters.totals(), json!({"totals": {"a": i64::MAX, "b": -3}}));
+        let mut records = Records::default();
+        assert_eq!(tally(&mut records, "b", 2), Ok(json!({"name": "b", "total": 2})));
+        assert_eq!(tally(&mut records, "b", -5), Ok(json!({"name": "b", "total": -3})));
+        assert_eq!(tally(&mut records, "a", i64::MAX), Ok(json!({"name": "a", "total": i64::MAX})));
+        assert!(tally(&mut records, "a", 1).is_err());
+        assert!(tally(&mut records, "", 1).is_err());
+        assert_eq!(records.totals(), json!({"totals": {"a": i64::MAX, "b": -3}}));
         for n in 2..MAX_COUNTERS {
-            assert!(tally(&mut counters, &n.to_string(), 1).is_ok());
+            assert!(tally(&mut records, &n.to_string(), 1).is_ok());
         }
-        assert!(tally(&mut counters, "one more", 1).is_err());
-        assert!(tally(&mut counters, "b", 1).is_ok());
+        assert!(tally(&mut records, "one more", 1).is_err());
+        assert!(tally(&mut records, "b", 1).is_ok());
     }
 
     #[test]
     fn reports_are_numbered_and_the_oldest_are_dropped() {
-        let mut counters = Counters::default();
+        let mut records = Records::default();
         let report = |body: String| Report { title: "t".into(), body };
         for id in 1..=MAX_REPORTS as u64 + 5 {
-            assert_eq!(counters.send_report(report("x".into())), Ok(json!({"id": id, "bytes": 1})));
+            assert_eq!(records.send_report(report("x".into())), Ok(json!({"id": id, "bytes": 1})));
         }
-        assert_eq!(counters.reports.len(), MAX_REPORTS);
-        assert!(counters.send_report(report("x".repeat(MAX_BODY_BYTES + 1))).is_err());
+        assert_eq!(records.reports.len(), MAX_REPORTS);
+        assert!(records.send_report(report("x".repeat(MAX_BODY_BYTES + 1))).is_err());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub trait RequestMemory: Send + Sync {
     fn give_back(&self, bytes: usize);
 }
 
-/// MemoryBudget for the data that a model and tools add to one request. Clones share it.
+/// Memory for the data that a model and tools add to one request. Clones share it.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<dyn RequestMemory>);
 
