@@ -15,7 +15,7 @@ use crate::{
 const MIN_LEFT_BYTES: usize = 1 << 10;
 /// Number of copies of a call and its result in memory: one in the conversation, one in the
 /// record for the `airlock` object. The text that is sent to the provider is charged there.
-const COPIES: usize = 2;
+pub(super) const COPIES: usize = 2;
 
 /// Remaining budget of one request.
 pub(super) struct Allowance {

@@ -230,9 +230,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        agent::fake,
+        agent::{allowance::COPIES, fake, tests::SETTINGS},
         door::{Filter, Origin},
+        model::{Limited, Room},
     };
+
+    fn caller() -> Caller {
+        let (catalog, _) = fake::catalog();
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        Caller::new(view, Origin::Model, fake::BUDGET)
+    }
 
     fn calls(names: &[&str]) -> Vec<ToolCall> {
         let calls = names.iter().enumerate().map(|(position, name)| ToolCall {
@@ -252,12 +259,7 @@ mod tests {
 
     #[test]
     fn the_door_is_asked_about_calls_up_to_the_limit() {
-        let (catalog, _) = fake::catalog();
-        let caller = Caller::new(
-            catalog.snapshot().view(&Filter::none(), None),
-            Origin::Model,
-            fake::BUDGET,
-        );
+        let caller = caller();
         let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
         // The door reports that every call of `desk-write` needs approval, if it is asked.
         let names = [
@@ -286,5 +288,22 @@ mod tests {
                 sorted.pending.iter().map(|pending| pending.call.position).collect();
             assert_eq!((waiting, sorted.batch.found), (pending, 6), "{limit}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_results_of_run_and_of_refused_calls_are_charged() {
+        let (caller, memory) = (caller(), Limited::new(1 << 20));
+        let names = ["desk-echo", "desk-fail", "desk-large", "desk-echo", "desk-fail"];
+        let offered = names.map(str::to_owned).into();
+        let settings = Settings { calls_per_answer: 3, ..SETTINGS };
+        let allowance = Allowance::new(&settings, &Room::new(memory.clone()));
+        let batch = sort(calls(&names), &offered, &caller, settings.calls_per_answer).batch;
+        let ended = run(batch, &caller, &settings, &allowance).await;
+        let codes: Vec<_> =
+            ended.iter().map(|ended| ended.error.as_ref().map(CallError::code)).collect();
+        let refused = Some("too_many_calls");
+        assert_eq!(codes, [None, Some("tool_error"), None, refused, refused]);
+        let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
+        assert_eq!(memory.taken(), bytes * COPIES);
     }
 }

@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{fake, *};
 use crate::{
@@ -344,7 +345,9 @@ async fn a_request_past_its_deadline_fails_with_the_calls_made() {
         {"answer": {"tool_calls": [{"name": "desk-hang"}, {"name": "desk-hang"}]}},
     ]);
     let settings = Settings { timeout: Duration::from_secs(7), parallel_calls: 1, ..SETTINGS };
+    let started = tokio::time::Instant::now();
     let failed = ask_script(turns, request(), settings).await.expect_err("it hangs");
+    assert_eq!(started.elapsed().as_secs(), 7);
     assert_eq!(
         (failed.error.status().as_u16(), &failed.error.to_object()["code"]),
         (504, &json!("agent_timeout"))
@@ -374,6 +377,33 @@ async fn a_model_that_does_not_respond_in_time_is_cancelled() {
         .await
         .expect_err("nobody answers");
     assert!(matches!(failed.error, Failure::Timeout { rounds: 0, .. }), "{:?}", failed.error);
+}
+
+#[tokio::test]
+async fn the_response_of_a_model_is_charged_to_its_request() {
+    let answer = json!({"choices": [{"message": {"content": "x".repeat(5_000)}}]}).to_string();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let length = answer.len();
+    let service = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        stream.read_buf(&mut Vec::new()).await.expect("a request");
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all((head + &answer).as_bytes()).await.expect("it is read");
+        // Closing the connection before the whole request is read would reset it.
+        while stream.read_buf(&mut Vec::new()).await.is_ok_and(|read| read > 0) {}
+    });
+    let kind = crate::model::Kind::OpenAi { base_url, api_key: None };
+    let models = Models::new(&[crate::model::Settings { name: "demo".into(), kind }]);
+    let models = models.expect("good settings");
+    let memory = Limited::new(1 << 20);
+    let request = Request { room: Room::new(memory.clone()), ..request() };
+    let answered = run(&models, &caller(&Filter::none()), request, &SETTINGS).await;
+    assert!(answered.is_ok(), "{answered:?}");
+    assert!(memory.most() > length, "{} bytes at most", memory.most());
+    assert_eq!(memory.taken(), 0);
+    drop(models);
+    service.await.expect("the service ends");
 }
 
 #[tokio::test]

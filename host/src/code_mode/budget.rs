@@ -11,7 +11,7 @@ const TOOL_UNITS: usize = 16 << 10;
 /// Units for the tools that are rendered together, those of one source: about 0.5 s.
 const BATCH_UNITS: usize = 2 << 20;
 /// Maximum total size of stubs that are rendered together, in bytes.
-const BATCH_BYTES: usize = 8 << 20;
+pub(super) const BATCH_BYTES: usize = 8 << 20;
 
 /// Remaining units of one tool.
 pub(super) struct Budget {
@@ -92,8 +92,9 @@ mod tests {
             assert!(batch.settle(&budget, 1));
         }
         assert!(!batch.next().pay(1), "all units are spent");
-        let nothing = batch.next();
-        assert!(batch.settle(&nothing, batch.bytes));
+        let (nothing, left) = (batch.next(), batch.bytes);
+        assert!(!batch.settle(&nothing, left + 1), "more bytes than are left");
+        assert!(batch.settle(&nothing, left), "what was refused is not taken");
         assert!(!batch.settle(&nothing, 1), "all bytes are spent");
     }
 }

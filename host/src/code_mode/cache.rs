@@ -50,6 +50,12 @@ impl StubCache {
         self.lock().retain(|_, kept| kept.tool.strong_count() > 0);
     }
 
+    /// Returns the number of cached stubs.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     fn missing(&self, tools: &[Arc<Tool>]) -> Vec<Arc<Tool>> {
         let kept = self.lock();
         tools.iter().filter(|tool| !kept.contains_key(&address(tool))).cloned().collect()
@@ -85,6 +91,7 @@ fn address(tool: &Arc<Tool>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
@@ -124,5 +131,26 @@ mod tests {
         let (old, new) = (tool("a"), tool("a"));
         let (first, second) = (cache.stubs(&[old]).await, cache.stubs(&[new]).await);
         assert!(!Arc::ptr_eq(&first[0], &second[0]));
+    }
+
+    #[tokio::test]
+    async fn rendering_a_stub_removes_those_of_tools_that_no_longer_exist() {
+        let cache = StubCache::new();
+        drop(cache.stubs(&[tool("a"), tool("b")]).await);
+        let kept = [tool("c")];
+        cache.stubs(&kept).await;
+        assert_eq!(cache.lock().keys().collect::<Vec<_>>(), [&address(&kept[0])]);
+    }
+
+    #[tokio::test]
+    async fn a_source_is_rendered_after_the_one_before_it() {
+        let cache = StubCache::new();
+        let turn = cache.turn.acquire().await.expect("the semaphore is never closed");
+        let tools = [tool("a")];
+        let mut waiting = Box::pin(cache.stubs(&tools));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert_eq!(Arc::strong_count(&tools[0]), 1, "no thread has the tool");
+        drop(turn);
+        assert_eq!(waiting.await[0].parameters, "a: int = None");
     }
 }

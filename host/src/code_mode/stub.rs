@@ -88,7 +88,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::tool::{ClientName, ToolDefinition};
+    use crate::{
+        code_mode::budget::BATCH_BYTES,
+        tool::{ClientName, ToolDefinition},
+    };
 
     fn tool(input: &Value, output: Option<&Value>) -> Tool {
         let mut definition = json!({"name": "t", "inputSchema": input});
@@ -150,6 +153,21 @@ mod tests {
     }
 
     #[test]
+    fn an_example_has_a_bounded_number_of_arguments_of_a_bounded_length() {
+        let example = |names: &[String]| {
+            let properties = names.iter().map(|name| (name.clone(), json!({"type": "boolean"})));
+            let properties: serde_json::Map<_, _> = properties.collect();
+            let schema = json!({"required": names, "properties": properties});
+            Stub::render(&tool(&schema, None), &Budget::whole()).arguments
+        };
+        let names: Vec<_> = ('a'..='m').map(String::from).collect();
+        let shown: Vec<_> = ('a'..='l').map(|name| format!("{name}=True")).collect();
+        assert_eq!(example(&names), shown.join(", "), "the thirteenth is left out");
+        assert_eq!(example(&["a".repeat(1_495)]).len(), 1_500);
+        assert_eq!(example(&["a".repeat(1_496)]), "{...}");
+    }
+
+    #[test]
     fn every_text_that_a_schema_repeats_is_cut_before_it_is_rendered() {
         let long = "x".repeat(30_000);
         let repeated = json!({
@@ -176,5 +194,21 @@ mod tests {
         let shown = stubs.iter().filter(|stub| stub.parameters.starts_with("p0: Any")).count();
         assert!((100..200).contains(&shown), "{shown} of 300 are shown");
         assert!(stubs[299].parameters.starts_with("arguments: dict"));
+    }
+
+    #[test]
+    fn the_stubs_of_one_source_take_no_more_bytes_than_a_batch_has() {
+        let property = json!({"type": "string", "description": "x".repeat(1_000)});
+        let properties = (0..20).map(|n| (format!("p{n}"), property.clone()));
+        let schema =
+            json!({"type": "object", "properties": properties.collect::<serde_json::Map<_, _>>()});
+        let verbose = tool(&schema, Some(&schema));
+        let one = Stub::render(&verbose, &Budget::whole()).bytes();
+        let fit = BATCH_BYTES / one;
+        let stubs = Stub::render_all(std::iter::repeat_n(&verbose, fit + 2));
+        let shown: Vec<_> =
+            stubs.iter().map(|stub| stub.parameters.starts_with("p0: str")).collect();
+        assert_eq!(shown, [vec![true; fit], vec![false; 2]].concat());
+        assert!(stubs[fit] == Stub::left_out());
     }
 }

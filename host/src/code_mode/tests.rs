@@ -197,6 +197,27 @@ async fn files_are_listed_by_server_or_by_tool() {
     "#);
 }
 
+#[tokio::test]
+async fn stubs_follow_the_published_tools_of_code_mode() {
+    let catalog = catalog();
+    let code_mode = CodeMode::with_runner(Arc::new(Fake::default()), BindingLevel::Server);
+    let stubs_become = async |count| {
+        while code_mode.stubs.count() != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let check = async {
+        stubs_become(4).await;
+        publish(&catalog, "github", open_policy(true), &json!([]));
+        stubs_become(1).await;
+    };
+    let soon = tokio::time::timeout(Duration::from_secs(10), check);
+    tokio::select! {
+        () = code_mode.follow(&catalog) => panic!("the catalog still exists"),
+        done = soon => done.expect("it happens soon"),
+    }
+}
+
 #[test]
 fn an_empty_list_names_the_reason() {
     insta::assert_snapshot!(stubs::nothing_to_list(false), @"No servers are currently connected. There is nothing that a script could call.");
@@ -363,6 +384,31 @@ async fn a_file_that_is_too_long_names_the_next_line_to_read() {
     let rest = json!({"fileName": "many", "startLine": shown + 1});
     let rest = text(&catalog, BindingLevel::Server, "readToolFile", rest).await;
     assert_eq!(shown + rest.lines().count(), 2_007);
+}
+
+#[tokio::test]
+async fn a_listing_that_is_too_long_states_the_number_of_omitted_lines() {
+    let tools: Vec<_> = (0..2_000)
+        .map(|n| json!({"name": format!("{}{n:04}", "a".repeat(40)), "inputSchema": {}}))
+        .collect();
+    let catalog = Catalog::new();
+    publish(&catalog, "many", open_policy(true), &json!(tools));
+    let list = text(&catalog, BindingLevel::Tool, "listToolFiles", json!({})).await;
+    assert!((60 << 10..65 << 10).contains(&list.len()), "{} bytes", list.len());
+    let listed = list.lines().filter(|line| line.starts_with("    aaa")).count();
+    assert!(list.ends_with(&format!("\n... and {} more", 2_000 - listed)), "{listed}");
+}
+
+#[tokio::test]
+async fn the_original_name_of_a_tool_is_cut_in_a_file() {
+    let catalog = Catalog::new();
+    // Only a name that another tool has too is shown beside the signature.
+    let tools = [127, 128].map(|n| json!({"name": "ä".repeat(n), "inputSchema": {}}));
+    publish(&catalog, "long", open_policy(true), &json!(tools));
+    let file =
+        text(&catalog, BindingLevel::Server, "readToolFile", json!({"fileName": "long"})).await;
+    let (_, comment) = file.rsplit_once("# ").expect("it has a comment");
+    assert_eq!(comment, format!("[{}…]", "ä".repeat(62)));
 }
 
 #[tokio::test]

@@ -131,6 +131,12 @@ mod tests {
     }
 
     #[test]
+    fn a_line_reads_a_fixed_multiple_of_its_limit() {
+        let after = |blanks: usize| line(&format!("{}x", " ".repeat(blanks)), 10);
+        assert_eq!((after(10 * MAX_READ - 1).as_str(), after(10 * MAX_READ).as_str()), ("x", ""));
+    }
+
+    #[test]
     fn a_bounded_list_states_the_number_of_omitted_lines() {
         assert_eq!(bounded(["a".to_owned(), "b".to_owned()], 100), "a\nb");
         assert_eq!(bounded((0..9).map(|n| n.to_string()), 5), "0\n1\n... and 7 more");

@@ -286,6 +286,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_sixteenth_of_all_connections_is_evicted_at_a_time() {
+        let connections = Connections::new(2 * EVICTED_PART, 2 * EVICTED_PART);
+        let mut places = Vec::new();
+        for _ in 0..2 * EVICTED_PART {
+            places.push(admit(&connections, 1).await);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let mut other = Box::pin(connections.admit(peer(2)));
+        assert!(other.as_mut().now_or_never().is_none(), "the evicted ones have not ended yet");
+        let is_evicted: Vec<_> =
+            places.iter().map(|place| place.activity.rank().is_none()).collect();
+        assert_eq!(is_evicted, [vec![true; 2], vec![false; 2 * EVICTED_PART - 2]].concat());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_connection_that_becomes_idle_while_another_waits_is_evicted() {
         let connections = Connections::new(1, 1);
         let slot = admit(&connections, 1).await;

@@ -111,16 +111,30 @@ mod tests {
         let settings = Settings {
             listen: listen.parse().expect("an address"),
             allowed_hosts: vec!["Tools.example".to_owned()],
-            allowed_origins: vec!["https://ui.example:8443".to_owned()],
+            allowed_origins: vec![
+                "https://ui.example:8443".to_owned(),
+                "https://chat.example".to_owned(),
+            ],
             ..settings()
         };
-        let sent = sent.iter().map(|(name, value)| {
-            (
-                header::HeaderName::from_static(name),
-                HeaderValue::from_str(value).expect("a good value"),
-            )
+        let sent = sent.iter().map(|(name, value)| (*name, value.as_bytes()));
+        check(&settings, &headers(sent), &Uri::from_static("/health")).is_ok()
+    }
+
+    fn headers<'a>(sent: impl Iterator<Item = (&'static str, &'a [u8])>) -> HeaderMap {
+        let sent = sent.map(|(name, value)| {
+            let value = HeaderValue::from_bytes(value).expect("a good value");
+            (header::HeaderName::from_static(name), value)
         });
-        check(&settings, &sent.collect(), &Uri::from_static("/health")).is_ok()
+        sent.collect()
+    }
+
+    /// Returns the message of a refused request.
+    fn refusal(sent: &[(&'static str, &[u8])]) -> String {
+        let refused = check(&settings(), &headers(sent.iter().copied()), &Uri::from_static("/"));
+        let reply = refused.expect_err("it is refused").into_reply();
+        let body: serde_json::Value = serde_json::from_slice(reply.body()).expect("JSON");
+        body["error"]["message"].as_str().expect("a text").to_owned()
     }
 
     const LOCAL: &str = "127.0.0.1:0";
@@ -199,8 +213,16 @@ mod tests {
             LOCAL,
             &[HOST, ("origin", "https://ui.example:8443"), (FETCH_SITE, "cross-site")]
         ));
-        for origin in ["http://ui.example:8443", "https://ui.example", "https://a.ui.example:8443"]
-        {
+        assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://CHAT.example")]));
+        for origin in [
+            "http://ui.example:8443",
+            "https://ui.example",
+            "https://a.ui.example:8443",
+            "https://chat.example.evil",
+            "https://chat.example:8443",
+            "https://chat.example/",
+            "null",
+        ] {
             assert!(!is_let_in(LOCAL, &[HOST, ("origin", origin)]), "{origin}");
         }
         let both =
@@ -254,5 +276,40 @@ mod tests {
             !check("localhost:2", Some("http://localhost:1"))
                 && !check("localhost:2", Some("http://localhost:2"))
         );
+    }
+
+    #[test]
+    fn a_refusal_quotes_the_refused_header() {
+        insta::assert_snapshot!(
+            refusal(&[("host", b"evil.example")]),
+            @r#"`Host` is "evil.example"; valid are a loopback name, the address of `listen` and the names in `allowed_hosts`"#
+        );
+        assert!(refusal(&[]).starts_with("`Host` is missing; "));
+        let host: (_, &[u8]) = ("host", b"localhost");
+        insta::assert_snapshot!(
+            refusal(&[host, ("origin", b"http://evil.example"), ("origin", b"null")]),
+            @r#"`Origin` is "http://evil.example, null"; valid are the gateway's own origin, which is `Host` with its port, and those in `allowed_origins`"#
+        );
+        insta::assert_snapshot!(
+            refusal(&[host, (FETCH_SITE, b"cross-site")]),
+            @r#"`Sec-Fetch-Site` is "cross-site": a web page of another origin made this request; valid are "same-origin" and "none""#
+        );
+    }
+
+    #[test]
+    fn a_refusal_quotes_a_bounded_and_printable_part_of_a_header() {
+        let quoted = |values: &[&[u8]]| {
+            let sent: Vec<_> = values.iter().map(|value| ("host", *value)).collect();
+            let message = refusal(&sent);
+            let quoted = message.strip_prefix("`Host` is ").expect("it begins with the header");
+            quoted.split_once("; valid are ").expect("it ends with the valid values").0.to_owned()
+        };
+        let hidden = [b"a\"\t", "\u{202e}\u{e0041}".as_bytes(), b"\xff"].concat();
+        assert_eq!(quoted(&[&hidden]), r#""a\"\t\u{202e}\u{e0041}�""#);
+        let (longest, longer) = ([b'x'; MAX_SHOWN_BYTES], [b'x'; MAX_SHOWN_BYTES + 1]);
+        assert_eq!(quoted(&[&longest]), format!("{:?}", "x".repeat(MAX_SHOWN_BYTES)));
+        let shown = format!("\"{}…\"", "x".repeat(MAX_SHOWN_BYTES - 3));
+        assert_eq!(quoted(&[&longer]), shown);
+        assert_eq!(quoted(&[&longer[..]; 20]), shown);
     }
 }

@@ -74,6 +74,7 @@ impl Gateway {
         let models = fake::scripted(&json!([
             {"when": {"role": "user", "contains": "echo"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
             {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
+            {"when": {"role": "user", "contains": "flood"}, "answer": {"tool_calls": flood()}},
             {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
         ]));
         let agent = agent::tests::SETTINGS;
@@ -168,6 +169,12 @@ impl Gateway {
         self.stop.send(()).expect("it runs");
         soon(self.running).await.expect("no panic").expect("no error");
     }
+}
+
+/// Returns calls of a model that take more than half of the smallest request memory.
+fn flood() -> Value {
+    let call = json!({"name": "desk-fail", "arguments": {"text": "x".repeat(100_000)}});
+    vec![call; agent::tests::SETTINGS.calls_per_answer].into()
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {

@@ -383,3 +383,6 @@ async fn pin(
     pins.save()?;
     Ok(notes)
 }
+
+#[cfg(test)]
+mod tests;

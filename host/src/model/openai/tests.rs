@@ -213,6 +213,26 @@ async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
 }
 
 #[tokio::test]
+async fn a_request_without_memory_is_not_sent() {
+    let prompt = prompt(object(json!({"messages": [], "x": "x".repeat(10_000)})));
+    // The response takes far less than is left beside the request.
+    for (limit, is_sent) in [(9_000, false), (20_000, true)] {
+        let memory = Limited::new(limit);
+        let held = Room::new(memory.clone()).hold();
+        let (base_url, task) = service(answer("200 OK", r#"{"choices":[]}"#)).await;
+        let result = client(&base_url, SMALL).complete(&prompt, &held).await;
+        assert_eq!(result.is_ok(), is_sent, "{result:?}");
+        if is_sent {
+            task.await.expect("the service ends");
+        } else {
+            assert!(matches!(result, Err(ModelError::NoMemory { .. })));
+            assert_eq!((memory.taken(), task.is_finished()), (0, false), "nothing was received");
+            task.abort();
+        }
+    }
+}
+
+#[tokio::test]
 async fn long_responses_are_parsed_with_a_permit() {
     let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES));
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };

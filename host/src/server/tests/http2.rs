@@ -7,7 +7,9 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const INITIAL_WINDOW_SIZE: u8 = 4;
@@ -64,14 +66,20 @@ impl Gateway {
 /// Reads frames until one of `kind` and returns its payload. Panics if the connection ends first.
 async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
     loop {
-        let mut head = [0; 9];
-        soon(stream.read_exact(&mut head)).await.expect("a frame");
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        soon(stream.read_exact(&mut payload)).await.expect("a payload");
-        if head[3] == kind {
+        let (found, _, payload) = soon(read_frame(stream)).await.expect("a frame");
+        if found == kind {
             return payload;
         }
     }
+}
+
+/// Reads one frame and returns its kind, flags and payload; `None` if the connection ends first.
+async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.ok()?;
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    stream.read_exact(&mut payload).await.ok()?;
+    Some((head[3], head[4], payload))
 }
 
 #[tokio::test]
@@ -86,9 +94,19 @@ async fn an_idle_http_2_connection_is_closed() {
 }
 
 #[tokio::test]
-async fn an_http_2_connection_without_any_request_is_closed() {
+async fn an_http_2_connection_without_any_request_is_closed_although_it_answers_pings() {
     let gateway = Gateway::start(Settings { read_timeout: SHORT, ..settings() }).await;
-    rest_of(gateway.connect_2(&[]).await).await;
+    let mut stream = gateway.connect_2(&[]).await;
+    // hyper closes a connection whose client does not answer pings, and leaves the others open.
+    soon(async {
+        while let Some((kind, flags, payload)) = read_frame(&mut stream).await {
+            if (kind, flags) == (PING, 0) {
+                // The gateway may close the connection at any time.
+                let _ = stream.write_all(&frame(PING, ACK, 0, &payload)).await;
+            }
+        }
+    })
+    .await;
     gateway.stop().await;
 }
 
@@ -117,6 +135,25 @@ async fn http_2_clients_that_grant_no_window_do_not_block_others() {
     assert_eq!(soon(gateway.get("/health", &[])).await.0, 200);
     next(&mut unread[0], GOAWAY).await;
     rest_of(unread.remove(0)).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_response_is_charged_until_the_client_has_read_it() {
+    let limits = Settings { drain_timeout: SHORT, ..settings() };
+    let least = limits.least_request_memory();
+    let gateway = Gateway::start(Settings { max_request_memory_bytes: least, ..limits }).await;
+    let mut unread = gateway.connect_2(&[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
+    let call = json!({"function": {"name": "desk-large"}}).to_string();
+    // Each response takes the base of a request and its own bytes of one caller's share.
+    let fit = memory::Memory::share_of(least) / (memory::REQUEST_BYTES + fake::LARGE);
+    let streams = u32::try_from(fit).expect("a small number");
+    for stream in 0..streams {
+        unread.write_all(&post(stream * 2 + 1, "/v1/mcp/tool/execute", &call)).await.expect("sent");
+        assert_eq!(next(&mut unread, HEADERS).await[0], 0x88, "status 200");
+    }
+    assert_eq!(gateway.get("/v1/models", &[]).await.0, 429);
+    assert_eq!(gateway.get("/v1/models", &[("x-bf-vk", "sk-bf-ann")]).await.0, 200);
     gateway.stop().await;
 }
 

@@ -130,6 +130,23 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
 }
 
 #[tokio::test]
+async fn calls_of_a_model_are_charged_to_its_request() {
+    let limited = settings();
+    let gateway = Gateway::start(Settings {
+        max_request_memory_bytes: limited.least_request_memory(),
+        ..limited
+    })
+    .await;
+    for (message, status, code) in
+        [("flood", 503, json!("gateway_overloaded")), ("echo", 200, Value::Null)]
+    {
+        let (found, answer) = gateway.chat(message, &[]).await;
+        assert_eq!((found, &answer["error"]["code"]), (status, &code), "{message}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn an_idle_connection_is_closed() {
     let gateway = Gateway::start(Settings { idle_timeout: SHORT, ..settings() }).await;
     let answer = rest_of(gateway.connect(HEALTH).await).await;

@@ -206,3 +206,6 @@ impl Drop for Open {
         record.progress = self.report.take_progress();
     }
 }
+
+#[cfg(test)]
+mod tests;

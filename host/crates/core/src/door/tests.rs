@@ -174,6 +174,30 @@ proptest! {
         }
     }
 
+    /// `check` decides like `admit`, except that it accepts a call that may run whatever its
+    /// arguments are. It makes no call.
+    #[test]
+    fn check_decides_like_admit_and_makes_no_call(
+        policies in prop::collection::vec(policy(), 3),
+        filter in filter(),
+        key in key(),
+        origin in origin()
+    ) {
+        let sources = sources(&policies);
+        let caller = caller(&sources, &filter, key.as_ref(), origin);
+        let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
+        for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into()]) {
+            let admit = |arguments| caller.admit(&name, arguments).map(drop);
+            for arguments in ["{}", r#"{"a":1}"#, "[]", r#"{"a":1,"a":2}"#] {
+                let expected = if admit("{}").is_ok() { Ok(()) } else { admit(arguments) };
+                let decided = [caller.check(&name, arguments), expected];
+                let [found, expected] = decided.map(|decided| format!("{decided:?}"));
+                prop_assert_eq!(found, expected, "{} {}", name, arguments);
+            }
+        }
+        prop_assert!(caller.ledger().records().is_empty());
+    }
+
     /// A request never sees more tools than the configuration and the key allow.
     #[test]
     fn a_filter_or_a_key_never_adds_tools(policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()) {

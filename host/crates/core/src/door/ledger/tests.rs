@@ -1,0 +1,74 @@
+use super::*;
+use crate::{
+    door::Reporter,
+    tool::{ClientName, ErrorKind, ToolError},
+};
+
+/// Opens a record and returns it with the report of its call.
+fn open(ledger: &Ledger, arguments: &str) -> (Open, Arc<Report>) {
+    let client = ClientName::parse("desk").expect("a good name");
+    let (id, report) = (CallId::next(), Report::new());
+    let open =
+        ledger.open((id, None), ToolName::new(&client, "t"), arguments.into(), report.clone());
+    (open, report)
+}
+
+/// Records a call that fails with a message of `bytes`. Returns the message in the record.
+fn fail(ledger: &Ledger, bytes: usize) -> String {
+    let error = CallError::Tool(ToolError::new(ErrorKind::Internal, "x".repeat(bytes)));
+    open(ledger, "").0.close(&Err(error));
+    match ledger.records().pop().map(|record| record.outcome) {
+        Some(Outcome::Error { code: _, message }) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Records a call that emits a text of `bytes`. Returns the number of parts in the record.
+fn emit(ledger: &Ledger, bytes: usize) -> usize {
+    let (open, report) = open(ledger, "");
+    Reporter::new(CallId::next(), &report, None).emit(Content::Text { text: "x".repeat(bytes) });
+    drop(open);
+    ledger.records().pop().map_or(0, |record| record.emitted.len())
+}
+
+#[test]
+fn arguments_are_cut_beyond_the_limit_of_one_record() {
+    let ledger = Ledger::default();
+    for bytes in [MAX_ARGUMENT_BYTES, MAX_ARGUMENT_BYTES + 1] {
+        drop(open(&ledger, &"x".repeat(bytes)));
+    }
+    let records = ledger.records();
+    assert_eq!(*records[0].arguments, *"x".repeat(MAX_ARGUMENT_BYTES));
+    let shortened = &records[1].arguments;
+    assert_eq!((shortened.len(), shortened.ends_with('…')), (MAX_ARGUMENT_BYTES, true));
+}
+
+#[test]
+fn a_message_beyond_the_quota_is_shortened_and_leaves_the_quota_to_others() {
+    let ledger = Ledger::default();
+    assert_eq!(fail(&ledger, MAX_TEXT_BYTES - 300).len(), MAX_TEXT_BYTES - 300);
+    let shortened = fail(&ledger, 301);
+    assert_eq!((shortened.len(), shortened.ends_with('…')), (MAX_SHORT_MESSAGE, true));
+    assert_eq!(fail(&ledger, 300).len(), 300, "the shortened message took nothing");
+    assert_eq!(fail(&ledger, MAX_SHORT_MESSAGE + 1).len(), MAX_SHORT_MESSAGE);
+}
+
+#[test]
+fn arguments_and_messages_share_one_quota() {
+    let ledger = Ledger::default();
+    assert_eq!(fail(&ledger, MAX_TEXT_BYTES - 2).len(), MAX_TEXT_BYTES - 2);
+    for arguments in ["{}", "{}"] {
+        drop(open(&ledger, arguments));
+    }
+    let kept: Vec<_> = ledger.records()[1..].iter().map(|it| it.arguments.to_string()).collect();
+    assert_eq!(kept, ["{}", NOT_KEPT]);
+}
+
+#[test]
+fn emitted_content_beyond_the_quota_is_left_out() {
+    let ledger = Ledger::default();
+    assert_eq!(emit(&ledger, MAX_EMITTED_BYTES - 10), 1);
+    assert_eq!(emit(&ledger, 11), 0, "ten bytes are left");
+    assert_eq!(emit(&ledger, 10), 1, "content that was left out took nothing");
+    assert_eq!(emit(&ledger, 1), 0);
+}

@@ -1,0 +1,81 @@
+use super::*;
+use crate::plugin::{Answer, Facts};
+
+fn args(config: &str, describe: &[&str]) -> Args {
+    Args {
+        file: "my tools.wasm".into(),
+        config: ConfigFile { path: config.into() },
+        name: Some("station".to_owned()),
+        grants: Vec::new(),
+        grant_all: false,
+        profile: None,
+        set: Vec::new(),
+        describe: describe.iter().map(|option| (*option).to_owned()).collect(),
+        replace: false,
+    }
+}
+
+/// Returns a component with these tools: names, and the descriptions of their author.
+fn component(tools: &[(&str, &str)]) -> Component {
+    let definition = |(name, description): &(&str, &str)| {
+        let json = json!({"name": name, "description": description, "inputSchema": {}});
+        serde_json::from_value(json).expect("a definition")
+    };
+    let facts = Facts::new(b"", tools.iter().map(definition).collect(), None, Vec::new());
+    Component { path: PathBuf::new(), bytes: Vec::new().into(), facts }
+}
+
+fn station() -> ClientName {
+    ClientName::parse("station").expect("a good name")
+}
+
+#[test]
+fn a_component_whose_tools_nobody_described_is_refused_with_the_option_that_describes_one() {
+    let refused = undescribed(
+        &args("airlock.json", &[]),
+        &station(),
+        &["api_count".to_owned(), "greet".to_owned()],
+    );
+    insta::assert_snapshot!(refused, @r"
+    station is not installed, and nothing was changed: none of its tools has a description, and a model chooses by it
+
+    say what they do (api_count, greet):
+      airlock plugin install 'my tools.wasm' --name station --describe 'api_count=WHAT IT DOES'
+    ");
+    // The options of the command as it was typed stay.
+    let refused = undescribed(
+        &args("other.json", &["typo=Counts."]),
+        &station(),
+        &["it's \"odd\"".to_owned()],
+    );
+    assert!(
+        refused.ends_with(
+            r#"--config other.json --name station --describe typo=Counts. --describe 'it'\''s "odd"=WHAT IT DOES'"#
+        ),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_component_without_tools_is_refused_without_a_suggestion() {
+    let refused = undescribed(&args("airlock.json", &[]), &station(), &[]);
+    assert_eq!(refused, "station is not installed, and nothing was changed: it has no tools");
+}
+
+#[test]
+fn a_tool_is_described_by_its_author_or_by_the_operator() {
+    let component =
+        component(&[("blank", " \n"), ("described", "Counts."), ("empty", ""), ("\u{202e}x", "")]);
+    let undescribed = |descriptions: &[(&str, &str)]| {
+        let descriptions = descriptions.iter().map(|(tool, text)| ((*tool).into(), (*text).into()));
+        let answer = Answer { descriptions: descriptions.collect(), ..Answer::default() };
+        nameless(&component, &Wasm { component: PathBuf::new(), answer })
+    };
+    let hidden = "⟨U+202E⟩x";
+    assert_eq!(undescribed(&[]), ["blank", "empty", hidden]);
+    assert_eq!(undescribed(&[("blank", "Waits."), ("other", "?")]), ["empty", hidden]);
+    assert_eq!(
+        undescribed(&[("described", ""), ("\u{202e}x", "X.")]),
+        ["blank", "described", "empty"]
+    );
+}
