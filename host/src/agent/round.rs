@@ -232,7 +232,7 @@ mod tests {
     use crate::{
         agent::{allowance::COPIES, fake, tests::SETTINGS},
         door::{Filter, Origin},
-        model::{Limited, Room},
+        model::{Limited, MemoryBudget},
     };
 
     fn caller() -> Caller {
@@ -296,7 +296,7 @@ mod tests {
         let names = ["desk-echo", "desk-fail", "desk-large", "desk-echo", "desk-fail"];
         let offered = names.map(str::to_owned).into();
         let settings = Settings { calls_per_answer: 3, ..SETTINGS };
-        let allowance = Allowance::new(&settings, &Room::new(memory.clone()));
+        let allowance = Allowance::new(&settings, &MemoryBudget::new(memory.clone()));
         let batch = sort(calls(&names), &offered, &caller, settings.calls_per_answer).batch;
         let ended = run(batch, &caller, &settings, &allowance).await;
         let codes: Vec<_> =

@@ -397,7 +397,7 @@ async fn the_response_of_a_model_is_charged_to_its_request() {
     let models = Models::new(&[crate::model::Settings { name: "demo".into(), kind }]);
     let models = models.expect("good settings");
     let memory = Limited::new(1 << 20);
-    let request = Request { room: Room::new(memory.clone()), ..request() };
+    let request = Request { budget: MemoryBudget::new(memory.clone()), ..request() };
     let answered = run(&models, &caller(&Filter::none()), request, &SETTINGS).await;
     assert!(answered.is_ok(), "{answered:?}");
     assert!(memory.most() > length, "{} bytes at most", memory.most());

@@ -218,7 +218,7 @@ async fn a_request_without_memory_is_not_sent() {
     // The response takes far less than is left beside the request.
     for (limit, is_sent) in [(9_000, false), (20_000, true)] {
         let memory = Limited::new(limit);
-        let held = Room::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", r#"{"choices":[]}"#)).await;
         let result = client(&base_url, SMALL).complete(&prompt, &held).await;
         assert_eq!(result.is_ok(), is_sent, "{result:?}");

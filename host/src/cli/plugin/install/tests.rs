@@ -1,5 +1,5 @@
 use super::*;
-use crate::plugin::{Answer, Facts};
+use crate::plugin::{Grant, Metadata};
 
 fn args(config: &str, describe: &[&str]) -> Args {
     Args {
@@ -21,8 +21,8 @@ fn component(tools: &[(&str, &str)]) -> Component {
         let json = json!({"name": name, "description": description, "inputSchema": {}});
         serde_json::from_value(json).expect("a definition")
     };
-    let facts = Facts::new(b"", tools.iter().map(definition).collect(), None, Vec::new());
-    Component { path: PathBuf::new(), bytes: Vec::new().into(), facts }
+    let metadata = Metadata::new(b"", tools.iter().map(definition).collect(), None, Vec::new());
+    Component { path: PathBuf::new(), bytes: Vec::new().into(), metadata }
 }
 
 fn station() -> ClientName {
@@ -68,8 +68,8 @@ fn a_tool_is_described_by_its_author_or_by_the_operator() {
         component(&[("blank", " \n"), ("described", "Counts."), ("empty", ""), ("\u{202e}x", "")]);
     let undescribed = |descriptions: &[(&str, &str)]| {
         let descriptions = descriptions.iter().map(|(tool, text)| ((*tool).into(), (*text).into()));
-        let answer = Answer { descriptions: descriptions.collect(), ..Answer::default() };
-        nameless(&component, &Wasm { component: PathBuf::new(), answer })
+        let grant = Grant { descriptions: descriptions.collect(), ..Grant::default() };
+        nameless(&component, &Settings { component: PathBuf::new(), grant })
     };
     let hidden = "⟨U+202E⟩x";
     assert_eq!(undescribed(&[]), ["blank", "empty", hidden]);
