@@ -31,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("egress", &["limit", "secret", "tenant", "text", "tls"]),
     (
         "sandbox",
-        &["door", "egress", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
+        &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
     ("catalog", &["door", "tool"]),
     (
