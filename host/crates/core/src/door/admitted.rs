@@ -89,9 +89,10 @@ impl Admitted {
     }
 
     /// Runs the call and records it. Dropping the future cancels the call; a call that had started
-    /// is recorded as cancelled.
+    /// is recorded as cancelled. A request may make 20,000 calls; further calls fail and are not
+    /// recorded.
     pub async fn run(self) -> Result<ToolOutput, CallError> {
-        let record = self.chain.record(self.tool.name.clone(), self.arguments.0.clone());
+        let record = self.chain.record(self.tool.name.clone(), self.arguments.0.clone())?;
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;

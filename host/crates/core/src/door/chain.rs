@@ -107,8 +107,8 @@ impl Chain {
         self.deadline = self.deadline.min(deadline);
     }
 
-    /// Opens the record of the running call.
-    pub(super) fn record(&self, tool: ToolName, arguments: Arc<str>) -> Open {
+    /// Opens the record of the running call. Fails if the request may make no more calls.
+    pub(super) fn record(&self, tool: ToolName, arguments: Arc<str>) -> Result<Open, CallError> {
         self.ledger().open((self.id, self.parent), tool, arguments, self.report.clone())
     }
 

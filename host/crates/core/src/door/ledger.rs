@@ -13,11 +13,14 @@ use crate::{
     tool::{CallError, Content, ToolName, ToolOutput},
 };
 
+/// The most calls of one request, nested calls included. Their records and the response that lists
+/// them are held until the request ends; one record takes 232 bytes besides its texts, measured.
+const MAX_CALLS: usize = 20_000;
 /// The longest arguments in one record, in bytes. Longer ones are cut and are then no longer valid
 /// JSON.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
 /// Limit on the arguments and error messages in all records of one request, in bytes. A request may
-/// make tens of thousands of calls, and its response lists all of them.
+/// make [`MAX_CALLS`] calls, and its response lists all of them.
 const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Limit on the emitted content in all records of one request, in bytes.
 const MAX_EMITTED_BYTES: usize = 16 << 20;
@@ -126,14 +129,14 @@ impl Ledger {
     }
 
     /// Records that a call starts. The record stays [`Outcome::Cancelled`] if the call is dropped
-    /// before it ends.
+    /// before it ends. Fails if the request has made [`MAX_CALLS`] calls.
     pub(super) fn open(
         &self,
         (id, parent): (CallId, Option<CallId>),
         name: ToolName,
         arguments: Arc<str>,
         report: Arc<Report>,
-    ) -> Open {
+    ) -> Result<Open, CallError> {
         // Only the beginning of huge arguments is kept, because a request may make many calls and
         // its response lists all of them.
         let arguments = if arguments.len() > MAX_ARGUMENT_BYTES {
@@ -142,6 +145,10 @@ impl Ledger {
             arguments
         };
         let mut records = self.lock();
+        if records.calls.len() >= MAX_CALLS {
+            let limit = MAX_CALLS as u64;
+            return Err(CallError::Budget { what: "tool calls of one request", limit });
+        }
         let arguments =
             if records.texts.take(arguments.len()) { arguments } else { NOT_KEPT.into() };
         records.calls.push(CallRecord {
@@ -157,7 +164,7 @@ impl Ledger {
             started: Instant::now(),
             is_open: true,
         });
-        Open { ledger: self.clone(), index: records.calls.len() - 1, report }
+        Ok(Open { ledger: self.clone(), index: records.calls.len() - 1, report })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Records> {

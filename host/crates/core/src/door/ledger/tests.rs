@@ -8,9 +8,9 @@ use crate::{
 fn open(ledger: &Ledger, arguments: &str) -> (Open, Arc<Report>) {
     let client = ClientName::parse("desk").expect("a good name");
     let (id, report) = (CallId::next(), Report::new());
-    let open =
-        ledger.open((id, None), ToolName::new(&client, "t"), arguments.into(), report.clone());
-    (open, report)
+    let name = ToolName::new(&client, "t");
+    let open = ledger.open((id, None), name, arguments.into(), report.clone());
+    (open.expect("the request may make more calls"), report)
 }
 
 /// Records a call that fails with a message of `bytes`. Returns the message in the record.
@@ -29,6 +29,19 @@ fn emit(ledger: &Ledger, bytes: usize) -> usize {
     Reporter::new(CallId::next(), &report, None).emit(Content::Text { text: "x".repeat(bytes) });
     drop(open);
     ledger.records().pop().map_or(0, |record| record.emitted.len())
+}
+
+#[test]
+fn a_request_makes_a_bounded_number_of_calls() {
+    let ledger = Ledger::default();
+    for _ in 0..MAX_CALLS {
+        drop(open(&ledger, ""));
+    }
+    let name = ToolName::new(&ClientName::parse("desk").expect("a good name"), "t");
+    let refused = ledger.open((CallId::next(), None), name, "".into(), Report::new());
+    let refused = refused.map(|_| ()).expect_err("one call too many").to_string();
+    assert_eq!(refused, "the call reached its limit of 20000 tool calls of one request");
+    assert_eq!(ledger.records().len(), MAX_CALLS);
 }
 
 #[test]
