@@ -1,4 +1,4 @@
-//! Write a tool as a Rust function; get an Airlock plugin.
+//! SDK for Airlock plugins in Rust. A tool is a function with an attribute.
 //!
 //! ```
 //! use airlock_guest::{Error, plugin, schemars::JsonSchema, serde::Serialize, tool};
@@ -43,7 +43,7 @@
 //! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway; [`http`]
 //!   sends requests.
 //! - [`kv`] stores data that outlives a call; [`config`] is the configuration that the operator
-//!   wrote for the plugin; [`secrets`] lists the plugin's secrets.
+//!   wrote for the plugin; [`secrets`] checks that a secret is granted, or reads its value.
 //!
 //! Everything compiles natively too, without a host behind the imports: a tool is a function that a
 //! test can call, with [`Context::detached`] as its context.
@@ -76,7 +76,7 @@ pub use serde;
 pub use serde_json;
 pub use tool::{Annotations, Descriptor, Tool};
 
-/// For the code that the macros generate; not part of the public interface.
+/// Items for the code that the macros generate; not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::arguments::parse;

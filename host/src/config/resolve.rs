@@ -33,7 +33,7 @@ pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Resolves a whole file. Its paths are relative to `base`.
 pub(super) fn resolve(file: file::File, base: &Path, env: Env<'_>) -> Result<Config, Vec<Problem>> {
     let problems = RefCell::default();
-    let root = Place { key: KeyPath::default(), base, env, problems: &problems };
+    let root = Field { key: KeyPath::default(), base, env, problems: &problems };
     let config = config(&root, file);
     match problems.into_inner() {
         problems if problems.is_empty() => Ok(config),
@@ -42,7 +42,7 @@ pub(super) fn resolve(file: file::File, base: &Path, env: Env<'_>) -> Result<Con
 }
 
 /// The result is complete only if no problem was noted.
-fn config(root: &Place<'_>, file: file::File) -> Config {
+fn config(root: &Field<'_>, file: file::File) -> Config {
     let mcp = root.member("mcp");
     let names = client::names(&mcp.member("client_configs"), &file.mcp.client_configs);
     let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
@@ -83,7 +83,7 @@ fn code_cache(env: Env<'_>) -> Option<PathBuf> {
 }
 
 fn tool_manager(
-    place: &Place<'_>,
+    field: &Field<'_>,
     file: &file::ToolManager,
 ) -> (agent::Settings, Budget, BindingLevel) {
     // Zero means the default, for compatibility.
@@ -92,25 +92,25 @@ fn tool_manager(
         .map(|timeout| timeout.0)
         .filter(|timeout| *timeout != Span::secs(0));
     let parallel_calls =
-        place.member("max_parallel_tool_calls").count(file.max_parallel_tool_calls, 8, 1..=64)
+        field.member("max_parallel_tool_calls").count(file.max_parallel_tool_calls, 8, 1..=64)
             as usize;
     let agent = agent::Settings {
-        max_depth: place.member("max_agent_depth").count(
+        max_depth: field.member("max_agent_depth").count(
             file.max_agent_depth.filter(|depth| *depth != 0),
             10,
             1..=100,
         ),
         parallel_calls,
-        calls_per_answer: place.member("max_tool_calls_per_answer").count(
+        calls_per_answer: field.member("max_tool_calls_per_answer").count(
             file.max_tool_calls_per_answer,
             128,
             1..=agent::MAX_CALLS_READ,
         ) as usize,
-        max_tool_bytes: place
+        max_tool_bytes: field
             .member("max_tool_results")
             .within(file.max_tool_results, Size::mib(8), Size::kib(64)..=Size::mib(64))
             .bytes(),
-        timeout: place
+        timeout: field
             .member("agent_timeout")
             .within(
                 file.agent_timeout,
@@ -122,12 +122,12 @@ fn tool_manager(
     };
     let longest = Span::secs(60 * 60);
     let budget = Budget {
-        deadline: place
+        deadline: field
             .member("tool_execution_timeout")
             .within(timeout, Span::secs(30), Span::millis(1)..=longest)
             .0,
-        nested_calls: place.member("max_nested_calls").count(file.max_nested_calls, 64, 0..=10_000),
-        depth: place.member("max_call_depth").count(file.max_call_depth, 4, 1..=16),
+        nested_calls: field.member("max_nested_calls").count(file.max_nested_calls, 64, 0..=10_000),
+        depth: field.member("max_call_depth").count(file.max_call_depth, 4, 1..=16),
         in_flight: parallel_calls,
     };
     let binding_level = match file.code_mode_binding_level {
@@ -137,21 +137,21 @@ fn tool_manager(
     (agent, budget, binding_level)
 }
 
-/// A position in the file. Problems are noted under its key.
-struct Place<'a> {
+/// One field of the file. Problems are noted under its key.
+struct Field<'a> {
     key: KeyPath,
     base: &'a Path,
     env: Env<'a>,
     problems: &'a RefCell<Vec<Problem>>,
 }
 
-impl<'a> Place<'a> {
-    fn member(&self, name: &str) -> Place<'a> {
-        Place { key: self.key.member(name), ..*self }
+impl<'a> Field<'a> {
+    fn member(&self, name: &str) -> Field<'a> {
+        Field { key: self.key.member(name), ..*self }
     }
 
-    fn element(&self, index: usize) -> Place<'a> {
-        Place { key: self.key.element(index), ..*self }
+    fn element(&self, index: usize) -> Field<'a> {
+        Field { key: self.key.element(index), ..*self }
     }
 
     /// Notes a problem.

@@ -83,7 +83,7 @@ pub struct DirectoryGrant {
     pub path: PathBuf,
     /// Read-only or read-write access.
     pub access: Access,
-    /// Maximum content.
+    /// Quota of the directory.
     pub quota: PartialQuota,
 }
 

@@ -1,5 +1,5 @@
 //! The rights of a plugin: request ∩ grant ∩ ceiling. Pure, except that secrets are read through a
-//! function of the caller's.
+//! function that the caller passes.
 
 mod http;
 mod limits;

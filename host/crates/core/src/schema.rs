@@ -24,12 +24,12 @@
 //!   that meet one value are counted ([`expansion`]). If they are too many, nest too deeply or never
 //!   end, the check has no bound and the schema is not compiled: [`BadSchema::is_unbounded`].
 //! - Before a value is checked, it is walked with its subschemas ([`walk`]). Each evaluation takes
-//!   its price from one budget. If the budget does not last, the value fails without a check. A
+//!   its price from one budget. If the budget is used up, the value fails without a check. A
 //!   second budget decides whether the errors of a value are collected.
 //!
-//! Checked are all assertions of the document's draft. Not checked are `format`, which is an
-//! annotation as is the default in 2020-12, and the `content` keywords. References must stay within
-//! the document. A tool whose schema is unbounded can be offered without a check. Its source decides
+//! All assertions of the document's draft are checked. `format` is an annotation, as is the default
+//! in 2020-12, and is not checked; nor are the `content` keywords. References must stay within the
+//! document. A tool whose schema is unbounded can be offered without a check. Its source decides
 //! that; this module does not know which tools its schemas belong to.
 
 mod document;
@@ -64,6 +64,8 @@ pub const MAX_DEPTH: usize = 64;
 pub const MAX_SUBSCHEMAS: usize = 4_096;
 /// Approximate memory of a subschema, compiled and as a node of the graph, in bytes.
 const SUBSCHEMA_BYTES: usize = 512 + size_of::<Node>();
+/// Memory of an application of a subschema, in bytes, with the name of a member.
+const EDGE_BYTES: usize = 96;
 /// The longest text of the schema or the value in an error, in bytes.
 const MAX_SHOWN: usize = 120;
 /// Stack for the compiler of `jsonschema`, which recurses. A schema of 64 levels with a reference
@@ -82,7 +84,7 @@ pub struct CompiledSchema {
     bytes: usize,
 }
 
-/// Reason why a schema cannot be used, and its place.
+/// Reason that a schema cannot be used, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} {which}: {place}: {problem}", if self.is_unbounded() { "nothing can be checked against the" } else { "invalid" })]
 pub struct BadSchema {
@@ -116,7 +118,7 @@ impl BadSchema {
 #[non_exhaustive]
 pub enum Problem {
     /// The schema is larger than [`MAX_SCHEMA_BYTES`].
-    #[error("{found} bytes, the limit is {MAX_SCHEMA_BYTES}")]
+    #[error("{found} bytes; the limit is {MAX_SCHEMA_BYTES}")]
     TooLarge {
         /// Size of the schema, in bytes.
         found: usize,
@@ -233,8 +235,8 @@ fn compile(schema: &Value) -> Result<CompiledSchema, graph::Misplaced> {
     let Document { draft, schema: document, bytes } = Document::read(schema)?;
     let mut graph = Graph::read(&document)?;
     expansion::expand(&mut graph)?;
-    let Graph { nodes, pattern_bytes, .. } = graph;
-    let bytes = bytes + nodes.len() * SUBSCHEMA_BYTES + pattern_bytes;
+    let Graph { nodes, pattern_bytes, edges, .. } = graph;
+    let bytes = bytes + nodes.len() * SUBSCHEMA_BYTES + edges * EDGE_BYTES + pattern_bytes;
     let validator = options(draft).build(&document).map_err(|error| {
         let place = format!("#{}", error.instance_path());
         (cut(place, MAX_SHOWN), Problem::Invalid(cut(error.to_string(), MAX_SHOWN)))

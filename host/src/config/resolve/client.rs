@@ -7,23 +7,23 @@ use super::{
         Client, Source,
         file::{self, ConnectionType},
     },
-    Place, plugin, upstream,
+    Field, plugin, upstream,
 };
 use crate::tool::{ClientName, INTERNAL_CLIENT, Policy};
 
 /// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
 /// for one.
-pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<ClientName> {
+pub(super) fn names(field: &Field<'_>, clients: &[file::Client]) -> BTreeSet<ClientName> {
     let mut names = BTreeSet::new();
     for (index, client) in clients.iter().enumerate() {
-        let place = place.element(index).member("name");
-        let Some(name) = place.accept(ClientName::parse(&client.name)) else { continue };
+        let field = field.element(index).member("name");
+        let Some(name) = field.accept(ClientName::parse(&client.name)) else { continue };
         if name.as_str() == INTERNAL_CLIENT {
-            place
+            field
                 .refuse(format_args!("{INTERNAL_CLIENT:?} is reserved for the tools of an embedding program; choose another name"));
         }
         if !names.insert(name) {
-            place.refuse(format_args!("another client is named {:?} already", client.name));
+            field.refuse(format_args!("another client is named {:?} already", client.name));
         }
     }
     names
@@ -31,37 +31,37 @@ pub(super) fn names(place: &Place<'_>, clients: &[file::Client]) -> BTreeSet<Cli
 
 /// Resolves every client that is not disabled.
 pub(super) fn resolve(
-    place: &Place<'_>,
+    field: &Field<'_>,
     clients: Vec<file::Client>,
     names: &BTreeSet<ClientName>,
 ) -> Vec<Client> {
     let clients = clients.into_iter().enumerate();
     clients
-        .filter_map(|(index, client)| resolve_one(&place.element(index), client, names))
+        .filter_map(|(index, client)| resolve_one(&field.element(index), client, names))
         .collect()
 }
 
 fn resolve_one(
-    place: &Place<'_>,
+    field: &Field<'_>,
     client: file::Client,
     names: &BTreeSet<ClientName>,
 ) -> Option<Client> {
-    let policy = policy(place, &client);
+    let policy = policy(field, &client);
     if client.disabled {
         return None;
     }
-    refuse_foreign_keys(place, &client);
+    refuse_foreign_keys(field, &client);
     // `names` has already noted an invalid name.
     let name = ClientName::parse(&client.name).ok()?;
     let source = match client.connection_type {
         ConnectionType::Stdio | ConnectionType::Http => {
-            Source::Upstream(upstream::resolve(place, &name, client)?)
+            Source::Upstream(upstream::resolve(field, &name, client)?)
         }
         ConnectionType::Wasm | ConnectionType::Inprocess => {
-            let place = place.member("wasm_config");
+            let field = field.member("wasm_config");
             Source::Plugin(Box::new(plugin::resolve(
-                &place,
-                place.required(client.wasm_config)?,
+                &field,
+                field.required(client.wasm_config)?,
                 names,
             )))
         }
@@ -69,9 +69,9 @@ fn resolve_one(
     Some(Client { name, policy, source })
 }
 
-fn policy(place: &Place<'_>, client: &file::Client) -> Policy {
-    let execute = place.member("tools_to_execute").whitelist(&client.tools_to_execute);
-    let auto = place.member("tools_to_auto_execute");
+fn policy(field: &Field<'_>, client: &file::Client) -> Policy {
+    let execute = field.member("tools_to_execute").whitelist(&client.tools_to_execute);
+    let auto = field.member("tools_to_auto_execute");
     let auto_execute = auto.whitelist(&client.tools_to_auto_execute);
     if let Some(name) = auto_execute.beyond(&execute) {
         auto.refuse(format_args!(
@@ -87,7 +87,7 @@ fn policy(place: &Place<'_>, client: &file::Client) -> Policy {
 }
 
 /// Refuses settings of another connection type, because they would be ignored.
-fn refuse_foreign_keys(place: &Place<'_>, client: &file::Client) {
+fn refuse_foreign_keys(field: &Field<'_>, client: &file::Client) {
     let (is_stdio, is_http) = (
         client.connection_type == ConnectionType::Stdio,
         client.connection_type == ConnectionType::Http,
@@ -108,7 +108,7 @@ fn refuse_foreign_keys(place: &Place<'_>, client: &file::Client) {
     for (key, _, _, owner) in
         keys.into_iter().filter(|(_, is_given, belongs, _)| *is_given && !belongs)
     {
-        place
+        field
             .member(key)
             .refuse(format_args!("belongs to a client whose `connection_type` is {owner}"));
     }

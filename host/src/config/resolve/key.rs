@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{super::file, Place};
+use super::{super::file, Field};
 use crate::{
     door::{Keys, VirtualKey},
     tool::{ClientName, Whitelist},
@@ -20,7 +20,7 @@ pub(super) fn is_active(key: &file::VirtualKey) -> bool {
 }
 
 pub(super) fn resolve(
-    place: &Place<'_>,
+    field: &Field<'_>,
     keys: Vec<file::VirtualKey>,
     clients: &BTreeSet<ClientName>,
 ) -> Keys {
@@ -28,24 +28,24 @@ pub(super) fn resolve(
     let mut values = BTreeMap::new();
     let mut resolved = Vec::new();
     for (index, key) in keys.into_iter().enumerate() {
-        let place = place.element(index);
-        let name = place.member("name");
+        let field = field.element(index);
+        let name = field.member("name");
         if key.name.trim().is_empty() {
             name.refuse("is empty");
         } else if !names.insert(key.name.clone()) {
             name.refuse(format_args!("another key is named {:?} already", key.name));
         }
         let is_active = is_active(&key);
-        let rows = rows(&place.member("mcp_configs"), &key.mcp_configs, clients);
-        let place = place.member("value");
-        let Some(value) = is_active.then(|| place.text(key.value)).flatten() else { continue };
+        let rows = rows(&field.member("mcp_configs"), &key.mcp_configs, clients);
+        let field = field.member("value");
+        let Some(value) = is_active.then(|| field.text(key.value)).flatten() else { continue };
         if !is_credential(value.expose()) {
-            place.refuse(format_args!(
+            field.refuse(format_args!(
                 "must start with {PREFIX:?} and have at least {MIN_CHARACTERS} characters, without spaces"
             ));
         }
         if let Some(first) = values.insert(value.expose().to_owned(), key.name.clone()) {
-            place.refuse(format_args!("is the same as that of the key {first:?}"));
+            field.refuse(format_args!("is the same as that of the key {first:?}"));
         }
         resolved.push(VirtualKey::new(key.name, value.expose(), rows));
     }
@@ -61,22 +61,22 @@ fn is_credential(text: &str) -> bool {
 }
 
 fn rows(
-    place: &Place<'_>,
+    field: &Field<'_>,
     rows: &[file::KeyRow],
     clients: &BTreeSet<ClientName>,
 ) -> BTreeMap<ClientName, Whitelist> {
     let mut resolved = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
-        let place = place.element(index);
-        let tools = place.member("tools_to_execute").whitelist(&row.tools_to_execute);
-        let place = place.member("mcp_client_name");
+        let field = field.element(index);
+        let tools = field.member("tools_to_execute").whitelist(&row.tools_to_execute);
+        let field = field.member("mcp_client_name");
         let Some(client) = clients.iter().find(|client| client.as_str() == row.mcp_client_name)
         else {
-            place.refuse(format_args!("no client is named {:?}", row.mcp_client_name));
+            field.refuse(format_args!("no client is named {:?}", row.mcp_client_name));
             continue;
         };
         if resolved.insert(client.clone(), tools).is_some() {
-            place.refuse(format_args!("there is another row for {client:?}"));
+            field.refuse(format_args!("there is another row for {client:?}"));
         }
     }
     resolved

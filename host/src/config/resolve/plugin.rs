@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     super::file::{self, NameOr},
-    Place,
+    Field,
 };
 use crate::{
     egress::{Injection, Rule},
@@ -22,16 +22,16 @@ use crate::{
 };
 
 pub(super) fn resolve(
-    place: &Place<'_>,
+    field: &Field<'_>,
     wasm: file::Wasm,
     names: &BTreeSet<ClientName>,
 ) -> Settings {
-    let grants = place.member("grants");
+    let grants = field.member("grants");
     let file = wasm.grants;
     let grant = Grant {
         profile: wasm.profile,
         config: Arc::new(wasm.config),
-        descriptions: descriptions(&place.member("descriptions"), wasm.descriptions),
+        descriptions: descriptions(&field.member("descriptions"), wasm.descriptions),
         http: rules(&grants.member("http"), file.http),
         secrets: secrets(&grants.member("secrets"), file.secrets),
         stores: stores(&grants.member("kv"), file.kv),
@@ -40,29 +40,29 @@ pub(super) fn resolve(
         tools: tools(&grants.member("tools"), file.tools, names),
         clocks: file.clocks,
         random: file.random,
-        limits: limits(&place.member("limits"), wasm.limits, wasm.profile),
+        limits: limits(&field.member("limits"), wasm.limits, wasm.profile),
     };
-    Settings { component: place.member("component").path(&wasm.component), grant }
+    Settings { component: field.member("component").path(&wasm.component), grant }
 }
 
 fn descriptions(
-    place: &Place<'_>,
+    field: &Field<'_>,
     descriptions: BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     for (tool, description) in &descriptions {
         if description.trim().is_empty() {
-            place.member(tool).refuse("is empty: a model chooses a tool by its description");
+            field.member(tool).refuse("is empty: a model chooses a tool by its description");
         }
     }
     descriptions
 }
 
-fn tools(place: &Place<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) -> Vec<String> {
+fn tools(field: &Field<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) -> Vec<String> {
     for (index, tool) in tools.iter().enumerate() {
-        let place = place.element(index);
+        let field = field.element(index);
         match tool.split_once('-') {
             None | Some((_, "" | "*")) => {
-                place.refuse(format_args!(
+                field.refuse(format_args!(
                     "found {tool:?}, expected one tool's full name: CLIENT-TOOL"
                 ));
             }
@@ -71,7 +71,7 @@ fn tools(place: &Place<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) ->
                 if client != INTERNAL_CLIENT
                     && !names.iter().any(|name| name.as_str() == client) =>
             {
-                place.refuse(format_args!("{tool:?}: no client is named {client:?}"));
+                field.refuse(format_args!("{tool:?}: no client is named {client:?}"));
             }
             Some(_) => {}
         }
@@ -79,27 +79,27 @@ fn tools(place: &Place<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) ->
     tools
 }
 
-fn rules(place: &Place<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant> {
+fn rules(field: &Field<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant> {
     let grant = |(index, rule): (usize, NameOr<file::HttpRule>)| match rule {
         NameOr::Name(name) => Some(HttpGrant::Requested(name)),
         NameOr::Whole(rule) => {
             let made = Rule::new(&rule.url, &rule.methods, &rule.paths, rule.private);
-            place.element(index).accept(made).map(HttpGrant::Rule)
+            field.element(index).accept(made).map(HttpGrant::Rule)
         }
     };
     rules.into_iter().enumerate().filter_map(grant).collect()
 }
 
 fn secrets(
-    place: &Place<'_>,
+    field: &Field<'_>,
     secrets: BTreeMap<String, file::SecretGrant>,
 ) -> BTreeMap<String, SecretGrant> {
     let grant = |(name, secret): (String, file::SecretGrant)| {
-        let place = place.member(&name);
+        let field = field.member(&name);
         let grant = SecretGrant {
-            source: place.member("from").accept(Source::parse(&secret.from, place.base))?,
-            audience: secret.audience.map(|audience| rules(&place.member("audience"), audience)),
-            inject: secret.inject.and_then(|inject| injection(&place.member("inject"), &inject)),
+            source: field.member("from").accept(Source::parse(&secret.from, field.base))?,
+            audience: secret.audience.map(|audience| rules(&field.member("audience"), audience)),
+            inject: secret.inject.and_then(|inject| injection(&field.member("inject"), &inject)),
             reveal: secret.reveal,
         };
         Some((name, grant))
@@ -107,22 +107,22 @@ fn secrets(
     secrets.into_iter().filter_map(grant).collect()
 }
 
-fn injection(place: &Place<'_>, inject: &file::Inject) -> Option<Injection> {
+fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
     match (&inject.header, &inject.query) {
-        (Some(header), None) => place.accept(Injection::header(header, &inject.prefix)),
-        (None, Some(query)) if inject.prefix.is_empty() => place.accept(Injection::query(query)),
+        (Some(header), None) => field.accept(Injection::header(header, &inject.prefix)),
+        (None, Some(query)) if inject.prefix.is_empty() => field.accept(Injection::query(query)),
         (None, Some(_)) => {
-            place.member("prefix").refuse("can be set only with `header`");
+            field.member("prefix").refuse("can be set only with `header`");
             None
         }
         _ => {
-            place.refuse("expected either `header` or `query`");
+            field.refuse("expected either `header` or `query`");
             None
         }
     }
 }
 
-fn stores(place: &Place<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<StoreGrant> {
+fn stores(field: &Field<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<StoreGrant> {
     let mut seen = BTreeSet::new();
     let grant = |(index, store): (usize, NameOr<file::StoreGrant>)| {
         let store = match store {
@@ -131,17 +131,17 @@ fn stores(place: &Place<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<Store
                 StoreGrant { name: store.name, max_bytes: store.max_bytes.map(|size| size.0) }
             }
         };
-        fit_name(&place.element(index), &store.name, &mut seen);
+        fit_name(&field.element(index), &store.name, &mut seen);
         store
     };
     stores.into_iter().enumerate().map(grant).collect()
 }
 
-fn directories(place: &Place<'_>, directories: Vec<file::Directory>) -> Vec<DirectoryGrant> {
+fn directories(field: &Field<'_>, directories: Vec<file::Directory>) -> Vec<DirectoryGrant> {
     let mut seen = BTreeSet::new();
     let grant = |(index, directory): (usize, file::Directory)| {
-        let place = place.element(index);
-        fit_name(&place.member("name"), &directory.name, &mut seen);
+        let field = field.element(index);
+        fit_name(&field.member("name"), &directory.name, &mut seen);
         let access = match directory.access {
             file::Access::ReadOnly => Access::ReadOnly,
             file::Access::ReadWrite => Access::ReadWrite,
@@ -149,10 +149,10 @@ fn directories(place: &Place<'_>, directories: Vec<file::Directory>) -> Vec<Dire
         if access == Access::ReadOnly
             && (directory.max_bytes.is_some() || directory.max_files.is_some())
         {
-            place.refuse("`max_bytes` and `max_files` can be set only with `read_write`");
+            field.refuse("`max_bytes` and `max_files` can be set only with `read_write`");
         }
         DirectoryGrant {
-            path: place.member("path").path(&directory.path),
+            path: field.member("path").path(&directory.path),
             quota: quota(directory.max_bytes, directory.max_files),
             name: directory.name,
             access,
@@ -165,24 +165,24 @@ fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
     PartialQuota { bytes: bytes.map(|size| size.0), files }
 }
 
-fn fit_name(place: &Place<'_>, name: &str, seen: &mut BTreeSet<String>) {
+fn fit_name(field: &Field<'_>, name: &str, seen: &mut BTreeSet<String>) {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_fit) {
-        place.refuse(format_args!("found {name:?}, expected 1 to 64 letters, digits, `_` or `-`"));
+        field.refuse(format_args!("found {name:?}, expected 1 to 64 letters, digits, `_` or `-`"));
     } else if !seen.insert(name.to_owned()) {
-        place.refuse(format_args!("another one is named {name:?} already"));
+        field.refuse(format_args!("another one is named {name:?} already"));
     }
 }
 
 /// Checks the limits. Their maximum is that of the profile, so that a typing error such as an hour
 /// of CPU time cannot take the gateway down.
-fn limits(place: &Place<'_>, limits: LimitSet, profile: Profile) -> LimitSet {
+fn limits(field: &Field<'_>, limits: LimitSet, profile: Profile) -> LimitSet {
     for (limit, found) in limits.amounts() {
         let (minimum, maximum) = (limit.minimum(), profile.maximum(limit));
         if !(minimum..=maximum).contains(&found) {
             let [minimum, maximum, found] = [minimum, maximum, found].map(|it| limit.show(it));
             let profile = profile.name();
-            place.member(limit.key()).refuse(format_args!(
+            field.member(limit.key()).refuse(format_args!(
                 "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
             ));
         }

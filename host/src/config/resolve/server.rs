@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use url::Url;
 
-use super::{super::file, Place};
+use super::{super::file, Field};
 use crate::{
     server,
     units::{Size, Span},
@@ -14,48 +14,48 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
 
 pub(super) fn resolve(
-    place: &Place<'_>,
+    field: &Field<'_>,
     file: file::Server,
     has_active_key: bool,
 ) -> server::Settings {
     let waits = || Span::millis(1)..=Span::secs(60 * 60);
     let max_connections =
-        place.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
+        field.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
     // A quarter, so that two addresses cannot take all connections.
     let quarter = max_connections.div_ceil(4);
-    let per_peer = place.member("max_connections_per_peer").count(
+    let per_peer = field.member("max_connections_per_peer").count(
         file.max_connections_per_peer,
         quarter,
         1..=65_536,
     );
     let mut settings = server::Settings {
-        listen: listen(&place.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
+        listen: listen(&field.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
         // An optional key protects nothing, so with an active key `false` must be set explicitly.
         require_virtual_key: file.require_virtual_key.unwrap_or(has_active_key),
-        allowed_hosts: hosts(&place.member("allowed_hosts"), file.allowed_hosts),
-        allowed_origins: origins(&place.member("allowed_origins"), &file.allowed_origins),
-        max_body_bytes: place
+        allowed_hosts: hosts(&field.member("allowed_hosts"), file.allowed_hosts),
+        allowed_origins: origins(&field.member("allowed_origins"), &file.allowed_origins),
+        max_body_bytes: field
             .member("max_body")
             .within(file.max_body, Size::mib(16), Size::kib(1)..=Size::mib(256))
             .bytes(),
         max_request_memory_bytes: 0,
-        max_header_bytes: place
+        max_header_bytes: field
             .member("max_header")
             .within(file.max_header, Size::kib(64), Size::kib(8)..=Size::mib(1))
             .bytes(),
-        read_timeout: place
+        read_timeout: field
             .member("read_timeout")
             .within(file.read_timeout, Span::secs(30), waits())
             .0,
-        write_timeout: place
+        write_timeout: field
             .member("write_timeout")
             .within(file.write_timeout, Span::secs(30), waits())
             .0,
-        idle_timeout: place
+        idle_timeout: field
             .member("idle_timeout")
             .within(file.idle_timeout, Span::secs(60), waits())
             .0,
-        drain_timeout: place
+        drain_timeout: field
             .member("drain_timeout")
             .within(file.drain_timeout, Span::secs(30), waits())
             .0,
@@ -63,14 +63,14 @@ pub(super) fn resolve(
         max_connections_per_peer: per_peer as usize,
     };
     settings.max_request_memory_bytes =
-        request_memory(&place.member("max_request_memory"), file.max_request_memory, &settings);
+        request_memory(&field.member("max_request_memory"), file.max_request_memory, &settings);
     if settings.require_virtual_key && !has_active_key {
-        place
+        field
             .member("require_virtual_key")
             .refuse("is true, but `governance.virtual_keys` has no active key: every request would be refused");
     }
     if !settings.require_virtual_key && !settings.listen.ip().is_loopback() {
-        place.member("listen").refuse(format_args!(
+        field.member("listen").refuse(format_args!(
             "{} can be reached from other machines: set `server.require_virtual_key` to true, or listen on 127.0.0.1",
             settings.listen
         ));
@@ -80,37 +80,37 @@ pub(super) fn resolve(
 
 /// Returns the memory for requests in flight. Notes a problem if it is too small for one body of
 /// the largest size, because such a body would always be refused.
-fn request_memory(place: &Place<'_>, memory: Option<Size>, settings: &server::Settings) -> usize {
+fn request_memory(field: &Field<'_>, memory: Option<Size>, settings: &server::Settings) -> usize {
     let least = Size::from(settings.least_request_memory());
     let default = if least > DEFAULT_REQUEST_MEMORY { least } else { DEFAULT_REQUEST_MEMORY };
     let memory = memory.unwrap_or(default);
     if memory < least {
         let body = Size::from(settings.max_body_bytes);
-        place.refuse(format_args!(
+        field.refuse(format_args!(
             "must be at least {least} where `server.max_body` is {body}, found {memory}"
         ));
     }
     memory.bytes()
 }
 
-fn listen(place: &Place<'_>, text: &str) -> SocketAddr {
+fn listen(field: &Field<'_>, text: &str) -> SocketAddr {
     let wrong = |_| {
         format!(
             "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""
         )
     };
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    place.accept(text.parse().map_err(wrong)).unwrap_or(loopback)
+    field.accept(text.parse().map_err(wrong)).unwrap_or(loopback)
 }
 
-fn hosts(place: &Place<'_>, hosts: Vec<String>) -> Vec<String> {
+fn hosts(field: &Field<'_>, hosts: Vec<String>) -> Vec<String> {
     let is_name = |host: &str| {
         !host.is_empty()
             && host.len() <= 253
             && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
     };
     for (index, host) in hosts.iter().enumerate().filter(|(_, host)| !is_name(host)) {
-        place
+        field
             .element(index)
             .refuse(format_args!("found {host:?}, expected a host name without scheme or port, such as \"tools.example.com\""));
     }
@@ -118,7 +118,7 @@ fn hosts(place: &Place<'_>, hosts: Vec<String>) -> Vec<String> {
 }
 
 /// Returns origins as browsers write them: in lower case, without the default port of the scheme.
-fn origins(place: &Place<'_>, origins: &[String]) -> Vec<String> {
+fn origins(field: &Field<'_>, origins: &[String]) -> Vec<String> {
     let read = |(index, text): (usize, &String)| {
         let origin = Url::parse(text).ok().filter(|url| {
             let is_bare = url.path() == "/"
@@ -132,7 +132,7 @@ fn origins(place: &Place<'_>, origins: &[String]) -> Vec<String> {
         });
         if origin.is_none() {
             let expected = "an origin: scheme, host name and port if it is not the scheme's own, such as \"https://tools.example.com\"";
-            place.element(index).refuse(format_args!("found {text:?}, expected {expected}"));
+            field.element(index).refuse(format_args!("found {text:?}, expected {expected}"));
         }
         origin.map(|url| url.origin().ascii_serialization())
     };

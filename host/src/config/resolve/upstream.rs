@@ -9,7 +9,7 @@ use super::{
         file::{self, ConnectionType},
         values::EnvText,
     },
-    Place,
+    Field,
 };
 use crate::{
     secret::Secret,
@@ -32,26 +32,26 @@ const RESERVED: [&str; 9] = [
 ];
 
 pub(super) fn resolve(
-    place: &Place<'_>,
+    field: &Field<'_>,
     name: &ClientName,
     client: file::Client,
 ) -> Option<Settings> {
     let timeouts = Span::millis(1)..=Span::secs(10 * 60);
     let connect_timeout =
-        place.member("connect_timeout").within(client.connect_timeout, Span::secs(30), timeouts).0;
+        field.member("connect_timeout").within(client.connect_timeout, Span::secs(30), timeouts).0;
     let transport = if client.connection_type == ConnectionType::Stdio {
-        let place = place.member("stdio_config");
-        stdio(&place, place.required(client.stdio_config)?)
+        let field = field.member("stdio_config");
+        stdio(&field, field.required(client.stdio_config)?)
     } else {
-        let headers = headers(&place.member("headers"), client.headers.unwrap_or_default());
-        let place = place.member("connection_string");
-        Transport::Http { url: url(&place, place.required(client.connection_string)?)?, headers }
+        let headers = headers(&field.member("headers"), client.headers.unwrap_or_default());
+        let field = field.member("connection_string");
+        Transport::Http { url: url(&field, field.required(client.connection_string)?)?, headers }
     };
     Some(Settings { name: name.clone(), transport, connect_timeout })
 }
 
-fn stdio(place: &Place<'_>, stdio: file::Stdio) -> Transport {
-    let command = place.member("command");
+fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
+    let command = field.member("command");
     if stdio.command.trim().is_empty() {
         command.refuse("is empty");
     }
@@ -65,35 +65,35 @@ fn stdio(place: &Place<'_>, stdio: file::Stdio) -> Transport {
     Transport::Stdio {
         command,
         args: stdio.args,
-        env: environment(&place.member("envs"), &stdio.envs),
+        env: environment(&field.member("envs"), &stdio.envs),
     }
 }
 
 /// Returns the whole environment of the child process.
-fn environment(place: &Place<'_>, entries: &[String]) -> BTreeMap<String, Secret> {
+fn environment(field: &Field<'_>, entries: &[String]) -> BTreeMap<String, Secret> {
     let mut variables = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
     for (index, entry) in entries.iter().enumerate() {
-        let place = place.element(index);
+        let field = field.element(index);
         let (name, value) = entry
             .split_once('=')
             .map_or((entry.as_str(), None), |(name, value)| (name, Some(value)));
         if !is_variable_name(name) {
             // The entry is not quoted: it may be a secret without its name.
-            place.refuse("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`");
+            field.refuse("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`");
         } else if !seen.insert(name) {
-            place.refuse(format_args!("{name} is listed twice"));
-        } else if let Some(value) = variable(&place, name, value) {
+            field.refuse(format_args!("{name} is listed twice"));
+        } else if let Some(value) = variable(&field, name, value) {
             variables.insert(name.to_owned(), value);
         }
     }
     variables
 }
 
-fn variable(place: &Place<'_>, name: &str, value: Option<&str>) -> Option<Secret> {
+fn variable(field: &Field<'_>, name: &str, value: Option<&str>) -> Option<Secret> {
     match value.map(EnvText::parse) {
-        None => place.variable(name),
-        Some(EnvText::Variable(other)) => place.variable(&other),
+        None => field.variable(name),
+        Some(EnvText::Variable(other)) => field.variable(&other),
         // A variable may be set to the empty string on purpose.
         Some(EnvText::Written(value)) => Some(value),
     }
@@ -106,41 +106,41 @@ fn is_variable_name(name: &str) -> bool {
 }
 
 /// Returns an HTTP URL. Errors do not quote it, because some services put tokens into their URLs.
-pub(super) fn url(place: &Place<'_>, text: EnvText) -> Option<String> {
-    let text = place.text(text)?;
+pub(super) fn url(field: &Field<'_>, text: EnvText) -> Option<String> {
+    let text = field.text(text)?;
     let is_http =
         |uri: &Uri| uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
     let Some(uri) = text.expose().parse::<Uri>().ok().filter(is_http) else {
-        place.refuse("expected a URL that starts with http:// or https://");
+        field.refuse("expected a URL that starts with http:// or https://");
         return None;
     };
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        place
+        field
             .refuse("a URL with a user name or password in it would show up in logs; use a header");
         return None;
     }
     Some(text.expose().to_owned())
 }
 
-fn headers(place: &Place<'_>, headers: BTreeMap<String, EnvText>) -> BTreeMap<String, Secret> {
+fn headers(field: &Field<'_>, headers: BTreeMap<String, EnvText>) -> BTreeMap<String, Secret> {
     let mut checked = BTreeMap::new();
     for (name, value) in headers {
-        let place = place.member(&name);
+        let field = field.member(&name);
         let Ok(header) = name.parse::<HeaderName>() else {
-            place.refuse("is not a valid header name");
+            field.refuse("is not a valid header name");
             continue;
         };
         if RESERVED.contains(&header.as_str()) {
-            place.refuse("is set by the transport itself");
+            field.refuse("is set by the transport itself");
             continue;
         }
-        let Some(value) = place.text(value) else { continue };
+        let Some(value) = field.text(value) else { continue };
         if HeaderValue::from_str(value.expose()).is_err() {
-            place.refuse(
+            field.refuse(
                 "the value has a line break or another character that an HTTP header cannot have",
             );
         } else if checked.insert(header.as_str().to_owned(), value).is_some() {
-            place.refuse("is listed twice (case does not count)");
+            field.refuse("is listed twice (case does not count)");
         }
     }
     checked

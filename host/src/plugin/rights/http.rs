@@ -77,7 +77,7 @@ impl Intersection<'_> {
         if rule.is_none() {
             let names: Vec<_> = requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
             self.refusals
-                .push(format!("{key}: found {name:?}, the plugin asks for {}", list(&names)));
+                .push(format!("{key}: found {name:?}; the plugin requests {}", list(&names)));
         }
         rule
     }

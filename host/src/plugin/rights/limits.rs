@@ -58,7 +58,7 @@ impl Intersection<'_> {
             Some(requested) if requested > amount => {
                 let (amount, requested) = (limit.show(amount), limit.show(requested));
                 self.notes
-                    .push(format!("limits.{key} is {amount}, the plugin asks for {requested}"));
+                    .push(format!("limits.{key} is {amount}; the plugin requests {requested}"));
             }
             _ => {}
         }

@@ -161,7 +161,7 @@ impl Intersection<'_> {
             (true, true) => return true,
             (false, true) if request.is_some() => {
                 self.notes.push(format!(
-                    "{key} is not granted; the plugin asks for the value of the secret"
+                    "{key} is not granted; the plugin requests the value of the secret"
                 ));
             }
             (false, _) => {}

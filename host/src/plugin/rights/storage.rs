@@ -125,7 +125,7 @@ impl Intersection<'_> {
     ) {
         if let Some(requested) = requested.filter(|requested| *requested > granted) {
             let (granted, requested) = (show(granted), show(requested));
-            self.notes.push(format!("{key} holds {granted}, the plugin asks for {requested}"));
+            self.notes.push(format!("{key} holds {granted}; the plugin requests {requested}"));
         }
     }
 }

@@ -92,7 +92,7 @@ fn a_place_on_the_network_is_granted_by_its_name() {
     );
     insta::assert_snapshot!(
         refused(&asked, &http(&[named("api"), named("other")])),
-        @r#"grants.http[1]: found "other", the plugin asks for api"#
+        @r#"grants.http[1]: found "other"; the plugin requests api"#
     );
     let optional = granted(&api(&json!({"optional": true})), &Grant::default());
     assert!(

@@ -102,7 +102,7 @@ impl Visitor<'_> for KeyOf {
     }
 }
 
-/// Deserializes an amount in the unit of the limit. A time above 584 years is taken as that.
+/// Deserializes an amount in the unit of the limit. A time above 584 years becomes 584 years.
 struct AmountOf(Limit);
 
 impl<'de> DeserializeSeed<'de> for AmountOf {

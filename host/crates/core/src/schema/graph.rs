@@ -16,6 +16,11 @@ use super::{
 };
 use crate::text::{self, cut};
 
+/// The most applications of subschemas in a document. A reference to an anchor applies every
+/// subschema that has the anchor, so they multiply; each takes 32 bytes and is looked at by every
+/// evaluation. A union of 200 forms with ten members each has 2,200.
+const MAX_EDGES: usize = 50_000;
+
 /// Frequent keywords that have no errors of their own.
 const NEVER_FAIL: [&str; 9] = [
     "$defs",
@@ -39,6 +44,8 @@ pub(super) struct Graph {
     pub(super) places: Vec<String>,
     /// Memory of the compiled patterns, in bytes.
     pub(super) pattern_bytes: usize,
+    /// Number of edges of all nodes.
+    pub(super) edges: usize,
 }
 
 /// One subschema.
@@ -49,6 +56,8 @@ pub(super) struct Node {
     /// The most errors of one evaluation, without those of other subschemas: one for each keyword
     /// that can fail, and one for each name in a list of required members.
     pub(super) errors: u64,
+    /// The most errors of one evaluation of an object, for each of its keys.
+    pub(super) errors_per_key: u64,
     /// Cost of its `pattern` for each byte of a string.
     pub(super) pattern_cost: u64,
     /// Cost of its `patternProperties`, which every key is matched with, for each byte of a key.
@@ -97,7 +106,7 @@ impl Graph {
     /// Reads every subschema that the document's validator can reach. Fails if there are too many,
     /// or if a reference or pattern cannot be used.
     pub(super) fn read(document: &Value) -> Result<Self, Misplaced> {
-        let graph = Self { nodes: Vec::new(), places: Vec::new(), pattern_bytes: 0 };
+        let graph = Self { nodes: Vec::new(), places: Vec::new(), pattern_bytes: 0, edges: 0 };
         let mut reader = Reader {
             graph,
             schemas: Vec::new(),
@@ -153,7 +162,7 @@ impl<'s> Reader<'s> {
         for (keyword, value) in keywords {
             for (edge, step, schema) in subschemas(keyword, value) {
                 let child = self.number(schema, || format!("{parent}/{keyword}{step}"))?;
-                self.graph.nodes[number].edges.push((edge, child));
+                self.connect(number, edge, child)?;
             }
             self.read_assertion(number, keyword, value)?;
             if let ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) =
@@ -161,10 +170,23 @@ impl<'s> Reader<'s> {
             {
                 for target in self.resolve(number, reference)? {
                     let target = self.number(target, || reference.clone())?;
-                    self.graph.nodes[number].edges.push((Edge::Reference, target));
+                    self.connect(number, Edge::Reference, target)?;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Adds an edge, and its cost: an evaluation looks at every edge of its subschema.
+    fn connect(&mut self, number: usize, edge: Edge, child: usize) -> Result<(), Misplaced> {
+        if self.graph.edges == MAX_EDGES {
+            return Err((self.graph.places[number].clone(), Problem::TooEntangled));
+        }
+        self.graph.edges += 1;
+        let node = &mut self.graph.nodes[number];
+        node.errors_per_key += u64::from(matches!(edge, Edge::Key));
+        node.weight += 1;
+        node.edges.push((edge, child));
         Ok(())
     }
 

@@ -612,3 +612,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_application_of_a_subschema_is_charged_for_each_value() {
+    let tuple = json!({"items": {"prefixItems": vec![json!(true); 4_000]}});
+    assert!(fits(&tuple, &json!(vec![0; 1_000])));
+    insta::assert_snapshot!(told(&tuple, &json!(vec![0; 10_000])), @"too large to be checked against the schema; pass less at once");
+}
+
+#[test]
+fn references_that_multiply_with_their_anchors_are_unbounded() {
+    let document = |references: usize| {
+        let anchored = vec![json!({"$anchor": "a"}); 500];
+        let properties: Map<_, _> =
+            (0..references).map(|n| (format!("p{n}"), json!({"$ref": "#a"}))).collect();
+        json!({"$defs": {"all": {"enum": [1], "prefixItems": anchored}}, "properties": properties})
+    };
+    drop(compiled(&document(90)));
+    assert_eq!(unbounded(&document(110)), Problem::TooEntangled);
+}
+
+#[test]
+fn errors_whose_paths_are_long_are_not_collected() {
+    let schema = json!({"additionalProperties": {"items": {"type": "string"}}});
+    let value = |key: usize| json!({"k".repeat(key): vec![1; 100]});
+    assert!(told(&schema, &value(10)).contains("expected"), "{}", told(&schema, &value(10)));
+    insta::assert_snapshot!(told(&schema, &value(200_000)), @"does not match the schema, and is too large to say where");
+}
+
+#[test]
+fn errors_after_many_evaluations_are_not_collected() {
+    let schema = json!({"items": {"title": "anything"}, "maxItems": 1});
+    let explained = |items: usize| !told(&schema, &json!(vec![0; items])).contains("too large");
+    assert!(explained(9_000) && !explained(21_000));
+}

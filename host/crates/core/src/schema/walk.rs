@@ -31,8 +31,13 @@ pub(super) const MULTIPLE_OF: u64 = 1_000;
 const TEXT_BYTES: usize = 32;
 /// The largest integer that has a hash of its own in `jsonschema`, which hashes integers as floats.
 const EXACT: u64 = 1 << 53;
-/// Memory of an error without the value that it describes, in bytes.
+/// Memory of an error without its path and the value that it describes, in bytes.
 const ERROR_BYTES: u64 = 512;
+/// Least price of an evaluation whose errors are collected. It bounds their number to 20,000,
+/// because `anyOf` and `oneOf` check each value again at each of their levels.
+const EXPLANATION_BYTES: u64 = MAX_ERROR_BYTES / 20_000;
+/// Bytes of an index and the slashes in the path of an error.
+const STEP_BYTES: usize = 8;
 /// Memory of a copied value for each unit of its [`extent`], in bytes.
 const COPIED_BYTES: u64 = 128;
 
@@ -63,7 +68,8 @@ pub(super) fn extent(value: &Value) -> u64 {
 
 struct Walk<'n> {
     nodes: &'n [Node],
-    price: fn(&Node, Subject<'_>) -> u64,
+    /// Price of an evaluation at a path of so many bytes.
+    price: fn(&Node, Subject<'_>, u64) -> u64,
     left: u64,
 }
 
@@ -79,41 +85,49 @@ struct Exhausted;
 
 impl Walk<'_> {
     fn affords(mut self, value: &Value) -> bool {
-        self.evaluate(0, Subject::Value(value), 1, MAX_NESTING).is_ok()
+        self.evaluate(0, (Subject::Value(value), 0), 1, MAX_NESTING).is_ok()
     }
 
     /// Pays for `times` evaluations of a subject by a subschema, and by all subschemas that it
-    /// applies. Inside it, at most `nesting - 1` subschemas may nest.
+    /// applies. The subject has a path of so many bytes. Inside it, at most `nesting - 1` subschemas
+    /// may nest.
     fn evaluate(
         &mut self,
         number: usize,
-        subject: Subject<'_>,
+        (subject, path): (Subject<'_>, u64),
         times: u64,
         nesting: u64,
     ) -> Result<(), Exhausted> {
         let node = &self.nodes[number];
         let nesting = nesting.checked_sub(1).ok_or(Exhausted)?;
-        let price = (self.price)(node, subject).saturating_mul(times);
+        let price = (self.price)(node, subject, path).saturating_mul(times);
         self.left = self.left.checked_sub(price).ok_or(Exhausted)?;
         let again = times.saturating_mul(node.repeats);
         for (edge, child) in &node.edges {
-            let mut each = |subject, times| self.evaluate(*child, subject, times, nesting);
+            let mut each = |subject, step: usize, times| {
+                self.evaluate(*child, (subject, path + step as u64), times, nesting)
+            };
             match (edge, subject) {
-                (Edge::Same | Edge::Reference, _) => each(subject, again)?,
+                (Edge::Same | Edge::Reference, _) => each(subject, 0, again)?,
                 (Edge::Key, Subject::Value(Value::Object(members))) => {
-                    members.keys().try_for_each(|key| each(Subject::Key(key), times))?;
+                    members.keys().try_for_each(|key| each(Subject::Key(key), 0, times))?;
                 }
                 (Edge::Member(name), Subject::Value(Value::Object(members))) => {
-                    members.get(name).map_or(Ok(()), |it| each(Subject::Value(it), times))?;
+                    let step = name.len() + STEP_BYTES;
+                    members.get(name).map_or(Ok(()), |it| each(Subject::Value(it), step, times))?;
                 }
                 (Edge::AnyMember, Subject::Value(Value::Object(members))) => {
-                    members.values().try_for_each(|it| each(Subject::Value(it), again))?;
+                    members.iter().try_for_each(|(key, it)| {
+                        each(Subject::Value(it), key.len() + STEP_BYTES, again)
+                    })?;
                 }
                 (Edge::Item(index), Subject::Value(Value::Array(items))) => {
-                    items.get(*index).map_or(Ok(()), |it| each(Subject::Value(it), times))?;
+                    let item = items.get(*index);
+                    item.map_or(Ok(()), |it| each(Subject::Value(it), STEP_BYTES, times))?;
                 }
                 (Edge::AnyItem, Subject::Value(Value::Array(items))) => {
-                    items.iter().try_for_each(|it| each(Subject::Value(it), again))?;
+                    let mut each = |it| each(Subject::Value(it), STEP_BYTES, again);
+                    items.iter().try_for_each(&mut each)?;
                 }
                 _ => {}
             }
@@ -123,7 +137,7 @@ impl Walk<'_> {
 }
 
 /// Returns the work of one evaluation, in units of about 5 ns.
-fn work(node: &Node, subject: Subject<'_>) -> u64 {
+fn work(node: &Node, subject: Subject<'_>, _: u64) -> u64 {
     let matched = |text: &str, cost: u64| {
         let bytes = text.len() + pattern::START_BYTES;
         cost.saturating_mul(bytes as u64).saturating_add((text.len() / TEXT_BYTES) as u64)
@@ -163,23 +177,22 @@ fn has_own_hash(value: &Value) -> bool {
     }
 }
 
-/// Returns the memory of all errors that one evaluation can have, in bytes. Each error may hold a
-/// copy of the value. `propertyNames` has an error for each key, which describes the whole object.
-fn error_bytes(node: &Node, subject: Subject<'_>) -> u64 {
-    let errors = match subject {
-        Subject::Value(Value::Object(members)) => {
-            let keys = members.len() as u64;
-            node.edges.iter().filter(|(edge, _)| matches!(edge, Edge::Key)).count() as u64 * keys
-        }
+/// Returns the memory of all errors that one evaluation can have, in bytes, and at least
+/// [`EXPLANATION_BYTES`]. Each error holds its path, and may hold a copy of the value.
+/// `propertyNames` has an error for each key, which describes the whole object.
+fn error_bytes(node: &Node, subject: Subject<'_>, path: u64) -> u64 {
+    let keys = match subject {
+        Subject::Value(Value::Object(members)) => members.len() as u64,
         _ => 0,
     };
-    let errors = node.errors + errors;
+    let errors = node.errors.saturating_add(node.errors_per_key.saturating_mul(keys));
     if errors == 0 {
-        return 0;
+        return EXPLANATION_BYTES;
     }
     let extent = match subject {
         Subject::Value(value) => extent(value),
         Subject::Key(key) => 1 + (key.len() / TEXT_BYTES) as u64,
     };
-    errors.saturating_mul(ERROR_BYTES + COPIED_BYTES * extent)
+    let bytes = errors.saturating_mul(ERROR_BYTES + path + COPIED_BYTES * extent);
+    bytes.max(EXPLANATION_BYTES)
 }

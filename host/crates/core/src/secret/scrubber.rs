@@ -138,9 +138,16 @@ impl Scrubber {
     }
 
     /// Redacts secrets in a text, puts it on one line without control characters, then cuts it to
-    /// at most `limit_bytes`. A cut line ends with `…`.
+    /// at most `limit_bytes`. A cut line ends with `…`. Only the first four times
+    /// `limit_bytes` of the redacted text are used.
     pub fn line(&self, text: &str, limit_bytes: usize) -> String {
-        cut(one_line(&self.text(text)), limit_bytes)
+        let redacted = self.text(text);
+        let used = &redacted[..redacted.floor_char_boundary(limit_bytes.saturating_mul(4))];
+        let mut line = one_line(used);
+        if used.len() < redacted.len() {
+            line.push('…');
+        }
+        cut(line, limit_bytes)
     }
 
     /// Returns the same as [`Self::line`], but cuts the beginning of a long line and not its end.

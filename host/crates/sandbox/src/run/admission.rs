@@ -1,5 +1,5 @@
 //! Limits how many guests run at once, and queues the other calls. The [`Schedule`] decides which
-//! call is next; this module has the tasks and the time.
+//! call is next; this module provides the channels and timers.
 
 mod queue;
 mod schedule;
@@ -45,10 +45,10 @@ pub(crate) struct Share {
     guest: GuestId,
 }
 
-/// Right to hold one instance. Dropped after the store.
+/// Permit to hold one instance. Dropped after the store.
 pub(crate) struct Slot(Option<Lease>);
 
-/// Lease to which a slot is returned.
+/// Level and flow of a slot, to which the slot is returned when it is dropped.
 struct Lease {
     admission: Arc<Inner>,
     level: usize,
@@ -60,15 +60,15 @@ struct Lease {
 pub(crate) struct Full;
 
 impl Admission {
-    /// Makes `levels` levels with `slots` slots each. Up to `queue` calls wait at each level, each
-    /// for `wait`, or longer if it is passed over.
+    /// Creates `levels` levels with `slots` slots each. Up to `queue` calls wait at each level,
+    /// each for `wait`, or longer if it is passed over.
     pub(crate) fn new(levels: u32, slots: u32, queue: usize, wait: Duration) -> Self {
         let levels =
             (0..levels.max(1)).map(|_| Mutex::new(Schedule::new(slots as usize, queue))).collect();
         Self(Arc::new(Inner { levels, wait, next_guest: AtomicU64::new(0) }))
     }
 
-    /// Opens a share for one more guest.
+    /// Returns the share of one more guest.
     pub(crate) fn share(&self) -> Share {
         Share {
             admission: self.0.clone(),
@@ -81,9 +81,9 @@ impl Share {
     /// Takes a slot for a call at `depth` (from 1), after a wait in a bounded queue if none is
     /// free.
     ///
-    /// A call waits for the configured time. It waits on, until its `deadline` at the latest, while
-    /// its tenant has less than its part of the slots and another tenant has more. Fails if the
-    /// queue has no lease for the call, if the call is evicted from it, or if its time is up.
+    /// A call waits for the configured time. The wait is extended, up to its `deadline`, while its
+    /// tenant has less than its part of the slots and another tenant has more. Fails if the queue
+    /// has no place for the call, if the call is evicted from it, or if its time is up.
     /// Dropping the future removes the call from the queue.
     pub(crate) async fn wait_for_slot(
         &self,

@@ -3,8 +3,8 @@
 //!
 //! A failure that arguments can cause counts against the tenant that sent them. A limit that was
 //! overrun counts against that tenant's calls of that tool; a crash counts against all its calls of
-//! the plugin. Only crashes of several tenants stop the plugin for all. So no caller can switch a
-//! plugin off for another.
+//! the plugin. Only crashes of several tenants stop the plugin for all, so no tenant can stop a
+//! plugin for another.
 
 mod breaker;
 mod breakers;
@@ -37,7 +37,7 @@ pub(crate) struct Circuit {
 
 /// A permitted call. [`Permit::end`] records its outcome. If a trial call is dropped without an
 /// outcome, the next call is the trial.
-#[must_use = "a call that passed has to tell how it ended"]
+#[must_use = "a call that passed must record its outcome"]
 pub(crate) struct Permit<'c> {
     circuit: &'c Circuit,
     tenant: Tenant,
@@ -61,7 +61,7 @@ impl Circuit {
         }
     }
 
-    /// Describes the breaker that refuses the most, for the operator.
+    /// Describes the breaker whose cool-down ends last, or else the one with the most failures.
     pub(crate) fn describe(&self) -> Map<String, Value> {
         self.lock().describe(Instant::now())
     }
@@ -123,7 +123,7 @@ impl Permit<'_> {
 }
 
 impl Drop for Permit<'_> {
-    /// Settles a trial call that was cancelled.
+    /// Ends a trial call that was dropped without an outcome; the next call is then the trial.
     fn drop(&mut self) {
         if self.trials.any() {
             let circuit = self.circuit;

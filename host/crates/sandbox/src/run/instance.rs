@@ -1,5 +1,5 @@
 //! One call of one guest: a store that is made for it, run within its limits, and dropped
-//! afterwards whatever happened.
+//! afterwards, whatever the outcome.
 
 use std::{
     future::Future,

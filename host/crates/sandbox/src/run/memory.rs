@@ -9,7 +9,7 @@ use crate::Limits;
 /// Weight that divides the budget of the process: one tenant alone gets at most seven eighths.
 const TENANT_WEIGHT: usize = 7;
 
-/// Makes the budget of memory that all guests of the process may hold together, in bytes: linear
+/// Creates the budget of memory that all guests of the process may hold together, in bytes: linear
 /// memory, and what the host holds for them until they read it.
 pub(crate) fn budget(bytes: usize) -> Pool {
     Pool::new(bytes, TENANT_WEIGHT)

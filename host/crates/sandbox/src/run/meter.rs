@@ -4,7 +4,7 @@
 //! Every exit of a guest to the host is charged, whatever it is for: a host function, or one of the
 //! engine's own, such as growing memory or dropping a handle. An exit costs the guest a few units of
 //! its own fuel, and takes the host a thousand times as long as those units. Without an extra
-//! charge, a guest that does nothing else would cost next to nothing, and would keep its worker for
+//! charge, a guest that does nothing else would use almost no fuel, and would occupy its worker for
 //! milliseconds before its own fuel makes it yield. Host functions charge for their input and output
 //! in addition ([`charge_call`], [`charge`]).
 //!

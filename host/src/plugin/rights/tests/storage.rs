@@ -110,11 +110,11 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
         (DEFAULT_DIRECTORY, Some(DEFAULT_SCRATCH))
     );
     insta::assert_snapshot!(usual.notes.join("\n"), @r"
-    files.data holds 1GiB, the plugin asks for 10240GiB
-    files.data holds 10000 files, the plugin asks for 1000000000 files
-    scratch holds 64MiB, the plugin asks for 10240GiB
-    scratch holds 1000 files, the plugin asks for 1000000000 files
-    kv.notes holds 4MiB, the plugin asks for 10240GiB
+    files.data holds 1GiB; the plugin requests 10240GiB
+    files.data holds 10000 files; the plugin requests 1000000000 files
+    scratch holds 64MiB; the plugin requests 10240GiB
+    scratch holds 1000 files; the plugin requests 1000000000 files
+    kv.notes holds 4MiB; the plugin requests 10240GiB
     ");
     let (bytes, files) = (10_240_u64 << 30, 1_000_000_000);
     let said = granted(&asked, &grant(Some(bytes), Some(files)));
