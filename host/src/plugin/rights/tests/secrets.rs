@@ -114,7 +114,7 @@ fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
     );
     let kept = granted(&asked, &trusted(secret(from("TOKEN"))));
     assert!(
-        kept.grants.revealed.is_empty() && kept.notes[0].contains("asks for the value"),
+        kept.grants.revealed.is_empty() && kept.notes[0].contains("requests the value"),
         "{:?}",
         kept.notes
     );
