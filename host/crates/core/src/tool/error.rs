@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::ToolName;
-use crate::schema::Violations;
+use super::{Content, ToolName, output::content_size};
+use crate::{json, schema::Violations};
 
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -195,14 +195,36 @@ pub struct ToolError {
     pub message: String,
     /// Time to wait before a retry, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// Further parts, such as a screenshot. The message is not repeated in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<Content>,
     /// Further details, as data.
     pub details: Option<Value>,
+    /// Vendor keys.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Map<String, Value>>,
 }
 
 impl ToolError {
     /// Creates an error of one kind with a message, and no further fields.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, code: None, message: message.into(), retry_after_ms: None, details: None }
+        Self {
+            kind,
+            code: None,
+            message: message.into(),
+            retry_after_ms: None,
+            content: Vec::new(),
+            details: None,
+            meta: None,
+        }
+    }
+
+    /// Returns the approximate size of the error in bytes.
+    pub fn size(&self) -> usize {
+        let details = self.details.as_ref().map_or(0, json::text_len);
+        let meta = self.meta.as_ref().map_or(0, json::text_len);
+        let code = self.code.as_ref().map_or(0, String::len);
+        code + self.message.len() + content_size(&self.content) + details + meta
     }
 }
 
@@ -214,6 +236,8 @@ pub enum ErrorKind {
     InvalidInput,
     /// A thing that the arguments name does not exist.
     NotFound,
+    /// The present state does not permit the operation.
+    Conflict,
     /// The call is not permitted.
     Denied,
     /// A user has to sign in first.
@@ -222,6 +246,8 @@ pub enum ErrorKind {
     RateLimited,
     /// A service that the tool needs does not respond.
     Unavailable,
+    /// The tool or the gateway cannot do this at all.
+    Unsupported,
     /// The time limit was reached.
     Timeout,
     /// The caller disconnected or cancelled the call.
@@ -230,6 +256,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The tool has an internal error.
     Internal,
+    /// Any other kind; the error's code names it.
+    Other,
 }
 
 impl CallError {
@@ -299,6 +327,18 @@ impl CallError {
             | Self::BadResult { .. }
             | Self::InvalidResult { .. } => ErrorKind::Internal,
         }
+    }
+
+    /// Renders the error for a model: its message, and the content of a tool's own error after it.
+    pub fn to_text(&self) -> String {
+        let mut text = self.to_string();
+        if let Self::Tool(error) = self {
+            for part in &error.content {
+                text.push('\n');
+                part.render(&mut text);
+            }
+        }
+        text
     }
 
     /// Returns the time to wait before a retry; `None` if it is not known.

@@ -64,7 +64,7 @@ impl State {
             }
             Guest::Script => {
                 if let Some(chain) = &self.call.chain {
-                    chain.reporter().emit(Content::Text { text: scrubber.cut(message, limit) });
+                    chain.reporter().emit(Content::text(scrubber.cut(message, limit)));
                 }
             }
             Guest::Plugin(plugin, rate) => {

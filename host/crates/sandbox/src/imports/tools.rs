@@ -110,7 +110,11 @@ pub(crate) async fn call_batch(
 
 /// Charges fuel for a result. Stops the guest if the guest may not receive it.
 fn receive(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
-    let size = answer.as_ref().map_or(0, ToolOutput::size);
+    let size = match &answer {
+        Ok(output) => output.size(),
+        Err(CallError::Tool(error)) => error.size(),
+        Err(_) => 0,
+    };
     let answer = store.data_mut().take_result(answer, size)?;
     charge(store, size as u64)?;
     Ok(answer)
@@ -148,17 +152,13 @@ impl State {
     /// Takes the result of a finished call, `size` bytes. A missing approval further down the chain
     /// ends this guest too.
     fn take_result(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
+        let Some(left) = self.result_bytes_left.checked_sub(size) else {
+            let limit = self.call.limits.copied_bytes as u64 * 8;
+            return Err(self.stop(CallError::Budget { what: "bytes of tool results", limit }));
+        };
+        self.result_bytes_left = left;
         match answer {
-            Ok(output) => {
-                let Some(left) = self.result_bytes_left.checked_sub(size) else {
-                    let limit = self.call.limits.copied_bytes as u64 * 8;
-                    return Err(
-                        self.stop(CallError::Budget { what: "bytes of tool results", limit })
-                    );
-                };
-                self.result_bytes_left = left;
-                Ok(Ok(output))
-            }
+            Ok(output) => Ok(Ok(output)),
             Err(missing @ CallError::NeedsApproval { .. }) => Err(self.stop(missing)),
             Err(error) => {
                 // The guest receives fewer details than the operator, for whom this is the only

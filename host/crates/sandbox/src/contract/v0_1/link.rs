@@ -23,14 +23,14 @@ use super::{
         kv::{Entry, KvError as GuestKvError, Page as KvPage},
         log::Level,
         secrets_reveal::SecretError as GuestSecretError,
-        tools::{CallRequest, ToolPage, ToolRef},
+        tools::{CallRequest, ToolPage, ToolSummary},
         types::{Content, ToolDescriptor, ToolError, ToolOutput},
     },
     convert,
 };
 use crate::{
     imports::{
-        call, config, http,
+        config, context, http,
         kv::{self, KvError, OpenStore},
         log,
         secrets::{self, SecretError},
@@ -45,7 +45,7 @@ type Answer = Result<ToolOutput, ToolError>;
 /// Links the imports of a plugin.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     link_executor(linker)?;
-    link_call(linker)?;
+    link_context(linker)?;
     link_config(linker)?;
     link_secrets(linker)?;
     link_kv(linker)?;
@@ -68,35 +68,37 @@ fn link_log(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )
 }
 
-fn link_call(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+fn link_context(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Context = Resource<CallHandle>;
-    let mut call = linker.instance("airlock:host/call@0.1.0")?;
-    call.resource("call-context", ResourceType::host::<CallHandle>(), |mut store, handle| {
-        store.data_mut().table.delete(Context::new_own(handle))?;
-        Ok(())
+    let mut interface = linker.instance("airlock:host/context@0.1.0")?;
+    interface.resource(
+        "call-context",
+        ResourceType::host::<CallHandle>(),
+        |mut store, handle| {
+            store.data_mut().table.delete(Context::new_own(handle))?;
+            Ok(())
+        },
+    )?;
+    interface.func_wrap("[method]call-context.id", |mut store: Store<'_>, (_,): (Context,)| {
+        Ok((context::id(&mut store)?,))
     })?;
-    call.func_wrap("[method]call-context.id", |mut store: Store<'_>, (_,): (Context,)| {
-        Ok((call::id(&mut store)?,))
-    })?;
-    call.func_wrap(
+    interface.func_wrap(
         "[method]call-context.remaining-ms",
-        |mut store: Store<'_>, (_,): (Context,)| Ok((Some(call::remaining_ms(&mut store)?),)),
+        |mut store: Store<'_>, (_,): (Context,)| Ok((Some(context::remaining_ms(&mut store)?),)),
     )?;
-    call.func_wrap(
-        "[method]call-context.is-cancelled",
-        |mut store: Store<'_>, (_,): (Context,)| Ok((call::is_cancelled(&mut store)?,)),
-    )?;
-    call.func_wrap(
+    interface.func_wrap(
         "[method]call-context.progress",
         |mut store: Store<'_>,
          (_, done, total, message): (Context, f64, Option<f64>, Option<String>)| {
-            call::progress(&mut store, done, total, message)
+            context::progress(&mut store, done, total, message)
         },
     )?;
-    call.func_wrap(
+    interface.func_wrap(
         "[method]call-context.emit",
         |mut store: Store<'_>, (_, part): (Context, Content)| {
-            call::emit(&mut store, convert::content_from_guest(part))
+            context::emit(&mut store, convert::content_json_bytes(&part), || {
+                Ok(convert::content_from_guest(part)?)
+            })
         },
     )
 }
@@ -106,7 +108,7 @@ fn link_config(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     config.func_wrap("get", |mut store: Store<'_>, (key,): (String,)| {
         Ok((config::get(&mut store, &key)?,))
     })?;
-    config.func_wrap("all", |mut store: Store<'_>, (): ()| Ok((config::all(&mut store)?,)))
+    config.func_wrap("get-all", |mut store: Store<'_>, (): ()| Ok((config::get_all(&mut store)?,)))
 }
 
 fn link_secrets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -149,11 +151,17 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )?;
     kv.func_wrap_async(
         "[method]store.set",
-        |store: Store<'_>, (handle, key, value, expect, ttl_ms): Set| {
+        |store: Store<'_>, (handle, key, value, if_version, ttl_ms): Set| {
             Box::new(async move {
-                let set =
-                    kv::set(store, handle, key, value, expect, ttl_ms.map(Duration::from_millis))
-                        .await?;
+                let set = kv::set(
+                    store,
+                    handle,
+                    key,
+                    value,
+                    if_version,
+                    ttl_ms.map(Duration::from_millis),
+                )
+                .await?;
                 Ok((set.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
@@ -212,7 +220,7 @@ fn http_request_from_guest(request: HttpRequest) -> egress::Request {
         body: request.body.map(Into::into),
         timeout: request.timeout_ms.map(Duration::from_millis),
         max_response_bytes: request.max_response_bytes,
-        credential: request.credential,
+        credential: request.credentials.into_iter().next(),
         redirects: egress::Redirects::Follow,
     }
 }
@@ -245,18 +253,14 @@ fn http_error_for_guest(error: &egress::Error) -> HttpError {
 
 fn link_tools(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
-    tools.func_wrap(
-        "list-tools",
-        |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
-            let page = tools::list(&mut store, cursor.as_deref(), limit)?;
-            Ok((Ok::<_, ToolError>(page_for_guest(&page)),))
-        },
-    )?;
+    tools.func_wrap("list", |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
+        let page = tools::list(&mut store, cursor.as_deref(), limit)?;
+        Ok((Ok::<_, ToolError>(page_for_guest(&page)),))
+    })?;
     tools.func_wrap("describe", |mut store: Store<'_>, (name,): (String,)| {
         let found = tools::describe(&mut store, name)?;
         let found = found.map(|tool| convert::descriptor_for_guest(&tool));
-        Ok((found.map_err(|error| convert::error_for_guest(&error))
-            as Result<ToolDescriptor, ToolError>,))
+        Ok((found.map_err(convert::error_for_guest) as Result<ToolDescriptor, ToolError>,))
     })?;
     tools.func_wrap_async("call", |store: Store<'_>, (request,): (CallRequest,)| {
         Box::new(async move {
@@ -283,8 +287,9 @@ fn level_from_guest(level: Level) -> log::Level {
 }
 
 fn page_for_guest(page: &tools::Page) -> ToolPage {
-    let item = |tool: &Arc<Tool>| ToolRef {
+    let item = |tool: &Arc<Tool>| ToolSummary {
         name: tool.name.to_string(),
+        title: tool.title.clone(),
         description: tool.description.clone(),
     };
     ToolPage { items: page.items.iter().map(item).collect(), next: page.next.clone() }
@@ -299,5 +304,5 @@ fn request_from_guest(request: CallRequest) -> tools::Request {
 }
 
 fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> Answer {
-    answer.map(convert::output_for_guest).map_err(|error| convert::error_for_guest(&error))
+    answer.map(convert::output_for_guest).map_err(convert::error_for_guest)
 }

@@ -8,6 +8,7 @@ use airlock_core::{
 };
 
 use super::{BASE_FUEL, Store, charge_call};
+use crate::run::instance::State;
 
 /// Bytes of a progress message; the rest is cut.
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
@@ -23,13 +24,6 @@ pub(crate) fn remaining_ms(store: &mut Store<'_>) -> wasmtime::Result<u64> {
     charge_call(store, BASE_FUEL, 0)?;
     let left = store.data().deadline.saturating_duration_since(Instant::now());
     Ok(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Returns false. Cancelling a call drops its future, which ends the guest; a guest that still runs
-/// has not been cancelled.
-pub(crate) fn is_cancelled(store: &mut Store<'_>) -> wasmtime::Result<bool> {
-    charge_call(store, BASE_FUEL, 0)?;
-    Ok(false)
 }
 
 /// Reports the progress of the call to its caller.
@@ -51,19 +45,33 @@ pub(crate) fn progress(
     Ok(())
 }
 
-/// Sends one part of the result ahead of the rest.
-pub(crate) fn emit(store: &mut Store<'_>, mut part: Content) -> wasmtime::Result<()> {
+/// Sends one part of the result ahead of the rest. `json_bytes` is the length of the JSON in it,
+/// which `convert` parses: a parsed document takes many times the memory of its text, so the limit
+/// is checked before.
+pub(crate) fn emit(
+    store: &mut Store<'_>,
+    json_bytes: usize,
+    convert: impl FnOnce() -> wasmtime::Result<Content>,
+) -> wasmtime::Result<()> {
+    store.data_mut().room_for_part(json_bytes)?;
+    let mut part = convert()?;
     let size = part.size();
     charge_call(store, BASE_FUEL, size)?;
     let state = store.data_mut();
-    let Some(left) = state.emit_bytes_left.checked_sub(size) else {
-        let limit = state.call.limits.result_bytes as u64;
-        return Err(state.stop(CallError::Budget { what: "bytes sent before the result", limit }));
-    };
-    state.emit_bytes_left = left;
+    state.emit_bytes_left = state.room_for_part(size)?;
     state.call.grants.scrubber.content(&mut part);
     if let Some(chain) = &state.call.chain {
         chain.reporter().emit(part);
     }
     Ok(())
+}
+
+impl State {
+    /// Returns the bytes that are left after a part of `bytes`. Ends the guest if there are none.
+    fn room_for_part(&mut self, bytes: usize) -> wasmtime::Result<usize> {
+        self.emit_bytes_left.checked_sub(bytes).ok_or_else(|| {
+            let limit = self.call.limits.result_bytes as u64;
+            self.stop(CallError::Budget { what: "bytes sent before the result", limit })
+        })
+    }
 }
