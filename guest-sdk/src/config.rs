@@ -19,7 +19,7 @@
 //! }
 //!
 //! # fn main() -> Result<(), Error> {
-//! let config: Config = config::all()?;
+//! let config: Config = config::get_all()?;
 //! assert_eq!(config.rows, 100);
 //!
 //! let rows: Option<usize> = config::get("rows")?;
@@ -40,8 +40,8 @@ pub fn get<T: DeserializeOwned>(key: &str) -> Result<Option<T>, Error> {
 }
 
 /// Reads the whole configuration: a JSON object, `{}` if the operator wrote none.
-pub fn all<T: DeserializeOwned>() -> Result<T, Error> {
-    let json = if cfg!(target_family = "wasm") { host::all() } else { "{}".to_owned() };
+pub fn get_all<T: DeserializeOwned>() -> Result<T, Error> {
+    let json = if cfg!(target_family = "wasm") { host::get_all() } else { "{}".to_owned() };
     read(&json, "it")
 }
 
@@ -68,6 +68,6 @@ mod tests {
     #[test]
     fn in_native_builds_it_is_empty() {
         assert_eq!(get::<u8>("rows").unwrap(), None);
-        assert_eq!(all::<serde_json::Value>().unwrap(), serde_json::json!({}));
+        assert_eq!(get_all::<serde_json::Value>().unwrap(), serde_json::json!({}));
     }
 }

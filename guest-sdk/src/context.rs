@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::Content;
-use crate::bindings::airlock::host::call::CallContext;
+use crate::bindings::airlock::host::context::CallContext;
 use crate::wire;
 
 /// The running call. A tool receives it by taking a parameter `&Context`.
 ///
 /// ```
-/// use airlock_guest::{Context, Error, ErrorKind, tool};
+/// use airlock_guest::{Context, tool};
 ///
 /// /// Adds up numbers.
 /// #[tool(read_only, idempotent)]
@@ -17,19 +17,16 @@ use crate::wire;
 ///     /// What to add up.
 ///     numbers: Vec<f64>,
 ///     context: &Context,
-/// ) -> Result<String, Error> {
+/// ) -> String {
 ///     let mut sum = 0.0;
 ///     for (done, number) in numbers.iter().enumerate() {
-///         if context.is_cancelled() {
-///             return Err(Error::new(ErrorKind::Cancelled, "stopped"));
-///         }
 ///         context.progress(done as f64, Some(numbers.len() as f64), None);
 ///         sum += number;
 ///     }
-///     Ok(sum.to_string())
+///     sum.to_string()
 /// }
 ///
-/// assert_eq!(sum(vec![1.0, 2.5], &Context::detached()).unwrap(), "3.5");
+/// assert_eq!(sum(vec![1.0, 2.5], &Context::detached()), "3.5");
 /// ```
 #[derive(Debug)]
 pub struct Context<'call> {
@@ -53,12 +50,6 @@ impl Context<'_> {
         self.handle?.remaining_ms().map(Duration::from_millis)
     }
 
-    /// Returns whether the caller has disconnected. The host ends the plugin soon after; until then
-    /// it can stop by itself.
-    pub fn is_cancelled(&self) -> bool {
-        self.handle.is_some_and(CallContext::is_cancelled)
-    }
-
     /// Reports progress. `done` grows from report to report; `total` is its final value, if known.
     pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(handle) = self.handle {
@@ -68,9 +59,9 @@ impl Context<'_> {
 
     /// Sends one part of the result before the rest. It counts towards the host's limit on the
     /// result.
-    pub fn emit(&self, part: Content) {
+    pub fn emit(&self, part: impl Into<Content>) {
         if let Some(handle) = self.handle {
-            handle.emit(&wire::content_to_host(part));
+            handle.emit(&wire::content_to_host(part.into()));
         }
     }
 }

@@ -19,6 +19,7 @@
 //!
 //! [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -31,8 +32,19 @@ use crate::{Error, ErrorKind, wire};
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request(host::Request);
 
+/// Treatment of a response that redirects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Redirects {
+    /// The host follows it, if the policy permits the new request.
+    Follow,
+    /// The response is returned as it is.
+    Manual,
+}
+
 /// A response of any status; see [`Response::ok`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Response {
     /// Status code.
     pub status: u16,
@@ -54,7 +66,8 @@ impl Request {
             body: None,
             timeout_ms: None,
             max_response_bytes: None,
-            credential: None,
+            credentials: Vec::new(),
+            redirects: host::Redirects::Follow,
         })
     }
 
@@ -114,18 +127,32 @@ impl Request {
         self
     }
 
-    /// Makes the host attach a secret of this plugin, by its name in `plugin.toml`.
+    /// Makes the host add a secret of this plugin, by its name in `plugin.toml`. A request may have
+    /// up to 8.
     pub fn with_credential(mut self, name: impl Into<String>) -> Self {
-        self.0.credential = Some(name.into());
+        self.0.credentials.push(name.into());
+        self
+    }
+
+    /// Sets the treatment of a response that redirects; the default is [`Redirects::Follow`].
+    pub fn with_redirects(mut self, redirects: Redirects) -> Self {
+        self.0.redirects = match redirects {
+            Redirects::Follow => host::Redirects::Follow,
+            Redirects::Manual => host::Redirects::Manual,
+        };
         self
     }
 
     /// Sends the request and waits for the whole response.
-    pub fn send(self) -> Result<Response, Error> {
+    pub fn send(self) -> Result<Response, HttpError> {
         if !cfg!(target_family = "wasm") {
-            return Err(Error::unavailable("there is no network outside a gateway"));
+            return Err(HttpError {
+                kind: HttpErrorKind::Unavailable,
+                message: "there is no network outside a gateway".to_owned(),
+                request_sent: false,
+            });
         }
-        let response = host::send(&self.0).map_err(error_from_host)?;
+        let response = host::send(&self.0).map_err(HttpError::from_host)?;
         Ok(Response {
             status: response.status,
             headers: response
@@ -164,7 +191,7 @@ impl Response {
         };
         let body = String::from_utf8_lossy(&self.body);
         let told: String = body.chars().filter(|c| !c.is_control()).take(TOLD).collect();
-        let error = Error::new(kind, format!("the server answered {}: {told}", self.status))
+        let error = Error::new(kind, format!("the server returned {}: {told}", self.status))
             .with_code(format!("http_{}", self.status));
         let after = self.header("retry-after").and_then(|after| after.trim().parse().ok());
         Err(match after {
@@ -181,28 +208,104 @@ impl Response {
     /// Parses the body as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            Error::unavailable(format!(
-                "the server's answer is not the JSON that was expected: {error}"
-            ))
+            Error::unavailable(format!("the server's response is not the expected JSON: {error}"))
         })
     }
 }
 
-fn error_from_host(error: host::HttpError) -> Error {
-    use host::HttpErrorKind as Kind;
-    let (kind, code) = match error.kind {
-        Kind::Denied => (ErrorKind::Denied, "http_denied"),
-        Kind::InvalidRequest => (ErrorKind::InvalidInput, "http_invalid_request"),
-        Kind::Dns => (ErrorKind::Unavailable, "http_dns"),
-        Kind::Connect => (ErrorKind::Unavailable, "http_connect"),
-        Kind::Tls => (ErrorKind::Unavailable, "http_tls"),
-        Kind::Timeout => (ErrorKind::Timeout, "http_timeout"),
-        Kind::TooLarge => (ErrorKind::TooLarge, "http_too_large"),
-        Kind::TooManyRedirects => (ErrorKind::Unavailable, "http_too_many_redirects"),
-        Kind::Protocol => (ErrorKind::Unavailable, "http_protocol"),
-        Kind::Unavailable => (ErrorKind::Unavailable, "http_unavailable"),
-    };
-    Error::new(kind, error.message).with_code(code)
+/// Reason that there is no response. A response with an error status, such as 500, is not a
+/// failure. With `?` it becomes an [`Error`] of a tool, with a code such as `http_timeout` and
+/// `request_sent` in its details.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpError {
+    /// Kind of failure.
+    pub kind: HttpErrorKind,
+    /// The failure in one line.
+    pub message: String,
+    /// True if the request may have reached the server.
+    pub request_sent: bool,
+}
+
+/// Kind of failure of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HttpErrorKind {
+    /// The policy does not permit the request. The message does not say what it would permit.
+    Denied,
+    /// The request cannot be sent as it is.
+    InvalidRequest,
+    /// The name does not resolve.
+    Dns,
+    /// The server does not accept a connection.
+    Connect,
+    /// The certificate or the encryption is not acceptable.
+    Tls,
+    /// The request took too long.
+    Timeout,
+    /// The response is larger than the limit.
+    TooLarge,
+    /// The request was redirected more often than the limit.
+    TooManyRedirects,
+    /// The response is not HTTP, or it ended early.
+    Protocol,
+    /// The host is too busy. Trying again later may help.
+    Unavailable,
+    /// This call has used all its requests. Trying again in this call never helps.
+    LimitReached,
+    /// Any other failure.
+    Other,
+}
+
+impl HttpError {
+    fn from_host(error: host::HttpError) -> Self {
+        use host::HttpErrorKind as Kind;
+        let kind = match error.kind {
+            Kind::Denied => HttpErrorKind::Denied,
+            Kind::InvalidRequest => HttpErrorKind::InvalidRequest,
+            Kind::Dns => HttpErrorKind::Dns,
+            Kind::Connect => HttpErrorKind::Connect,
+            Kind::Tls => HttpErrorKind::Tls,
+            Kind::Timeout => HttpErrorKind::Timeout,
+            Kind::TooLarge => HttpErrorKind::TooLarge,
+            Kind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
+            Kind::Protocol => HttpErrorKind::Protocol,
+            Kind::Unavailable => HttpErrorKind::Unavailable,
+            Kind::LimitReached => HttpErrorKind::LimitReached,
+            Kind::Other => HttpErrorKind::Other,
+        };
+        Self { kind, message: error.message, request_sent: error.request_sent }
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for HttpError {}
+
+impl From<HttpError> for Error {
+    fn from(error: HttpError) -> Self {
+        let (kind, code) = match error.kind {
+            HttpErrorKind::Denied => (ErrorKind::Denied, "http_denied"),
+            HttpErrorKind::InvalidRequest => (ErrorKind::InvalidInput, "http_invalid_request"),
+            HttpErrorKind::Dns => (ErrorKind::Unavailable, "http_dns"),
+            HttpErrorKind::Connect => (ErrorKind::Unavailable, "http_connect"),
+            HttpErrorKind::Tls => (ErrorKind::Unavailable, "http_tls"),
+            HttpErrorKind::Timeout => (ErrorKind::Timeout, "http_timeout"),
+            HttpErrorKind::TooLarge => (ErrorKind::TooLarge, "http_too_large"),
+            HttpErrorKind::TooManyRedirects => (ErrorKind::Unavailable, "http_too_many_redirects"),
+            HttpErrorKind::Protocol => (ErrorKind::Unavailable, "http_protocol"),
+            HttpErrorKind::Unavailable => (ErrorKind::Unavailable, "http_unavailable"),
+            HttpErrorKind::LimitReached => (ErrorKind::Other, "http_limit_reached"),
+            HttpErrorKind::Other => (ErrorKind::Other, "http_other"),
+        };
+        Self::new(kind, error.message)
+            .with_code(code)
+            .with_details(serde_json::json!({ "request_sent": error.request_sent }))
+    }
 }
 
 /// Percent-encodes every byte that is not unreserved (RFC 3986, section 2.3).
@@ -243,7 +346,7 @@ mod tests {
         let error = response(429, vec![("Retry-After".into(), b"7".to_vec())]).ok().unwrap_err();
         assert_eq!(
             (error.kind(), error.message(), error.code()),
-            (ErrorKind::RateLimited, "the server answered 429: slowdown", Some("http_429"))
+            (ErrorKind::RateLimited, "the server returned 429: slowdown", Some("http_429"))
         );
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     }

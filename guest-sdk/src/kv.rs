@@ -69,6 +69,7 @@ enum Backend {
 
 /// A value and its version at the time of the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The value.
     pub value: Vec<u8>,
@@ -78,6 +79,7 @@ pub struct Entry {
 
 /// One page of a store's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// Sorted by their bytes. A page before the last may have fewer than asked for, if entries have
     /// expired.
@@ -96,10 +98,21 @@ impl Store {
     pub fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
         match &self.0 {
             Backend::Host(store) => {
-                let entry = store.get(key).map_err(error_from_host)?;
-                Ok(entry.map(|entry| Entry { value: entry.value, version: entry.version }))
+                Ok(store.get(key).map_err(error_from_host)?.map(Entry::from_host))
             }
             Backend::Detached(store) => store.get(key),
+        }
+    }
+
+    /// Reads the entries of at most 1,000 keys, in the order of the keys, as of one moment.
+    pub fn get_many(&self, keys: &[impl AsRef<str>]) -> Result<Vec<Option<Entry>>, KvError> {
+        let keys: Vec<String> = keys.iter().map(|key| key.as_ref().to_owned()).collect();
+        match &self.0 {
+            Backend::Host(store) => {
+                let entries = store.get_many(&keys).map_err(error_from_host)?;
+                Ok(entries.into_iter().map(|entry| entry.map(Entry::from_host)).collect())
+            }
+            Backend::Detached(store) => keys.iter().map(|key| store.get(key)).collect(),
         }
     }
 
@@ -114,7 +127,7 @@ impl Store {
         match &self.0 {
             Backend::Host(store) => {
                 let ttl_ms = write.expires_after.map(wire::milliseconds);
-                store.set(key, &write.value, write.expected, ttl_ms).map_err(error_from_host)
+                store.set(key, &write.value, write.if_version, ttl_ms).map_err(error_from_host)
             }
             Backend::Detached(store) => store.set(key, write),
         }
@@ -131,7 +144,7 @@ impl Store {
         for _ in 0..TRIES {
             let entry = self.get(key)?;
             let version = entry.as_ref().map_or(0, |entry| entry.version);
-            match self.write(key, &Write { expected: Some(version), ..change(entry)? }) {
+            match self.write(key, &Write { if_version: Some(version), ..change(entry)? }) {
                 Err(KvError::Conflict) => {}
                 written => return Ok(written?),
             }
@@ -141,17 +154,20 @@ impl Store {
 
     /// Deletes an entry. Returns whether there was one.
     pub fn delete(&self, key: &str) -> Result<bool, KvError> {
-        match &self.0 {
-            Backend::Host(store) => store.delete(key).map_err(error_from_host),
-            Backend::Detached(store) => store.delete(key),
-        }
+        self.remove(key, None)
     }
 
-    /// Deletes an entry at this version. Fails with [`KvError::Conflict`] if it is at another.
-    pub fn delete_if_version(&self, key: &str, version: u64) -> Result<(), KvError> {
-        // The contract has no conditional deletion. Writing a value that expires at once has the
-        // same effect, and is atomic.
-        self.write(key, &Write::new("").if_version(version).expires_after(Duration::ZERO)).map(drop)
+    /// Deletes an entry at this version. Returns whether there was one: with version 0 it fails if
+    /// there is. Fails with [`KvError::Conflict`] if the entry is at another version, or absent.
+    pub fn delete_if(&self, key: &str, version: u64) -> Result<bool, KvError> {
+        self.remove(key, Some(version))
+    }
+
+    fn remove(&self, key: &str, if_version: Option<u64>) -> Result<bool, KvError> {
+        match &self.0 {
+            Backend::Host(store) => store.delete(key, if_version).map_err(error_from_host),
+            Backend::Detached(store) => store.delete(key, if_version),
+        }
     }
 
     /// Lists keys that begin with `prefix`, in the order of their bytes.
@@ -185,6 +201,10 @@ impl Store {
 }
 
 impl Entry {
+    fn from_host(entry: host::Entry) -> Self {
+        Self { value: entry.value, version: entry.version }
+    }
+
     /// Parses the value as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.value).map_err(|error| {
@@ -209,14 +229,14 @@ impl Entry {
 #[must_use = "nothing is written before it is handed to a store"]
 pub struct Write {
     value: Vec<u8>,
-    expected: Option<u64>,
+    if_version: Option<u64>,
     expires_after: Option<Duration>,
 }
 
 impl Write {
     /// Creates an unconditional write of a value, which stays until it is changed or deleted.
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
-        Self { value: value.into(), expected: None, expires_after: None }
+        Self { value: value.into(), if_version: None, expires_after: None }
     }
 
     /// Creates a write of a value as JSON.
@@ -235,7 +255,7 @@ impl Write {
     /// Writes only if the entry is at this version. The write fails with [`KvError::Conflict`]
     /// otherwise.
     pub fn if_version(mut self, version: u64) -> Self {
-        self.expected = Some(version);
+        self.if_version = Some(version);
         self
     }
 
@@ -299,8 +319,10 @@ pub enum KvError {
     TooLarge,
     /// The entry is not at the expected version.
     Conflict,
-    /// The store cannot be reached right now; the text explains it for people.
+    /// The store cannot be used now; the text is a message for people.
     Unavailable(String),
+    /// Any other reason; the text is a message for people.
+    Other(String),
 }
 
 impl fmt::Display for KvError {
@@ -311,7 +333,7 @@ impl fmt::Display for KvError {
             Self::QuotaExceeded => "the store is full; delete something first",
             Self::TooLarge => "a key has 1 to 512 bytes, a value at most 1 MiB",
             Self::Conflict => "the entry was changed meanwhile; read it again",
-            Self::Unavailable(text) => text,
+            Self::Unavailable(text) | Self::Other(text) => text,
         })
     }
 }
@@ -325,8 +347,9 @@ impl From<KvError> for Error {
             KvError::Denied => (ErrorKind::Denied, "kv_denied"),
             KvError::QuotaExceeded => (ErrorKind::TooLarge, "kv_quota_exceeded"),
             KvError::TooLarge => (ErrorKind::TooLarge, "kv_too_large"),
-            KvError::Conflict => (ErrorKind::Unavailable, "kv_conflict"),
+            KvError::Conflict => (ErrorKind::Conflict, "kv_conflict"),
             KvError::Unavailable(_) => (ErrorKind::Unavailable, "kv_unavailable"),
+            KvError::Other(_) => (ErrorKind::Other, "kv_other"),
         };
         Self::new(kind, error.to_string()).with_code(code)
     }
@@ -340,6 +363,7 @@ fn error_from_host(error: host::KvError) -> KvError {
         host::KvError::TooLarge => KvError::TooLarge,
         host::KvError::Conflict => KvError::Conflict,
         host::KvError::Unavailable(text) => KvError::Unavailable(text),
+        host::KvError::Other(text) => KvError::Other(text),
     }
 }
 
@@ -385,11 +409,11 @@ mod tests {
         let store = Store::detached();
         let version = store.set("k", "mine").unwrap();
         store.set("k", "other").unwrap();
-        assert_eq!(store.delete_if_version("k", version), Err(KvError::Conflict));
+        assert_eq!(store.delete_if("k", version), Err(KvError::Conflict));
         let version = store.get("k").unwrap().unwrap().version;
-        assert_eq!(store.delete_if_version("k", version), Ok(()));
+        assert_eq!(store.delete_if("k", version), Ok(true));
         assert_eq!(store.get("k"), Ok(None));
-        assert_eq!(store.delete_if_version("k", version), Err(KvError::Conflict));
+        assert_eq!(store.delete_if("k", version), Err(KvError::Conflict));
     }
 
     #[test]

@@ -53,6 +53,7 @@
 mod arguments;
 mod bindings;
 pub mod config;
+mod content;
 mod context;
 mod error;
 pub mod http;
@@ -68,9 +69,10 @@ mod wire;
 
 pub use airlock_guest_macros::{plugin, tool};
 pub use arguments::within;
+pub use content::{Block, Content, Contents, Embedded, Link, Media};
 pub use context::Context;
 pub use error::{Error, ErrorKind};
-pub use output::{Content, Embedded, IntoOutput, Link, Output, Structured};
+pub use output::{IntoOutput, Output, Structured};
 pub use schemars;
 pub use serde;
 pub use serde_json;

@@ -22,6 +22,7 @@ pub use crate::{
 
 /// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Level {
     /// Every step.
     Trace,

@@ -1,6 +1,6 @@
 //! Runtime of `plugin!`: the table of tools, and the exports that use it.
 
-use crate::bindings::airlock::host::call::CallContext;
+use crate::bindings::airlock::host::context::CallContext;
 use crate::bindings::airlock::types::types::{ToolDescriptor, ToolError, ToolOutput};
 use crate::bindings::exports::airlock::plugin::tools::Guest;
 use crate::{Context, Descriptor, Error, Output, Tool, wire};
@@ -65,7 +65,7 @@ impl<P: Plugin> Guest for P {
         context: &CallContext,
     ) -> Result<ToolOutput, ToolError> {
         let output = run(P::TOOLS, &name, &arguments, &Context::new(context));
-        output.map(wire::output_to_host).map_err(|error| wire::error_to_host(&error))
+        output.map(wire::output_to_host).map_err(wire::error_to_host)
     }
 }
 
@@ -92,14 +92,7 @@ mod tests {
         const NAME: &'static str = "echo";
 
         fn descriptor() -> Descriptor {
-            Descriptor {
-                name: Self::NAME.to_owned(),
-                title: None,
-                description: String::new(),
-                input_schema: schema::of_input::<()>(),
-                output_schema: None,
-                annotations: crate::Annotations::default(),
-            }
+            Descriptor::new(Self::NAME, "", schema::of_input::<()>())
         }
 
         fn invoke(arguments: &str, _: &Context<'_>) -> Result<Output, Error> {

@@ -55,8 +55,12 @@ pub fn reveal(name: &str) -> Result<Revealed, Error> {
             "the operator did not grant this plugin the value of its secret {name:?}"
         ))
         .with_code("secret_denied"),
-        secrets_reveal::SecretError::Unavailable => {
-            unavailable(&format!("the secret {name:?} cannot be read right now"))
+        secrets_reveal::SecretError::Unavailable(reason) => {
+            unavailable(&format!("the secret {name:?} cannot be read now: {reason}"))
+        }
+        secrets_reveal::SecretError::Other(reason) => {
+            Error::new(ErrorKind::Other, format!("the secret {name:?} cannot be read: {reason}"))
+                .with_code("secret_other")
         }
     })
 }

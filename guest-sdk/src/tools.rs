@@ -1,7 +1,8 @@
 //! Other tools of the same gateway, from plugins and MCP servers alike.
 //!
-//! A plugin can use the tools that its operator granted and that the caller of the chain may use;
-//! every other name is not found. Native builds have no other tools: every function here fails with
+//! A plugin can use the tools that the operator binds to its slots or grants to it, and that the
+//! caller of the chain may use; every other name is not found. The name of a tool is that of the
+//! slot to which it is bound, else its full name, `<client>-<tool>`. Native builds have no other tools: every function here fails with
 //! [`ErrorKind::Unavailable`].
 //!
 //! ```no_run
@@ -25,18 +26,22 @@ use crate::{Descriptor, Error, Output, wire};
 
 /// A tool that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolRef {
-    /// Full name, `<client>-<tool>`.
+#[non_exhaustive]
+pub struct ToolSummary {
+    /// Name to call it by.
     pub name: String,
+    /// Name for people.
+    pub title: Option<String>,
     /// Description of the tool.
     pub description: String,
 }
 
 /// One page of the tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// Sorted by name.
-    pub items: Vec<ToolRef>,
+    pub items: Vec<ToolSummary>,
     /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
 }
@@ -45,21 +50,21 @@ pub struct Page {
 /// cursor of an earlier page.
 pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
     require_host()?;
-    let page = host::list_tools(cursor, limit).map_err(wire::error_from_host)?;
-    let items = page
-        .items
-        .into_iter()
-        .map(|item| ToolRef { name: item.name, description: item.description });
+    let page = host::list(cursor, limit).map_err(wire::error_from_host)?;
+    let items = page.items.into_iter().map(|item| {
+        let host::ToolSummary { name, title, description } = item;
+        ToolSummary { name, title, description }
+    });
     Ok(Page { items: items.collect(), next: page.next })
 }
 
-/// Returns the descriptor of a tool by its full name.
+/// Returns the descriptor of a tool by its name.
 pub fn describe(name: &str) -> Result<Descriptor, Error> {
     require_host()?;
     host::describe(name).map_err(wire::error_from_host).and_then(wire::descriptor_from_host)
 }
 
-/// Calls a tool by its full name and waits for its result.
+/// Calls a tool by its name and waits for its result.
 pub fn call(name: &str, arguments: &impl Serialize) -> Result<Output, Error> {
     send(&Call::new(name, arguments)?)
 }
@@ -104,8 +109,7 @@ pub fn call_batch(
 pub struct Call(host::CallRequest);
 
 impl Call {
-    /// Creates a call of a tool by its full name, `<client>-<tool>`. The arguments must serialize
-    /// to a JSON object.
+    /// Creates a call of a tool by its name. The arguments must serialize to a JSON object.
     pub fn new(name: impl Into<String>, arguments: &impl Serialize) -> Result<Self, Error> {
         let arguments = serde_json::to_string(arguments).map_err(|error| {
             Error::internal(format!("the arguments of a nested call are not JSON: {error}"))

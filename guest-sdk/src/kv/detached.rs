@@ -34,7 +34,7 @@ impl Detached {
         }
         let mut contents = self.0.borrow_mut();
         let version = contents.entries.get(key).map_or(0, |entry| entry.version);
-        if write.expected.is_some_and(|expected| expected != version) {
+        if write.if_version.is_some_and(|expected| expected != version) {
             return Err(KvError::Conflict);
         }
         contents.version += 1;
@@ -47,9 +47,14 @@ impl Detached {
         Ok(version)
     }
 
-    pub(super) fn delete(&self, key: &str) -> Result<bool, KvError> {
+    pub(super) fn delete(&self, key: &str, if_version: Option<u64>) -> Result<bool, KvError> {
         check(key)?;
-        Ok(self.0.borrow_mut().entries.remove(key).is_some())
+        let entries = &mut self.0.borrow_mut().entries;
+        let version = entries.get(key).map_or(0, |entry| entry.version);
+        if if_version.is_some_and(|expected| expected != version) {
+            return Err(KvError::Conflict);
+        }
+        Ok(entries.remove(key).is_some())
     }
 
     pub(super) fn page(
