@@ -1,6 +1,8 @@
 //! The documents: their samples run, their links lead somewhere, and what they name exists. Command
 //! lines are parsed by a test of `cli`.
 
+mod evolution;
+mod plugin_format;
 mod readme;
 
 use std::{
