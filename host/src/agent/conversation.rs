@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Request, Settings, round::Ended};
 use crate::{
     door::Caller,
+    json,
     model::{Object, Prompt},
 };
 
