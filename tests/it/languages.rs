@@ -193,7 +193,7 @@ async fn a_new_plugin_overwrites_nothing() {
     assert_eq!(fs::read_to_string(file).expect("it is there"), "mine");
     assert_eq!(
         fs::read_dir(place.path().join("weather")).expect("a directory").count(),
-        7,
+        8,
         "nothing was added"
     );
 }
