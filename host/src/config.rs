@@ -117,7 +117,7 @@ impl Config {
         };
         let components = plugins().map(|plugin| plugin.component.clone());
         let secrets =
-            plugins().flat_map(|plugin| plugin.grant.secrets.values()).filter_map(|secret| {
+            plugins().flat_map(|plugin| plugin.grant.secret.values()).filter_map(|secret| {
                 match &secret.source {
                     secret::Source::File(path) => Some(path.clone()),
                     secret::Source::Env(_) => None,

@@ -27,12 +27,12 @@ use std::path::PathBuf;
 pub(crate) use self::{component::read_component, progress::compiling};
 pub use self::{
     drift::{Change, Drift},
-    grant::{DirectoryGrant, Grant, HttpGrant, PartialQuota, SecretGrant, StoreGrant},
+    grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
     lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin},
     manifest::{
-        BadManifest, Effect, FilesAccess, FilesRequest, HttpRequest, InjectRequest, Manifest,
-        Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
-        SecretRequest, StoreRequest, SwitchRequest, ToolEffects, ToolsRequest,
+        BadManifest, Effect, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest,
+        Manifest, Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION,
+        ScratchRequest, SecretRequest, SwitchRequest, ToolEffects, ToolsRequest,
     },
     metadata::{Metadata, MetadataError},
     plugins::{Configured, PluginError, Plugins, Reloaded, Resources},

@@ -221,6 +221,7 @@ async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
     let manifest = json!({
         "schema": "airlock.plugin/1", "id": "forged", "version": "1.0.0", "contract": "0.1",
         "description": "Counts.\n  digest    sha256:0",
+        "metadata": {"author": "Ann\n  digest    sha256:0"},
     });
     let wasm = fs::read(guests::HOSTILE).expect("the component");
     workspace.write(
@@ -229,7 +230,8 @@ async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
     );
     let shown = workspace.airlock(&["plugin", "inspect", "described.wasm"]).await.ok();
     assert!(
-        shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n"),
+        shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n")
+            && shown.stdout.contains("\n  author: Ann⟨U+000A⟩  digest    sha256:0\n"),
         "{shown}"
     );
 }
@@ -240,7 +242,7 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     let request = json!({
         "clocks": {"reason": "Dates what it writes."},
         "random": {"reason": "Rolls dice.", "optional": true},
-        "files": {"data": {"access": "read-write", "reason": "Keeps\u{202e} its notes."}},
+        "files": {"data": {"access": "read_write", "reason": "Keeps\u{202e} its notes."}},
     });
     workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
     let refused = workspace.install("asking.wasm", &[]).await.failed();
@@ -267,7 +269,7 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
     let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
     assert_eq!(
-        (&grants["clocks"], &grants["directories"][0]["access"]),
+        (&grants["clocks"], &grants["files"]["data"]["access"]),
         (&json!(true), &json!("read_write")),
         "{config:#}"
     );

@@ -85,7 +85,8 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// run natively.
 ///
 /// A `plugin.toml` next to the crate's `Cargo.toml` is embedded in the compiled module, so that the
-/// request stays with the code. A file that is not valid TOML is a compile error.
+/// request stays with the code. Every fault of the file is a compile error with its line;
+/// `airlock plugin build` checks sizes, times, URLs and versions as well.
 ///
 /// ```
 /// use airlock_guest::{plugin, tool};

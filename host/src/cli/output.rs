@@ -43,7 +43,7 @@ impl From<&CallError> for Failure {
                 code: error.code().to_owned(),
                 message,
                 details: None,
-                causes: causes(error).map(ToString::to_string).collect(),
+                causes: new_causes(error),
             },
         }
     }
@@ -60,9 +60,21 @@ impl From<&anyhow::Error> for Failure {
             code: code.to_owned(),
             message: error.to_string(),
             details: None,
-            causes: causes(error.as_ref()).map(ToString::to_string).collect(),
+            causes: new_causes(error.as_ref()),
         }
     }
+}
+
+/// Returns the causes of an error, nearest first. A cause that was told before is left out, because
+/// many libraries repeat the cause in their own message.
+fn new_causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    let mut told = vec![error.to_string()];
+    for cause in causes(error).map(ToString::to_string) {
+        if !told.iter().any(|text| text.contains(&cause)) {
+            told.push(cause);
+        }
+    }
+    told.split_off(1)
 }
 
 /// Prints a line as it is. Text from a tool or a server must pass through [`plain`] first.
@@ -143,6 +155,18 @@ mod tests {
         assert_eq!(quoted("plugins/a.wasm"), "plugins/a.wasm");
         assert_eq!(quoted("it's here"), r"'it'\''s here'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_cause_that_the_message_contains_is_not_printed_again() {
+        let error = anyhow::anyhow!("no such file").context("no such file").context("it failed");
+        let Failure { message, causes, .. } = Failure::from(&error);
+        assert_eq!(
+            (message.as_str(), causes.as_slice()),
+            ("it failed", &["no such file".into()][..])
+        );
+        let error = anyhow::anyhow!("no such file").context("it failed: no such file");
+        assert!(Failure::from(&error).causes.is_empty());
     }
 
     #[test]

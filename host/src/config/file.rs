@@ -246,13 +246,14 @@ pub(super) struct Grants {
     pub(super) http: Vec<NameOr<HttpRule>>,
     /// Secrets, by the plugin's name for each.
     #[serde(default)]
-    pub(super) secrets: BTreeMap<String, SecretGrant>,
-    /// Stores of keys and values that survive a call: a name, or a name with a size.
+    pub(super) secret: BTreeMap<String, SecretGrant>,
+    /// Stores of keys and values that survive a call, by name; `{}` grants one with the default
+    /// size.
     #[serde(default)]
-    pub(super) kv: Vec<NameOr<StoreGrant>>,
-    /// Directories, each seen by the plugin as `/NAME`.
+    pub(super) kv: BTreeMap<String, KvGrant>,
+    /// Directories, by name: 1 to 64 letters, digits, `_` or `-`. The plugin sees each as `/NAME`.
     #[serde(default)]
-    pub(super) directories: Vec<Directory>,
+    pub(super) files: BTreeMap<String, FilesGrant>,
     /// An empty directory for each call, seen as `/tmp` and removed afterwards.
     pub(super) scratch: Option<Scratch>,
     /// Tools that it may call, by full name `CLIENT-TOOL`.
@@ -317,9 +318,7 @@ pub(super) struct Inject {
 /// A store of keys and values.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StoreGrant {
-    /// Its name.
-    pub(super) name: String,
+pub(super) struct KvGrant {
     /// Size that it may have. Default: the plugin's request, at most 4MiB.
     pub(super) max_bytes: Option<Size>,
 }
@@ -337,9 +336,7 @@ pub(super) struct Scratch {
 /// A directory that a plugin may use.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Directory {
-    /// Its name in the plugin: 1 to 64 letters, digits, `_` or `-`.
-    pub(super) name: String,
+pub(super) struct FilesGrant {
     /// The directory.
     pub(super) path: PathBuf,
     /// Access that the plugin gets.

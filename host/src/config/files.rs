@@ -39,12 +39,8 @@ impl Config {
                 Path::is_file,
                 "file",
             ));
-            for directory in &plugin.grant.directories {
-                let key = key
-                    .member("grants")
-                    .member("directories")
-                    .named(&directory.name)
-                    .member("path");
+            for (name, directory) in &plugin.grant.files {
+                let key = key.member("grants").member("files").member(name).member("path");
                 problems.extend(missing(key, &directory.path, Path::is_dir, "directory"));
             }
         }

@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     limit::{Limit, LimitSet},
     model,
-    plugin::{DirectoryGrant, Grant, PartialQuota},
+    plugin::{FilesGrant, Grant, PartialQuota},
     sandbox::Access,
     tool::Whitelist,
     upstream::Transport,
@@ -112,7 +112,7 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
         "connection_type": "inprocess",
         "wasm_config": {
             "component": "p.wasm",
-            "grants": {"directories": [{"name": "in", "path": "data", "access": "read_only"}], "tools": ["p-read-it"]},
+            "grants": {"files": {"in": {"path": "data", "access": "read_only"}}, "tools": ["p-read-it"]},
             "limits": {"deadline": "250ms", "memory": "1MiB"},
         },
         "tools_to_execute": ["*"],
@@ -121,14 +121,13 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
     assert_eq!(client.policy.execute, Whitelist::All);
     let Source::Plugin(plugin) = &client.source else { panic!("a plugin") };
     assert_eq!(plugin.component, PathBuf::from("/etc/airlock/p.wasm"));
-    let directory = DirectoryGrant {
-        name: "in".into(),
+    let files = FilesGrant {
         path: "/etc/airlock/data".into(),
         access: Access::ReadOnly,
         quota: PartialQuota::default(),
     };
     let expected = Grant {
-        directories: vec![directory],
+        files: [("in".to_owned(), files)].into(),
         tools: vec!["p-read-it".into()],
         limits: LimitSet::default().with(Limit::Deadline, 250_000_000).with(Limit::Memory, 1 << 20),
         ..Grant::default()
@@ -148,9 +147,9 @@ fn every_grant_of_a_plugin_is_read() {
             "descriptions": {"run": "Runs."},
             "grants": {
                 "http": ["api", {"url": "http://localhost:9", "methods": ["POST"], "paths": ["/a/*"], "private": true}],
-                "secrets": {"token": {"from": "file:token", "audience": ["api"], "inject": {"header": "x-key"}, "reveal": true}},
-                "kv": ["notes", {"name": "cache", "max_bytes": "1MiB"}],
-                "directories": [{"name": "out", "path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}],
+                "secret": {"token": {"from": "file:token", "audience": ["api"], "inject": {"header": "x-key"}, "reveal": true}},
+                "kv": {"notes": {}, "cache": {"max_bytes": "1MiB"}},
+                "files": {"out": {"path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}},
                 "scratch": {"max_files": 3},
                 "clocks": true,
                 "random": true,
@@ -427,13 +426,14 @@ fn grants_and_limits_are_checked() {
     let plugin = |wasm: Value| {
         clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
     };
-    let directory = |name: &str| json!({"name": name, "path": "x", "access": "read_write"});
-    let directories = json!([directory("a/b"), directory("ok"), directory("ok")]);
+    let directory = json!({"path": "x", "access": "read_write"});
+    let files = json!({"a/b": directory, "ok": directory, "*": directory});
     let tools = json!(["read", "q-read", "p-*"]);
-    let grants = json!({"directories": directories, "tools": tools});
+    let grants = json!({"kv": {"": {}}, "files": files, "tools": tools});
     assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
-        mcp.client_configs[0].wasm_config.grants.directories[0].name: found "a/b", expected 1 to 64 letters, digits, `_` or `-`
-        mcp.client_configs[0].wasm_config.grants.directories[2].name: another one is named "ok" already
+        mcp.client_configs[0].wasm_config.grants.kv[""]: found the name "", expected 1 to 64 letters, digits, `_` or `-`
+        mcp.client_configs[0].wasm_config.grants.files["*"]: found the name "*", expected 1 to 64 letters, digits, `_` or `-`
+        mcp.client_configs[0].wasm_config.grants.files["a/b"]: found the name "a/b", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
         mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
@@ -564,7 +564,7 @@ fn missing_files_named_by_the_configuration_are_reported() {
     let path = directory.path().join("gateway.json");
     let wasm = json!({
         "component": "p.wasm",
-        "grants": {"directories": [{"name": "in", "path": ".", "access": "read_only"}]},
+        "grants": {"files": {"in": {"path": ".", "access": "read_only"}}},
     });
     let file = clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]));
     std::fs::write(&path, file.to_string()).expect("a file");

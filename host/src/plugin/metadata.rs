@@ -18,8 +18,19 @@ pub enum MetadataError {
     #[error(transparent)]
     Component(#[from] LoadError),
     /// The embedded manifest is invalid.
-    #[error("the plugin's manifest (plugin.toml): {0}")]
+    #[error("the plugin's manifest (plugin.toml) is invalid")]
     Manifest(#[from] BadManifest),
+    /// The manifest names another version of the contract than the component exports.
+    #[error(
+        "the plugin's manifest (plugin.toml) has `contract = {stated:?}`, but the component exports \
+         version {exported} of the contract; build it with the SDK of version {stated}"
+    )]
+    Contract {
+        /// Version in the manifest; one that this gateway supports.
+        stated: String,
+        /// Version that the component exports.
+        exported: String,
+    },
     /// The component embeds tool descriptors that would never be offered. The tools of a component
     /// without the contract are its functions.
     #[error(
@@ -47,10 +58,17 @@ impl Metadata {
     /// Reads the metadata of a component without running it.
     pub fn of(wasm: &[u8]) -> Result<Self, MetadataError> {
         let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
-        let tools = match (sandbox::embedded_tools(wasm)?, sandbox::contract_version(wasm)?) {
+        let exported = sandbox::contract_version(wasm)?;
+        let tools = match (sandbox::embedded_tools(wasm)?, &exported) {
             (Some(_), None) => return Err(MetadataError::Descriptors),
             (tools, _) => tools.unwrap_or_default(),
         };
+        // A component that exports no contract has its functions as tools, whatever the contract.
+        if let (Some(Manifest { contract, .. }), Some(exported)) = (&manifest, exported)
+            && !sandbox::is_of_contract(contract, &exported)
+        {
+            return Err(MetadataError::Contract { stated: contract.clone(), exported });
+        }
         Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
     }
 
@@ -135,6 +153,37 @@ mod tests {
         assert_eq!(metadata(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
     }
 
+    #[test]
+    fn a_manifest_and_a_component_of_different_contracts_are_refused() {
+        let manifest =
+            json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1"});
+        let metadata = |exported: &str| {
+            let section = manifest.to_string();
+            let name = format!("airlock:plugin/tools@{exported}");
+            Metadata::of(&wat::parse_str(format!(
+                "(component (instance $i) (export {name:?} (instance $i)) (@custom \"airlock:manifest\" {section:?}))"
+            )).expect("a component"))
+        };
+        assert!(metadata("0.1.3").is_ok());
+        let refused = metadata("0.2.0").expect_err("another contract").to_string();
+        insta::assert_snapshot!(refused, @r#"the plugin's manifest (plugin.toml) has `contract = "0.1"`, but the component exports version 0.2.0 of the contract; build it with the SDK of version 0.1"#);
+    }
+
+    #[test]
+    fn the_faults_of_an_embedded_manifest_are_told_once() {
+        let wasm = wat::parse_str("(component (@custom \"airlock:manifest\" \"{}\"))")
+            .expect("a component");
+        let error = Metadata::of(&wasm).expect_err("four keys are missing");
+        let told = text::with_causes(&error);
+        assert!(
+            told.starts_with(
+                "the plugin's manifest (plugin.toml) is invalid: 4 errors: schema: is missing"
+            ),
+            "{told}"
+        );
+        assert_eq!(told.matches("schema: is missing").count(), 1, "{told}");
+    }
+
     fn lock_lines(request: &Value) -> Vec<String> {
         let manifest = json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
@@ -152,8 +201,8 @@ mod tests {
             "secret": {"t": {"inject": {"header": "x-key"}, "audience": ["api", "web"], "reveal": true, "reason": "r"}},
             "kv": {"cache": {"max_bytes": "1MiB", "reason": "r"}},
             "files": {
-                "data": {"access": "read-write", "max_bytes": "1GiB", "max_files": 5, "reason": "r"},
-                "*": {"access": "read-only", "reason": "r"},
+                "data": {"access": "read_write", "max_bytes": "1GiB", "max_files": 5, "reason": "r"},
+                "*": {"access": "read_only", "reason": "r"},
             },
             "scratch": {"max_bytes": "1500B", "max_files": 3, "reason": "r"},
             "tools": {"call": ["text-count", "files-read"], "reason": "r"},
@@ -166,8 +215,8 @@ mod tests {
         });
         insta::assert_snapshot!(lock_lines(&request).join("\n"), @r"
         clocks
-        files.* read-only
-        files.data read-write 1GiB 5 files
+        files.* read_only
+        files.data read_write 1GiB 5 files
         http.api https://api.example.com POST /v1/** private
         http.web *
         import airlock:host/log@0.1.0

@@ -40,10 +40,10 @@ pub enum PluginError {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// The plugin needs rights that are not granted, or the grant is invalid.
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] Refusal),
     /// The plugin differs from its accepted state.
-    #[error("{0}")]
+    #[error(transparent)]
     Drift(#[from] Drift),
     /// The accepted state is unknown.
     #[error("the accepted state of the plugin is unknown")]

@@ -58,12 +58,12 @@ impl Rights {
         sides.check_config(manifest);
         let limits = sides.limits();
         let http = sides.http();
-        let Secrets { credentials, names, revealed, scrubber } = sides.secrets(read);
+        let Secrets { credentials, names, revealed, scrubber } = sides.secret(read);
         let grants = Grants {
             config: grant.config.clone(),
-            directories: sides.directories(),
+            directories: sides.files(),
             scratch: sides.scratch(),
-            stores: sides.stores(),
+            stores: sides.kv(),
             tools: sides.tools(),
             clocks: sides.switch("clocks", grant.clocks, |requests| {
                 requests.clocks.as_ref().map(Request::Clocks)
@@ -123,11 +123,15 @@ impl<'a> Intersection<'a> {
     /// guest.
     fn denied(&self) -> Denied {
         let Some(requests) = self.requests else { return Denied::default() };
-        let has_store = |name: &String| self.grant.stores.iter().any(|store| store.name == *name);
-        let has_secret = |name: &String| self.grant.secrets.contains_key(name);
+        let Grant { kv, secret, .. } = self.grant;
         Denied {
-            stores: requests.kv.keys().filter(|name| !has_store(name)).cloned().collect(),
-            secrets: requests.secret.keys().filter(|name| !has_secret(name)).cloned().collect(),
+            stores: requests.kv.keys().filter(|name| !kv.contains_key(*name)).cloned().collect(),
+            secrets: requests
+                .secret
+                .keys()
+                .filter(|name| !secret.contains_key(*name))
+                .cloned()
+                .collect(),
         }
     }
 

@@ -31,7 +31,7 @@ const STORE: Text = Text {
 };
 
 /// Grants of these guests: one small store.
-const LENT: &str = r#"{"kv":[{"name":"data","max_bytes":"1MiB"}]}"#;
+const LENT: &str = r#"{"kv":{"data":{"max_bytes":"1MiB"}}}"#;
 
 pub(super) const ALL: &[Misdeed] = &[
     Misdeed::written(

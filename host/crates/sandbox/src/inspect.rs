@@ -40,3 +40,14 @@ pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {
     let exports = section::exports(wasm)?;
     Ok(exports.iter().find_map(|name| Some(contract::version_of(name)?.to_owned())))
 }
+
+/// Returns the versions of the plugin contract that this build supports, the newest first: `0.1`.
+pub fn supported_contracts() -> Vec<&'static str> {
+    contract::supported().to_vec()
+}
+
+/// Returns whether the version of a contract that a component exports, such as `0.1.0`, is of a
+/// supported version, such as `0.1`.
+pub fn is_of_contract(supported: &str, exported: &str) -> bool {
+    contract::is_of(supported, exported)
+}

@@ -14,7 +14,7 @@ use super::{
     quality,
 };
 use crate::{
-    plugin::{Metadata, MetadataError, read_component},
+    plugin::{Manifest, Metadata, MetadataError, read_component},
     sandbox::{self, LoadError},
     schema::CompiledSchema,
     text::{visible, with_causes},
@@ -24,12 +24,15 @@ use crate::{
 /// Check a plugin before you publish it
 ///
 /// Prints a line for each check. The component is compiled and asked for its tools with everything
-/// denied; its answer must match the descriptors that its build embedded. The exit code is 1 if a
-/// check fails; a warning is not a failure.
+/// denied; its answer must match the descriptors that its build embedded. Of a directory with
+/// sources, `plugin.toml` is checked, and nothing is built. The exit code is 1 if a check fails; a
+/// warning is not a failure.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  airlock plugin check weather.wasm")]
+#[command(
+    after_help = "Examples:\n  airlock plugin check weather.wasm\n  airlock plugin check weather"
+)]
 pub(super) struct Args {
-    /// The component.
+    /// The component, or a directory with sources.
     file: PathBuf,
     /// Print a JSON document: `{ok, file, checks: [{check, outcome, details}]}`.
     #[arg(long)]
@@ -79,7 +82,8 @@ impl Check {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let checks = checks(&args.file).await?;
+    let checks =
+        if args.file.is_dir() { source_checks(&args.file) } else { checks(&args.file).await? };
     let ok = checks.iter().all(|check| check.outcome != Outcome::Fail);
     if args.json {
         output::document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
@@ -114,12 +118,28 @@ const DESCRIBE: &str = "it describes its tools with everything denied";
 const EMBEDDED: &str = "the embedded descriptors match the tools that it describes";
 const SCHEMAS: &str = "every schema compiles";
 
+/// Checks a directory with sources.
+fn source_checks(directory: &Path) -> Vec<Check> {
+    vec![match Manifest::of_directory(directory) {
+        Ok(Some(_)) => Check::pass(MANIFEST),
+        Ok(None) => Check::fail(
+            MANIFEST,
+            "the directory has no plugin.toml; `airlock plugin new` writes one",
+        ),
+        Err(bad) => Check::unless(MANIFEST, Outcome::Fail, bad.lines()),
+    }]
+}
+
 async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
     let bytes: Arc<[u8]> = read_component(file).await?.into();
     let metadata = match Metadata::of(&bytes) {
         Ok(metadata) => metadata,
         Err(MetadataError::Manifest(error)) => {
-            return Ok(vec![Check::pass(COMPONENT), Check::fail(MANIFEST, error.to_string())]);
+            let manifest = Check::unless(MANIFEST, Outcome::Fail, error.lines());
+            return Ok(vec![Check::pass(COMPONENT), manifest]);
+        }
+        Err(error @ MetadataError::Contract { .. }) => {
+            return Ok(vec![Check::pass(COMPONENT), Check::fail(CONTRACT, error.to_string())]);
         }
         Err(error @ MetadataError::Descriptors) => {
             return Ok(vec![Check::pass(COMPONENT), Check::fail(EMBEDDED, error.to_string())]);
@@ -133,7 +153,7 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
         Err(error) => return Ok(vec![Check::pass(MANIFEST), not_loaded(&error)]),
     };
     let mut checks = vec![Check::pass(COMPONENT), Check::pass(IMPORTS), Check::pass(CONTRACT)];
-    checks.push(manifest(&metadata, &bytes)?);
+    checks.push(manifest(&metadata));
     let (described, tools) = describe(&compiled, &metadata, &bytes).await?;
     checks.extend(described);
     checks.push(schemas(&metadata, &tools));
@@ -151,19 +171,14 @@ fn not_loaded(error: &LoadError) -> Check {
     Check::fail(check, with_causes(error))
 }
 
-fn manifest(metadata: &Metadata, wasm: &[u8]) -> anyhow::Result<Check> {
-    let Some(manifest) = &metadata.manifest else {
-        return Ok(Check::warn(
-            MANIFEST,
-            "none is embedded, so the operator cannot see what the plugin needs; write a plugin.toml",
-        ));
-    };
-    let found = sandbox::contract_version(wasm)?.unwrap_or_default();
-    let is_of = found == manifest.contract || found.starts_with(&format!("{}.", manifest.contract));
-    let wrong = (!is_of).then(|| {
-        format!("it says contract {:?}; the component exports {found:?}", manifest.contract)
-    });
-    Ok(Check::unless(MANIFEST, Outcome::Fail, wrong))
+fn manifest(metadata: &Metadata) -> Check {
+    if metadata.manifest.is_some() {
+        return Check::pass(MANIFEST);
+    }
+    Check::warn(
+        MANIFEST,
+        "none is embedded, so the operator cannot see what the plugin needs; write a plugin.toml",
+    )
 }
 
 /// Asks the component for its tools and compares them with the embedded ones. Returns the tools for
@@ -251,6 +266,25 @@ mod tests {
         let tools: Vec<ToolDefinition> = serde_json::from_value(json!([tool])).expect("tools");
         let metadata = Metadata::new(b"component", tools.clone(), None, Vec::new());
         schemas(&metadata, &tools)
+    }
+
+    #[test]
+    fn a_directory_with_sources_is_checked_with_the_lines_of_its_manifest() {
+        let home = tempfile::tempdir().expect("a directory");
+        let checked = || source_checks(home.path()).pop().expect("a check");
+        assert!(checked().details[0].contains("has no plugin.toml"));
+        let text = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1'\ncontract = '0.1'\nlicence = ''\n";
+        std::fs::write(home.path().join("plugin.toml"), text).expect("a file");
+        let Check { outcome, details, .. } = checked();
+        assert_eq!((outcome, details.len()), (Outcome::Fail, 2), "{details:?}");
+        assert!(details[0].starts_with("plugin.toml:3:11: version: found \"1\""), "{details:?}");
+        assert!(details[1].starts_with("plugin.toml:5:1: licence: unknown key"), "{details:?}");
+        std::fs::write(
+            home.path().join("plugin.toml"),
+            text.replace("'1'", "'1.0.0'").replace("licence", "license"),
+        )
+        .expect("a file");
+        assert_eq!(checked().outcome, Outcome::Pass);
     }
 
     #[test]

@@ -14,9 +14,9 @@ pub(super) enum GrantOption {
     /// A host of the operator's choice, for a plugin that leaves the host open.
     Host(String),
     /// A store of keys and values.
-    Store(String),
+    Kv(String),
     /// A directory.
-    Directory {
+    Files {
         name: String,
         path: PathBuf,
         may_write: bool,
@@ -53,13 +53,13 @@ impl FromStr for GrantOption {
         {
             ("http", Some(name), None) => Ok(Self::Http(name.to_owned())),
             ("http", None, Some(url)) if name.is_none() => Ok(Self::Host(url.to_owned())),
-            ("kv", Some(name), None) => Ok(Self::Store(name.to_owned())),
+            ("kv", Some(name), None) => Ok(Self::Kv(name.to_owned())),
             ("files", Some(name), Some(path)) => {
                 let (path, may_write) = match path.strip_suffix(":rw") {
                     Some(path) => (path, true),
                     None => (path.strip_suffix(":ro").unwrap_or(path), false),
                 };
-                Ok(Self::Directory { name: name.to_owned(), path: absolute(path)?, may_write })
+                Ok(Self::Files { name: name.to_owned(), path: absolute(path)?, may_write })
             }
             ("secret", Some(name), Some(from)) => {
                 let from = match from.strip_prefix("file:") {
@@ -83,8 +83,8 @@ impl fmt::Display for GrantOption {
         match self {
             Self::Http(name) => write!(f, "http.{name}"),
             Self::Host(url) => write!(f, "http={url}"),
-            Self::Store(name) => write!(f, "kv.{name}"),
-            Self::Directory { name, path, may_write } => {
+            Self::Kv(name) => write!(f, "kv.{name}"),
+            Self::Files { name, path, may_write } => {
                 write!(f, "files.{name}={}{}", path.display(), if *may_write { ":rw" } else { "" })
             }
             Self::Secret { name, from } => write!(f, "secret.{name}={from}"),
@@ -107,7 +107,7 @@ impl GrantOption {
     pub(super) fn all(requests: &Requests) -> Vec<Self> {
         let named = requests.http.iter().filter(|(_, http)| !http.is_any_host());
         let mut grants: Vec<_> = named.map(|(name, _)| Self::Http(name.clone())).collect();
-        grants.extend(requests.kv.keys().cloned().map(Self::Store));
+        grants.extend(requests.kv.keys().cloned().map(Self::Kv));
         grants.extend(requests.scratch.iter().map(|_| Self::Scratch));
         grants.extend(requests.clocks.iter().map(|_| Self::Clocks));
         grants.extend(requests.random.iter().map(|_| Self::Random));
@@ -121,20 +121,17 @@ impl GrantOption {
         match self {
             Self::Http(name) => add(grants, "http", json!(name)),
             Self::Host(url) => add(grants, "http", json!({"url": url})),
-            Self::Store(name) if !has_store(grants, name) => add(grants, "kv", json!(name)),
-            Self::Store(_) => {}
-            Self::Directory { name, path, may_write } => {
+            Self::Kv(name) => {
+                object(grants, "kv").entry(name).or_insert_with(|| json!({}));
+            }
+            Self::Files { name, path, may_write } => {
                 let access = if *may_write { "read_write" } else { "read_only" };
-                let directories = list(grants, "directories");
-                directories.retain(|directory| directory["name"] != name.as_str());
-                directories.push(json!({"name": name, "path": path, "access": access}));
+                object(grants, "files")
+                    .insert(name.clone(), json!({"path": path, "access": access}));
             }
             Self::Secret { name, from } => {
-                let secrets = grants.entry("secrets").or_insert_with(|| json!({}));
-                if !secrets.is_object() {
-                    *secrets = json!({});
-                }
-                secrets[name.as_str()]["from"] = json!(from);
+                let secret = object(grants, "secret").entry(name).or_insert_with(|| json!({}));
+                secret["from"] = json!(from);
             }
             Self::Scratch => {
                 grants.entry("scratch").or_insert_with(|| json!({}));
@@ -154,6 +151,14 @@ impl GrantOption {
             }
         }
     }
+}
+
+fn object<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let object = grants.entry(key).or_insert_with(|| json!({}));
+    if !object.is_object() {
+        *object = json!({});
+    }
+    object.as_object_mut().expect("it was made one above")
 }
 
 fn list<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
@@ -176,13 +181,12 @@ pub(super) fn is_granted(grants: &Map<String, Value>, request: Request<'_>) -> b
     match request {
         // The host of a rule is not compared here: any rule with a URL counts as the grant.
         Request::Http(name, _) => any(grants, "http", |grant| *grant == name || grant.is_object()),
-        Request::Store(name, _) => has_store(grants, name),
-        Request::Files(name, _) => {
-            any(grants, "directories", |grant| name == "*" || grant["name"] == name)
+        Request::Kv(name, _) => has(grants, "kv", name),
+        Request::Files("*", _) => {
+            grants.get("files").and_then(Value::as_object).is_some_and(|files| !files.is_empty())
         }
-        Request::Secret(name, _) => {
-            grants.get("secrets").is_some_and(|secrets| secrets.get(name).is_some())
-        }
+        Request::Files(name, _) => has(grants, "files", name),
+        Request::Secret(name, _) => has(grants, "secret", name),
         Request::Scratch(_) => grants.contains_key("scratch"),
         Request::Tools(tools) => {
             tools.call.iter().all(|tool| any(grants, "tools", |grant| grant == tool))
@@ -192,8 +196,8 @@ pub(super) fn is_granted(grants: &Map<String, Value>, request: Request<'_>) -> b
     }
 }
 
-fn has_store(grants: &Map<String, Value>, name: &str) -> bool {
-    any(grants, "kv", |grant| *grant == name || grant["name"] == name)
+fn has(grants: &Map<String, Value>, key: &str, name: &str) -> bool {
+    grants.get(key).is_some_and(|named| named.get(name).is_some())
 }
 
 fn any(grants: &Map<String, Value>, key: &str, is_it: impl Fn(&Value) -> bool) -> bool {
@@ -231,7 +235,7 @@ mod tests {
             Ok(GrantOption::Host("https://a.example".into()))
         );
         let data = |path: &str, may_write| {
-            Ok(GrantOption::Directory { name: "data".into(), path: path.into(), may_write })
+            Ok(GrantOption::Files { name: "data".into(), path: path.into(), may_write })
         };
         assert_eq!(parse("files.data=/d"), data("/d", false));
         assert_eq!(parse("files.data=/d:ro"), data("/d", false));
@@ -276,8 +280,8 @@ mod tests {
     fn a_grant_replaces_an_older_one_and_keeps_the_rest() {
         let mut grants = json!({
             "http": ["api", {"url": "https://b.example"}],
-            "directories": [{"name": "data", "path": "old", "access": "read_write"}, {"name": "other", "path": "o"}],
-            "secrets": {"t": {"from": "env:OLD", "reveal": true}},
+            "files": {"data": {"path": "old", "access": "read_write", "max_files": 1}, "other": {"path": "o"}},
+            "secret": {"t": {"from": "env:OLD", "reveal": true}},
         });
         let object = grants.as_object_mut().expect("an object");
         for grant in ["http.api", "kv.notes", "files.data=/d", "secret.t=env:NEW", "clocks"] {
@@ -291,7 +295,7 @@ mod tests {
         };
         assert_eq!(keys(granted), "http.api secret.t kv.notes files.* files.data clocks");
         assert_eq!(keys(missing), "secret.x kv.x files.x scratch tools random");
-        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"directories":[{"name":"other","path":"o"},{"name":"data","path":"/d","access":"read_only"}],"secrets":{"t":{"from":"env:NEW","reveal":true}},"kv":["notes"],"clocks":true}"#);
+        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true}"#);
     }
 
     /// Returns requests of every kind, and a second one of some kinds.
@@ -304,9 +308,9 @@ mod tests {
                 "x": {"max_bytes": "1KiB", "reason": "r"},
             },
             "files": {
-                "*": {"access": "read-only", "reason": "r"},
-                "data": {"access": "read-only", "reason": "r"},
-                "x": {"access": "read-write", "reason": "r"},
+                "*": {"access": "read_only", "reason": "r"},
+                "data": {"access": "read_only", "reason": "r"},
+                "x": {"access": "read_write", "reason": "r"},
             },
             "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
             "tools": {"call": ["text-count"], "reason": "r"},

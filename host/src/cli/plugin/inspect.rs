@@ -11,6 +11,7 @@ use super::{
     requested::{self, RequestSummary},
 };
 use crate::{
+    plugin::Metadata,
     sandbox,
     text::{visible, visible_line},
     tool::{Annotations, ToolDefinition},
@@ -54,6 +55,7 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
         "version": manifest.map(|manifest| manifest.version.to_string()),
         "description": manifest.map(|manifest| &manifest.description),
         "license": manifest.and_then(|manifest| manifest.license.as_ref()),
+        "metadata": manifest.map(|manifest| &manifest.metadata),
         "contract": sandbox::contract_version(&component.bytes)?,
         "digest": metadata.digest,
         "bytes": component.bytes.len(),
@@ -71,6 +73,7 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
 fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     let metadata = &component.metadata;
     let mut lines = head(component, compiled)?;
+    lines.extend(facts(metadata));
     lines.push("tools".to_owned());
     lines.extend(metadata.tools.iter().flat_map(tool));
     lines.push("requests".to_owned());
@@ -134,6 +137,19 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     Ok(lines)
 }
 
+/// Returns the table `[metadata]` of the manifest, a line for each key.
+fn facts(metadata: &Metadata) -> Vec<String> {
+    let facts = metadata.manifest.iter().flat_map(|manifest| &manifest.metadata);
+    let lines: Vec<_> = facts
+        .map(|(key, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("  {}: {}", visible_line(key), visible_line(&value))
+        })
+        .collect();
+    let head = (!lines.is_empty()).then(|| "metadata, as its author states it".to_owned());
+    head.into_iter().chain(lines).collect()
+}
+
 fn requests(component: &Component) -> Vec<String> {
     let mut lines: Vec<_> =
         RequestSummary::all(&component.metadata).iter().flat_map(RequestSummary::lines).collect();
@@ -177,4 +193,27 @@ fn hints(annotations: Annotations) -> String {
 /// Rounds a size up to KiB, which is precise enough for people.
 fn kib(bytes: usize) -> Size {
     Size::kib(bytes.div_ceil(1024) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::Manifest;
+
+    #[test]
+    fn each_key_of_the_metadata_is_one_line_with_invisible_characters_made_visible() {
+        let manifest = json!({
+            "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+            "metadata": {"author": "Ann\u{202e}\n  digest", "links\n": {"home": "https://a.example"}, "year": 2026},
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let metadata = |manifest| Metadata::new(b"", Vec::new(), manifest, Vec::new());
+        insta::assert_snapshot!(facts(&metadata(Some(manifest))).join("\n"), @r#"
+        metadata, as its author states it
+          author: Ann⟨U+202E⟩⟨U+000A⟩  digest
+          links⟨U+000A⟩: {"home":"https://a.example"}
+          year: 2026
+        "#);
+        assert!(facts(&metadata(None)).is_empty());
+    }
 }

@@ -7,7 +7,7 @@ use super::check::{Check, Outcome};
 use crate::{
     plugin::{Effect, Manifest},
     text::visible,
-    tool::ToolDefinition,
+    tool::{Annotations, ToolDefinition},
 };
 
 /// Minimum length of a description, in characters. A shorter one adds nothing to the name.
@@ -134,8 +134,21 @@ fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
 }
 
 fn annotations(tool: &ToolDefinition) -> Vec<String> {
-    let said = tool.annotations.read_only;
-    said.is_none().then(|| "it has no annotation `readOnlyHint`".to_owned()).into_iter().collect()
+    let Annotations { read_only, destructive, .. } = tool.annotations;
+    let write = match (read_only, destructive) {
+        (Some(_), _) => return Vec::new(),
+        (None, None) => {
+            "write `read_only` (`readOnlyHint`) if it changes nothing, `read_only = false` if it does"
+        }
+        (None, Some(true)) => {
+            "it is `destructive`, so write `read_only = false` (`readOnlyHint`) too"
+        }
+        (None, Some(false)) => {
+            "`destructive = false` alone leaves it open; write `read_only = false` (`readOnlyHint`) \
+             too if it changes something, or else `read_only` in its place"
+        }
+    };
+    vec![write.to_owned()]
 }
 
 fn unstructured(tool: &ToolDefinition) -> Option<String> {
@@ -155,13 +168,13 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
             continue;
         };
         let writes =
-            [Effect::WriteFiles, Effect::Store].iter().any(|effect| note.effects.contains(effect));
+            [Effect::WriteFiles, Effect::Kv].iter().any(|effect| note.effects.contains(effect));
         if writes && tool.annotations.read_only == Some(true) {
             wrong.push(format!(
                 "{name}: the manifest says that it writes; its annotations say that it only reads"
             ));
         }
-        if note.effects.contains(&Effect::Network) && tool.annotations.open_world == Some(false) {
+        if note.effects.contains(&Effect::Http) && tool.annotations.open_world == Some(false) {
             doubtful.push(format!(
                 "{name}: it uses the network, and its annotations say that its world is closed"
             ));
@@ -217,17 +230,27 @@ mod tests {
             Fail every parameter has a description and a type: getWeather: the parameter aB has neither description nor type
             Fail names are in snake_case: getWeather: its name is not in snake_case; getWeather: the parameter aB is not in snake_case
             Fail no text has invisible characters: getWeather: found "Weather.⟨U+200B⟩"; getWeather: found "x⟨U+202E⟩"
-            Fail every tool says whether it only reads: getWeather: it has no annotation `readOnlyHint`
+            Fail every tool says whether it only reads: getWeather: write `read_only` (`readOnlyHint`) if it changes nothing, `read_only = false` if it does
             Warn every tool has an output schema: getWeather: it has none, which is right for plain text; scripts need one to use a structured result
             "#);
         insta::assert_snapshot!(told(json!([]), None), @"Fail it has a tool: it has none");
     }
 
     #[test]
+    fn a_tool_that_says_only_whether_it_is_destructive_is_told_what_else_to_write() {
+        let said = |destructive: bool| {
+            let tool = json!({"name": "t", "inputSchema": {}, "annotations": {"destructiveHint": destructive}});
+            annotations(&serde_json::from_value(tool).expect("a definition")).join("; ")
+        };
+        insta::assert_snapshot!(said(false), @"`destructive = false` alone leaves it open; write `read_only = false` (`readOnlyHint`) too if it changes something, or else `read_only` in its place");
+        insta::assert_snapshot!(said(true), @"it is `destructive`, so write `read_only = false` (`readOnlyHint`) too");
+    }
+
+    #[test]
     fn a_manifest_that_contradicts_the_annotations_is_reported() {
         let manifest = json!({
             "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "tool": [{"name": "put", "effects": ["store", "network"]}, {"name": "gone"}],
+            "tool": [{"name": "put", "effects": ["kv", "http"]}, {"name": "gone"}],
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "forecasts"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}},

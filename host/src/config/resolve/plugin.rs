@@ -12,9 +12,7 @@ use super::{
 use crate::{
     egress::{Injection, Rule},
     limit::LimitSet,
-    plugin::{
-        DirectoryGrant, Grant, HttpGrant, PartialQuota, Profile, SecretGrant, Settings, StoreGrant,
-    },
+    plugin::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings},
     sandbox::Access,
     secret::Source,
     tool::{ClientName, INTERNAL_CLIENT},
@@ -33,9 +31,9 @@ pub(super) fn resolve(
         config: Arc::new(wasm.config),
         descriptions: descriptions(&field.member("descriptions"), wasm.descriptions),
         http: rules(&grants.member("http"), file.http),
-        secrets: secrets(&grants.member("secrets"), file.secrets),
-        stores: stores(&grants.member("kv"), file.kv),
-        directories: directories(&grants.member("directories"), file.directories),
+        secret: secrets(&grants.member("secret"), file.secret),
+        kv: stores(&grants.member("kv"), file.kv),
+        files: directories(&grants.member("files"), file.files),
         scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
         tools: tools(&grants.member("tools"), file.tools, names),
         clocks: file.clocks,
@@ -122,26 +120,21 @@ fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
     }
 }
 
-fn stores(field: &Field<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<StoreGrant> {
-    let mut seen = BTreeSet::new();
-    let grant = |(index, store): (usize, NameOr<file::StoreGrant>)| {
-        let store = match store {
-            NameOr::Name(name) => StoreGrant { name, max_bytes: None },
-            NameOr::Whole(store) => {
-                StoreGrant { name: store.name, max_bytes: store.max_bytes.map(|size| size.0) }
-            }
-        };
-        fit_name(&field.element(index), &store.name, &mut seen);
-        store
+fn stores(field: &Field<'_>, stores: BTreeMap<String, file::KvGrant>) -> BTreeMap<String, KvGrant> {
+    let grant = |(name, store): (String, file::KvGrant)| {
+        check_name(&field.member(&name), &name);
+        (name, KvGrant { max_bytes: store.max_bytes.map(|size| size.0) })
     };
-    stores.into_iter().enumerate().map(grant).collect()
+    stores.into_iter().map(grant).collect()
 }
 
-fn directories(field: &Field<'_>, directories: Vec<file::Directory>) -> Vec<DirectoryGrant> {
-    let mut seen = BTreeSet::new();
-    let grant = |(index, directory): (usize, file::Directory)| {
-        let field = field.element(index);
-        fit_name(&field.member("name"), &directory.name, &mut seen);
+fn directories(
+    field: &Field<'_>,
+    directories: BTreeMap<String, file::FilesGrant>,
+) -> BTreeMap<String, FilesGrant> {
+    let grant = |(name, directory): (String, file::FilesGrant)| {
+        let field = field.member(&name);
+        check_name(&field, &name);
         let access = match directory.access {
             file::Access::ReadOnly => Access::ReadOnly,
             file::Access::ReadWrite => Access::ReadWrite,
@@ -151,26 +144,25 @@ fn directories(field: &Field<'_>, directories: Vec<file::Directory>) -> Vec<Dire
         {
             field.refuse("`max_bytes` and `max_files` can be set only with `read_write`");
         }
-        DirectoryGrant {
-            path: field.member("path").path(&directory.path),
-            quota: quota(directory.max_bytes, directory.max_files),
-            name: directory.name,
-            access,
-        }
+        let path = field.member("path").path(&directory.path);
+        let quota = quota(directory.max_bytes, directory.max_files);
+        (name, FilesGrant { path, access, quota })
     };
-    directories.into_iter().enumerate().map(grant).collect()
+    directories.into_iter().map(grant).collect()
 }
 
 fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
     PartialQuota { bytes: bytes.map(|size| size.0), files }
 }
 
-fn fit_name(field: &Field<'_>, name: &str, seen: &mut BTreeSet<String>) {
+/// Checks the name of a store or a directory. A request may have the name `*`; a grant may not,
+/// because it names one directory.
+fn check_name(field: &Field<'_>, name: &str) {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_fit) {
-        field.refuse(format_args!("found {name:?}, expected 1 to 64 letters, digits, `_` or `-`"));
-    } else if !seen.insert(name.to_owned()) {
-        field.refuse(format_args!("another one is named {name:?} already"));
+        field.refuse(format_args!(
+            "found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`"
+        ));
     }
 }
 

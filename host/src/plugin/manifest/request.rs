@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    ANY, FilesAccess, FilesRequest, HttpRequest, ScratchRequest, SecretRequest, StoreRequest,
-    SwitchRequest, ToolsRequest,
+    ANY, FilesRequest, HttpRequest, KvRequest, ScratchRequest, SecretRequest, SwitchRequest,
+    ToolsRequest,
 };
 
 /// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
@@ -14,7 +14,7 @@ use super::{
 pub enum Request<'a> {
     Http(&'a str, &'a HttpRequest),
     Secret(&'a str, &'a SecretRequest),
-    Store(&'a str, &'a StoreRequest),
+    Kv(&'a str, &'a KvRequest),
     Files(&'a str, &'a FilesRequest),
     Scratch(&'a ScratchRequest),
     Tools(&'a ToolsRequest),
@@ -37,7 +37,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Http(_, it) => (&it.reason, it.optional),
             Self::Secret(_, it) => (&it.reason, it.optional),
-            Self::Store(_, it) => (&it.reason, it.optional),
+            Self::Kv(_, it) => (&it.reason, it.optional),
             Self::Files(_, it) => (&it.reason, it.optional),
             Self::Scratch(it) => (&it.reason, it.optional),
             Self::Tools(it) => (&it.reason, it.optional),
@@ -51,7 +51,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Http(_, http) => vec![http.right()],
             Self::Secret(_, secret) => vec![secret.right()],
-            Self::Store(_, store) => vec![store.max_bytes.to_string()],
+            Self::Kv(_, store) => vec![store.max_bytes.to_string()],
             Self::Files(_, files) => vec![files.right()],
             Self::Scratch(it) => vec![format!("{} {} files", it.max_bytes, it.max_files)],
             Self::Tools(tools) => tools.call.clone(),
@@ -73,7 +73,7 @@ impl fmt::Display for Request<'_> {
         match self {
             Self::Http(name, _) => write!(f, "http.{name}"),
             Self::Secret(name, _) => write!(f, "secret.{name}"),
-            Self::Store(name, _) => write!(f, "kv.{name}"),
+            Self::Kv(name, _) => write!(f, "kv.{name}"),
             Self::Files(name, _) => write!(f, "files.{name}"),
             Self::Scratch(_) => f.write_str("scratch"),
             Self::Tools(_) => f.write_str("tools"),
@@ -110,10 +110,7 @@ impl SecretRequest {
 
 impl FilesRequest {
     fn right(&self) -> String {
-        let access = match self.access {
-            FilesAccess::ReadOnly => "read-only",
-            FilesAccess::ReadWrite => "read-write",
-        };
+        let access = self.access.name();
         let bytes = self.max_bytes.map(|size| format!(" {size}")).unwrap_or_default();
         let count = self.max_files.map(|count| format!(" {count} files")).unwrap_or_default();
         format!("{access}{bytes}{count}")

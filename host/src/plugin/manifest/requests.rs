@@ -27,7 +27,7 @@ pub struct Requests {
     pub secret: BTreeMap<String, SecretRequest>,
     /// Key-value stores.
     #[serde(default)]
-    pub kv: BTreeMap<String, StoreRequest>,
+    pub kv: BTreeMap<String, KvRequest>,
     /// Directories. The name `*` stands for all directories that the operator grants.
     #[serde(default)]
     pub files: BTreeMap<String, FilesRequest>,
@@ -95,13 +95,13 @@ requests! {
         reveal: bool,
     }
     /// One key-value store.
-    StoreRequest {
+    KvRequest {
         /// Maximum size.
         max_bytes: Size,
     }
     /// One directory, mounted at `/<name>`.
     FilesRequest {
-        /// `read-only` or `read-write`.
+        /// `read_only` or `read_write`.
         access: FilesAccess,
         /// Maximum total size, if it is written to.
         #[serde(default)]
@@ -128,7 +128,7 @@ requests! {
 
 /// Requested access to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum FilesAccess {
     /// Read-only access.
     ReadOnly,
@@ -154,15 +154,25 @@ impl Requests {
     pub fn all(&self) -> impl Iterator<Item = Request<'_>> {
         let http = self.http.iter().map(|(name, http)| Request::Http(name, http));
         let secrets = self.secret.iter().map(|(name, secret)| Request::Secret(name, secret));
-        let stores = self.kv.iter().map(|(name, store)| Request::Store(name, store));
+        let kv = self.kv.iter().map(|(name, store)| Request::Kv(name, store));
         let files = self.files.iter().map(|(name, files)| Request::Files(name, files));
         http.chain(secrets)
-            .chain(stores)
+            .chain(kv)
             .chain(files)
             .chain(self.scratch.iter().map(Request::Scratch))
             .chain(self.tools.iter().map(Request::Tools))
             .chain(self.clocks.iter().map(Request::Clocks))
             .chain(self.random.iter().map(Request::Random))
+    }
+}
+
+impl FilesAccess {
+    /// Returns the name, in a manifest and in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::ReadWrite => "read_write",
+        }
     }
 }
 

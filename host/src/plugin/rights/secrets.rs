@@ -21,20 +21,20 @@ pub(super) struct Secrets {
 }
 
 impl Intersection<'_> {
-    pub(super) fn secrets(&mut self, read: ReadSecret<'_>) -> Secrets {
+    pub(super) fn secret(&mut self, read: ReadSecret<'_>) -> Secrets {
         let mut values = BTreeMap::new();
         let mut credentials = Vec::new();
         let mut revealed = BTreeMap::new();
-        for (name, grant) in &self.grant.secrets {
+        for (name, grant) in &self.grant.secret {
             let request = self.requests.and_then(|requests| requests.secret.get(name));
             if self.requests.is_some() && request.is_none() {
-                self.unrequested(&format!("grants.secrets.{name}"));
+                self.unrequested(&format!("grants.secret.{name}"));
                 continue;
             }
             let value = match read(&grant.source) {
                 Ok(value) => value,
                 Err(error) => {
-                    self.refusals.push(format!("grants.secrets.{name}.from: {error}"));
+                    self.refusals.push(format!("grants.secret.{name}.from: {error}"));
                     continue;
                 }
             };
@@ -46,10 +46,10 @@ impl Intersection<'_> {
         }
         self.note_missing_secrets();
         let credentials = Credentials::new(credentials)
-            .map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
+            .map_err(|error| self.refusals.push(format!("grants.secret: {error}")));
         let scrubber = Scrubber::new(values.iter().map(|(name, value)| (name.as_str(), value)));
         let scrubber =
-            scrubber.map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
+            scrubber.map_err(|error| self.refusals.push(format!("grants.secret: {error}")));
         Secrets {
             credentials: credentials.unwrap_or_default(),
             names: values.into_keys().collect(),
@@ -61,10 +61,10 @@ impl Intersection<'_> {
     fn note_missing_secrets(&mut self) {
         let grant = self.grant;
         let requests = self.requests.into_iter().flat_map(|requests| &requests.secret);
-        for (name, request) in requests.filter(|(name, _)| !grant.secrets.contains_key(*name)) {
+        for (name, request) in requests.filter(|(name, _)| !grant.secret.contains_key(*name)) {
             let request = Request::Secret(name, request);
             let remedy =
-                format!("grant it with \"secrets\": {{{name:?}: {{\"from\": \"env:NAME\"}}}}");
+                format!("grant it with \"secret\": {{{name:?}: {{\"from\": \"env:NAME\"}}}}");
             self.missing(&request, request, &remedy);
         }
     }
@@ -78,7 +78,7 @@ impl Intersection<'_> {
         request: Option<&SecretRequest>,
         value: &Secret,
     ) -> Option<Credential> {
-        let key = format!("grants.secrets.{name}");
+        let key = format!("grants.secret.{name}");
         let requested_injection = request
             .and_then(|request| request.inject.as_ref())
             .and_then(|inject| inject.injection().ok());
@@ -148,7 +148,7 @@ impl Intersection<'_> {
         grant: &SecretGrant,
         request: Option<&SecretRequest>,
     ) -> bool {
-        let key = format!("grants.secrets.{name}.reveal");
+        let key = format!("grants.secret.{name}.reveal");
         let wants = request.is_none_or(|request| request.reveal);
         match (grant.reveal, wants) {
             (true, false) => self.unrequested(&key),

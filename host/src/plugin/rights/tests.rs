@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     egress::{Bounds, Injection, Policy, Rule},
     limit::{Limit, LimitSet},
-    plugin::{DirectoryGrant, HttpGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant, StoreGrant},
+    plugin::{FilesGrant, HttpGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
     sandbox::{Access, KvStore, Quota},
 };
 
