@@ -2,7 +2,8 @@
 //! of the configuration in place of the name of its file.
 //!
 //! The macros of the SDK embed it at compile time; `airlock plugin build` embeds it in every
-//! component that it writes. The host validates its content.
+//! component that it writes. The host validates its content. The table `[build]` is for the builder
+//! alone and is not embedded.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,11 +16,17 @@ pub const SECTION: &str = "airlock:manifest";
 /// Name of the file next to a plugin's sources.
 const FILE: &str = "plugin.toml";
 
+/// Requests that only WASI can fulfil, by their keys in `request`.
+const OF_WASI: [&str; 4] = ["clocks", "files", "random", "scratch"];
+
 /// A manifest in its embedded form.
 #[derive(Debug)]
 pub struct Manifest {
     /// The JSON.
     pub json: String,
+    /// True if the plugin is built with WASI: it requests what only WASI provides, or says
+    /// `[build] wasi = true`.
+    pub needs_wasi: bool,
     /// The files that it was made from.
     pub files: Vec<PathBuf>,
 }
@@ -34,6 +41,7 @@ pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
         Err(error) => return Err(format!("{FILE} cannot be read: {error}")),
     };
     let mut manifest: Value = toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?;
+    let needs_wasi = takes_wasi(&mut manifest)? || requests_wasi(&manifest);
     let mut files = vec![file];
     if let Some(config) = manifest.get_mut("config").and_then(Value::as_object_mut)
         && let Some(name) = config.remove("schema_file")
@@ -44,7 +52,31 @@ pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
         config.insert("schema".to_owned(), schema(&directory.join(name), name)?);
         files.push(directory.join(name));
     }
-    Ok(Some(Manifest { json: manifest.to_string(), files }))
+    Ok(Some(Manifest { json: manifest.to_string(), needs_wasi, files }))
+}
+
+/// Removes the table `[build]`. Returns its `wasi`.
+fn takes_wasi(manifest: &mut Value) -> Result<bool, String> {
+    let Some(build) = manifest.as_object_mut().and_then(|manifest| manifest.remove("build")) else {
+        return Ok(false);
+    };
+    let expected = "expected `wasi = true` or `wasi = false`";
+    let Value::Object(build) = build else {
+        return Err(format!("{FILE}: build: found {build}, {expected}"));
+    };
+    if let Some(unknown) = build.keys().find(|key| *key != "wasi") {
+        return Err(format!("{FILE}: build: found the key {unknown:?}, {expected}"));
+    }
+    match build.get("wasi") {
+        None => Ok(false),
+        Some(Value::Bool(wasi)) => Ok(*wasi),
+        Some(other) => Err(format!("{FILE}: build.wasi: found {other}, expected true or false")),
+    }
+}
+
+fn requests_wasi(manifest: &Value) -> bool {
+    let request = manifest.get("request");
+    OF_WASI.iter().any(|kind| request.is_some_and(|request| request.get(*kind).is_some()))
 }
 
 fn schema(file: &Path, name: &str) -> Result<Value, String> {
@@ -58,8 +90,8 @@ fn schema(file: &Path, name: &str) -> Result<Value, String> {
 mod tests {
     use super::*;
 
-    /// Returns the outcome for a directory with these files.
-    fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
+    /// Reads the manifest of a directory with these files.
+    fn manifest(test: &str, files: &[(&str, &str)]) -> Result<Option<Manifest>, String> {
         let directory =
             std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
@@ -68,7 +100,12 @@ mod tests {
         }
         let read = read(&directory);
         fs::remove_dir_all(&directory).expect("it is ours");
-        Ok(read?.map(|manifest| {
+        read
+    }
+
+    /// Returns the embedded form for a directory with these files.
+    fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
+        Ok(manifest(test, files)?.map(|manifest| {
             assert_eq!(manifest.files.len(), files.len());
             manifest.json
         }))
@@ -101,5 +138,26 @@ mod tests {
         let schema = of("schema", &files).expect_err("no JSON");
         assert!(schema.starts_with("c.json, which plugin.toml names, is not JSON: "), "{schema}");
         assert!(of("number", &[("plugin.toml", "[config]\nschema_file = 1")]).is_err());
+    }
+
+    #[test]
+    fn a_plugin_needs_wasi_if_it_requests_a_part_of_it_or_says_so() {
+        let needs = |text: &str| {
+            let manifest = manifest("wasi", &[(FILE, text)])?.expect("a manifest");
+            assert!(!manifest.json.contains("build"), "{}", manifest.json);
+            Ok(manifest.needs_wasi)
+        };
+        for without in
+            ["", "[build]", "[build]\nwasi = false", "[request.http.a]", "[request.kv.a]"]
+        {
+            assert_eq!(needs(without), Ok(false), "{without}");
+        }
+        for with in ["[build]\nwasi = true", "[request.files.a]", "[request.clocks]"] {
+            assert_eq!(needs(with), Ok(true), "{with}");
+        }
+        let unknown = "plugin.toml: build: found the key \"target\", expected `wasi = true` or `wasi = false`";
+        assert_eq!(needs("[build]\ntarget = 'a'"), Err(unknown.to_owned()));
+        let other = "plugin.toml: build.wasi: found 1, expected true or false";
+        assert_eq!(needs("[build]\nwasi = 1"), Err(other.to_owned()));
     }
 }

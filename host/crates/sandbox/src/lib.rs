@@ -36,7 +36,9 @@ pub use self::{
     error::LoadError,
     executor::Executor,
     grants::{Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore},
-    inspect::{contract_version, embed, embed_tools, embedded, embedded_tools, imports},
+    inspect::{
+        contract_version, embed, embed_tools, embedded, embedded_tools, imported_functions, imports,
+    },
     limits::Limits,
     load::compile::{
         COMPILE_COMMAND, Compiling, Form as CompileForm, Job as CompileJob, compile_component,

@@ -14,6 +14,8 @@ pub(super) struct Project {
     pub(super) manifest: Manifest,
     /// The manifest in the JSON form that is embedded.
     pub(super) manifest_json: String,
+    /// True if the plugin is built with WASI.
+    pub(super) needs_wasi: bool,
 }
 
 impl Project {
@@ -24,15 +26,15 @@ impl Project {
             directory.canonicalize().with_context(|| format!("{shown} cannot be opened"))?;
         let language = language(&directory)
             .with_context(|| format!("{shown} holds no plugin that can be built"))?;
-        let Some(manifest) =
+        let Some(embedded) =
             airlock_manifest::read(&directory).map_err(|problem| anyhow!(problem))?
         else {
             bail!("{shown} has no plugin.toml; `airlock plugin new` writes one");
         };
-        let manifest_json = manifest.json;
         let manifest =
-            Manifest::parse(manifest_json.as_bytes()).context("plugin.toml cannot be used")?;
-        Ok(Self { directory, language, manifest, manifest_json })
+            Manifest::parse(embedded.json.as_bytes()).context("plugin.toml cannot be used")?;
+        let airlock_manifest::Manifest { json: manifest_json, needs_wasi, .. } = embedded;
+        Ok(Self { directory, language, manifest, manifest_json, needs_wasi })
     }
 
     /// Returns whether the directory contains `file`.

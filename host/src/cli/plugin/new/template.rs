@@ -1,9 +1,13 @@
 //! Templates of new plugins: the examples of `plugins/examples`, with the plugin's name in place of
 //! theirs.
 
-use super::{super::language::Language, Name};
-
-include!(concat!(env!("OUT_DIR"), "/vendored.rs"));
+use super::{
+    super::{
+        language::Language,
+        vendored::{SDK, WIT},
+    },
+    Name,
+};
 
 /// Name of the examples, wherever they name themselves. The word has no other use in them.
 const EXAMPLE: &str = "skies";
