@@ -77,6 +77,7 @@ mod tests {
             ("tool[0]", 3),
             ("tool[0].effects", 3),
             ("tool[1].effects", 8),
+            ("tool[1].title", 6),
             ("request.http.api", 10),
             ("request.http.api.url", 11),
             ("request.http.api.reason", 10),
