@@ -56,6 +56,7 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
 
 impl<P: Plugin> Guest for P {
     fn describe() -> Result<Vec<ToolDescriptor>, String> {
+        report_panics();
         Ok(P::TOOLS.iter().map(|tool| wire::descriptor_to_host((tool.descriptor)())).collect())
     }
 
@@ -64,9 +65,19 @@ impl<P: Plugin> Guest for P {
         arguments: String,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolError> {
+        report_panics();
         let output = run(P::TOOLS, &name, &arguments, &Context::new(context));
         output.map(wire::output_to_host).map_err(wire::error_to_host)
     }
+}
+
+/// Sends the message and the place of a panic to the log. Without WASI there is no standard error
+/// that they could be printed to.
+fn report_panics() {
+    #[cfg(all(target_family = "wasm", not(target_os = "wasi")))]
+    std::panic::set_hook(Box::new(|panic| {
+        crate::log::write(crate::log::Level::Error, &panic.to_string(), &[]);
+    }));
 }
 
 fn run(

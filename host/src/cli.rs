@@ -147,6 +147,7 @@ impl Command {
         match self {
             Self::Serve(_) => telemetry::SERVICE_FILTER,
             Self::Demo(_) | Self::DemoMcpServer => telemetry::DEMO_FILTER,
+            Self::Plugin(args) => args.log_filter(),
             _ => telemetry::COMMAND_FILTER,
         }
     }

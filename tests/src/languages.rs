@@ -47,9 +47,17 @@ pub async fn python() -> PathBuf {
     .await
 }
 
-/// Builds the plugin in a directory, in any language.
+/// Builds the plugin in a directory, in any language, and prints a JSON document.
 pub async fn build(directory: &Path) -> Finished {
-    let build = Airlock::new().arg("plugin").arg("build").arg(directory).arg("--json");
+    run(Airlock::new().arg("plugin").arg("build").arg(directory).arg("--json")).await
+}
+
+/// Builds the plugin in a directory, in any language, and prints text.
+pub async fn build_for_people(directory: &Path) -> Finished {
+    run(Airlock::new().arg("plugin").arg("build").arg(directory)).await
+}
+
+async fn run(build: Airlock) -> Finished {
     // The crates were downloaded when the guests of this repository were built. The target
     // directory is kept between runs.
     let build = build.env("CARGO_NET_OFFLINE", "true").env("CARGO_TARGET_DIR", kept().join("rust"));

@@ -73,7 +73,11 @@ pub(crate) const MANIFEST: &[Key] = &[
     optional("tool", Kind::Tables(TOOL)),
     optional("request", Kind::Table(REQUEST)),
     optional("config", Kind::Table(CONFIG)),
+    optional("build", Kind::Table(BUILD)),
 ];
+
+/// For the builder; the embedded form has none.
+const BUILD: &[Key] = &[optional("wasi", Kind::Flag)];
 
 const TOOL: &[Key] =
     &[required("name", TEXT), optional("effects", Kind::List(&Kind::OneOf(&EFFECTS)))];

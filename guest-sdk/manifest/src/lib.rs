@@ -5,7 +5,8 @@
 //! with line and column, of the embedded form with the path of the key. The macros of the SDK check
 //! and embed the file at compile time, `airlock plugin build` checks it before it compiles, and the
 //! gateway checks the embedded form of every component. Only the gateway reads sizes, times, URLs
-//! and versions; it passes the reader as a [`Read`].
+//! and versions; it passes the reader as a [`Read`]. The table `[build]` is for the builder alone
+//! and is not embedded.
 
 mod fault;
 mod form;

@@ -18,10 +18,13 @@ use crate::{KeyPath, MAX_BYTES};
 /// Name of the file next to a plugin's sources.
 pub const FILE: &str = "plugin.toml";
 
+/// Requests that only WASI can fulfil, by their keys in `request`.
+const OF_WASI: [&str; 3] = ["clocks", "files", "scratch"];
+
 /// A `plugin.toml` that is TOML.
 #[derive(Debug)]
 pub struct Source {
-    /// The manifest in its embedded form.
+    /// The manifest in its embedded form, and the table `build` of the file.
     pub document: Value,
     /// The files that it was made from.
     pub files: Vec<PathBuf>,
@@ -105,9 +108,21 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the embedded form as JSON.
+    /// Returns the embedded form as JSON: without the table `build`, which is for the builder alone.
     pub fn json(&self) -> String {
-        self.document.to_string()
+        let mut document = self.document.clone();
+        if let Some(members) = document.as_object_mut() {
+            members.shift_remove("build");
+        }
+        document.to_string()
+    }
+
+    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or says
+    /// `[build] wasi = true`.
+    pub fn needs_wasi(&self) -> bool {
+        let says_so = self.document["build"]["wasi"] == true;
+        let request = &self.document["request"];
+        says_so || OF_WASI.iter().any(|kind| request.get(kind).is_some())
     }
 
     /// Returns what was made of the document. Fails if the document or one of the files has faults,

@@ -112,12 +112,19 @@ pub(super) fn complain(failure: &Failure) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// Prints a warning for people to standard error. The text may have several lines.
+pub(super) fn warning(text: &str) {
+    let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
+    let _ = writeln!(io::stderr(), "{bold}warning:{end} {}", printable(text));
+}
+
 /// Prints an indented hint to standard error.
 pub(super) fn hint(text: &str) {
     let _ = writeln!(io::stderr(), "  {text}");
 }
 
-fn is_colourful() -> bool {
+/// Returns whether standard error is a terminal and its user wants colours.
+pub(super) fn is_colourful() -> bool {
     io::stderr().is_terminal()
         && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -55,6 +55,17 @@ pub struct Manifest {
     /// JSON Schema 2020-12 of the plugin's configuration.
     #[serde(default)]
     config: Option<ConfigRequest>,
+    /// Options of the builder. A component embeds none.
+    #[serde(default)]
+    build: BuildOptions,
+}
+
+/// Options of the builder.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BuildOptions {
+    /// True if the plugin is built with WASI, whatever it requests.
+    wasi: bool,
 }
 
 /// Declared effects of one tool.

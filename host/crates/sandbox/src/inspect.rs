@@ -35,6 +35,13 @@ pub fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
     section::imports(wasm)
 }
 
+/// Returns the names of the functions that a component imports with an interface; none if it does
+/// not import the interface. The component is validated, which takes a tenth of a second for one that
+/// contains an interpreter.
+pub fn imported_functions(wasm: &[u8], interface: &str) -> Result<Vec<String>, LoadError> {
+    section::imported_functions(wasm, interface)
+}
+
 /// Returns the version of the plugin contract that a component exports; `None` if it exports none.
 pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {
     let exports = section::exports(wasm)?;

@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use super::check::{Check, Outcome};
+use super::{
+    check::{Check, Outcome},
+    finding::Finding,
+};
 use crate::{
     plugin::{Effect, Manifest},
     text::visible,
@@ -12,25 +15,29 @@ use crate::{
 
 /// Minimum length of a description, in characters. A shorter one adds nothing to the name.
 const MIN_DESCRIPTION: usize = 20;
+const WRITE_DESCRIPTION: &str = "what the tool does, and when a model should choose it: the doc comment in Rust, \
+     `description` in JavaScript, the docstring in Python";
+const WRITE_PARAMETER: &str = "what the argument is, for the model that fills it in: the doc comment of the parameter in \
+     Rust, `description` in the input schema in JavaScript, `Annotated[…]` in Python";
+const WRITE_READ_ONLY: &str = "true if it changes nothing outside itself, else false: `#[tool(read_only)]` or \
+     `#[tool(read_only = false)]` in Rust, `annotations: { readOnly: … }` in JavaScript, `@tool(read_only=…)` in Python";
 /// Depth to which texts of a schema are searched; `serde_json` reads no deeper than this.
 const MAX_DEPTH: u32 = 128;
 
 /// Runs every check on the definitions of tools, and on the manifest's statements about them.
 pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
-    let fail = |check, found: fn(&ToolDefinition) -> Vec<String>| {
-        Check::unless(check, Outcome::Fail, tools.iter().flat_map(|tool| about(tool, found(tool))))
+    let fail = |check, write: &str, found: fn(&ToolDefinition) -> Vec<String>| {
+        let found = tools.iter().flat_map(|tool| about(tool, write, found(tool)));
+        Check::unless(check, Outcome::Fail, found)
     };
+    let none = Finding::from("it has none").write("a tool: `airlock plugin new` shows one");
     let mut checks = vec![
-        Check::unless(
-            "it has a tool",
-            Outcome::Fail,
-            tools.is_empty().then(|| "it has none".to_owned()),
-        ),
-        fail("every tool has a description", description),
-        fail("every parameter has a description and a type", parameters),
-        fail("names are in snake_case", names),
-        fail("no text has invisible characters", hidden),
-        fail("every tool says whether it only reads", annotations),
+        Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then_some(none)),
+        fail("every tool has a description", WRITE_DESCRIPTION, description),
+        fail("every parameter has a description and a type", WRITE_PARAMETER, parameters),
+        fail("names are in snake_case", "a name such as `get_weather`", names),
+        fail("no text has invisible characters", "the text without these characters", hidden),
+        fail("every tool says whether it only reads", WRITE_READ_ONLY, annotations),
         Check::unless(
             "every tool has an output schema",
             Outcome::Warn,
@@ -43,9 +50,8 @@ pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> V
     checks
 }
 
-fn about(tool: &ToolDefinition, found: Vec<String>) -> impl Iterator<Item = String> {
-    let name = tool.name.clone();
-    found.into_iter().map(move |found| format!("{name}: {found}"))
+fn about(tool: &ToolDefinition, write: &str, found: Vec<String>) -> impl Iterator<Item = Finding> {
+    found.into_iter().map(move |found| Finding::from(found).at(&tool.name).write(write))
 }
 
 fn description(tool: &ToolDefinition) -> Vec<String> {
@@ -151,32 +157,43 @@ fn annotations(tool: &ToolDefinition) -> Vec<String> {
     vec![write.to_owned()]
 }
 
-fn unstructured(tool: &ToolDefinition) -> Option<String> {
+fn unstructured(tool: &ToolDefinition) -> Option<Finding> {
     let text =
         "it has none, which is right for plain text; scripts need one to use a structured result";
-    tool.output_schema.is_none().then(|| format!("{}: {text}", tool.name))
+    let finding =
+        || Finding::from(text).at(&tool.name).write("an output schema, if it returns data");
+    tool.output_schema.is_none().then(finding)
 }
 
 /// Compares the effects in the manifest with the annotations of the tools.
 fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
     let mut wrong = Vec::new();
     let mut doubtful = Vec::new();
-    for note in &manifest.tools {
+    for (index, note) in manifest.tools.iter().enumerate() {
         let name = &note.name;
+        let about = |found: &str, write: &str| {
+            Finding::from(format!("{name}: {found}"))
+                .of_key(format!("tool[{index}].effects"))
+                .write(write)
+        };
         let Some(tool) = tools.iter().find(|tool| tool.name == *name) else {
-            wrong.push(format!("{name}: the manifest has effects of a tool that is not there"));
+            let found = Finding::from(format!("{name}: the plugin has no such tool"));
+            let write = "the name of a tool that the plugin has";
+            wrong.push(found.of_key(format!("tool[{index}].name")).write(write));
             continue;
         };
         let writes =
             [Effect::WriteFiles, Effect::Kv].iter().any(|effect| note.effects.contains(effect));
         if writes && tool.annotations.read_only == Some(true) {
-            wrong.push(format!(
-                "{name}: the manifest says that it writes; its annotations say that it only reads"
+            wrong.push(about(
+                "its effects say that it writes; its annotations say that it only reads",
+                "the annotation `read_only = false`, or the effects without those that write",
             ));
         }
         if note.effects.contains(&Effect::Http) && tool.annotations.open_world == Some(false) {
-            doubtful.push(format!(
-                "{name}: it uses the network, and its annotations say that its world is closed"
+            doubtful.push(about(
+                "it uses the network, and its annotations say that its world is closed",
+                "the annotation `open_world = true`",
             ));
         }
     }
@@ -201,7 +218,8 @@ mod tests {
         let checks =
             checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
         let lines = checks.map(|check| {
-            format!("{:?} {}: {}", check.outcome, check.check, check.details.join("; "))
+            let details: Vec<_> = check.details.iter().map(ToString::to_string).collect();
+            format!("{:?} {}: {}", check.outcome, check.check, details.join("; "))
         });
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -265,8 +283,8 @@ mod tests {
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         });
         insta::assert_snapshot!(told(json!([tool]), Some(&manifest)), @"
-            Fail the manifest's effects agree with the annotations: put: the manifest says that it writes; its annotations say that it only reads; gone: the manifest has effects of a tool that is not there
-            Warn a tool that uses the network says that its world is open: put: it uses the network, and its annotations say that its world is closed
+            Fail the manifest's effects agree with the annotations: plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads; plugin.toml: tool[1].name: gone: the plugin has no such tool
+            Warn a tool that uses the network says that its world is open: plugin.toml: tool[0].effects: put: it uses the network, and its annotations say that its world is closed
             ");
     }
 }

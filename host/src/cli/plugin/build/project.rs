@@ -14,6 +14,8 @@ pub(super) struct Project {
     pub(super) manifest: Manifest,
     /// The manifest in the JSON form that is embedded.
     pub(super) manifest_json: String,
+    /// True if the plugin is built with WASI.
+    pub(super) needs_wasi: bool,
 }
 
 impl Project {
@@ -27,7 +29,8 @@ impl Project {
         let Some((source, manifest)) = Manifest::of_directory(&directory)? else {
             bail!("{shown} has no plugin.toml; `airlock plugin new` writes one");
         };
-        Ok(Self { directory, language, manifest, manifest_json: source.json() })
+        let (manifest_json, needs_wasi) = (source.json(), source.needs_wasi());
+        Ok(Self { directory, language, manifest, manifest_json, needs_wasi })
     }
 
     /// Returns whether the directory contains `file`.

@@ -2,9 +2,13 @@
 //! theirs. A plugin in JavaScript or Python carries the SDK of its language as a directory of its own,
 //! which is replaced as a whole to update it.
 
-use super::{super::language::Language, Name};
-
-include!(concat!(env!("OUT_DIR"), "/vendored.rs"));
+use super::{
+    super::{
+        language::Language,
+        vendored::{SDK, WIT},
+    },
+    Name,
+};
 
 /// Name of the examples, wherever they name themselves. The word has no other use in them.
 const EXAMPLE: &str = "skies";
