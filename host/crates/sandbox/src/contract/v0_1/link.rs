@@ -162,7 +162,7 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         "[method]store.delete",
         |store: Store<'_>, (handle, key): (Handle, String)| {
             Box::new(async move {
-                Ok((kv::delete(store, handle, key)
+                Ok((kv::delete(store, handle, key, None)
                     .await?
                     .map_err(|error| kv_error_for_guest(&error)),))
             })
@@ -184,6 +184,7 @@ fn kv_error_for_guest(error: &KvError) -> GuestKvError {
     match error {
         KvError::NoSuchStore => GuestKvError::NoSuchStore,
         KvError::Denied => GuestKvError::Denied,
+        KvError::Other(message) => GuestKvError::Unavailable(message.clone()),
         KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
         KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
