@@ -213,7 +213,7 @@ fn http_request_from_guest(request: HttpRequest) -> egress::Request {
         body: request.body.map(Into::into),
         timeout: request.timeout_ms.map(Duration::from_millis),
         max_response_bytes: request.max_response_bytes,
-        credential: request.credential,
+        credentials: request.credential.into_iter().collect(),
         redirects: egress::Redirects::Follow,
     }
 }
@@ -239,7 +239,9 @@ fn http_error_for_guest(error: &egress::Error) -> HttpError {
         egress::ErrorKind::TooLarge => HttpErrorKind::TooLarge,
         egress::ErrorKind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
         egress::ErrorKind::Protocol => HttpErrorKind::Protocol,
-        egress::ErrorKind::Unavailable => HttpErrorKind::Unavailable,
+        egress::ErrorKind::LimitReached
+        | egress::ErrorKind::Unavailable
+        | egress::ErrorKind::Other => HttpErrorKind::Unavailable,
     };
     HttpError { kind, message: error.message.to_string(), request_sent: error.request_sent }
 }
