@@ -115,8 +115,12 @@ const SECRET: &[Key] = &[
     OPTIONAL,
 ];
 
-const INJECT: &[Key] =
-    &[optional("header", TEXT), optional("prefix", TEXT), optional("query", TEXT)];
+const INJECT: &[Key] = &[
+    optional("header", TEXT),
+    optional("prefix", TEXT),
+    optional("basic", TEXT),
+    optional("query", TEXT),
+];
 
 const KV: &[Key] = &[required("max_bytes", SIZE), REASON, OPTIONAL];
 

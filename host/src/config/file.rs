@@ -302,7 +302,7 @@ pub(super) struct SecretGrant {
     pub(super) reveal: bool,
 }
 
-/// Place of a secret in requests: a header, or a parameter of the query.
+/// Place of a secret in requests: a header, Basic authentication, or a parameter of the query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inject {
@@ -311,6 +311,9 @@ pub(super) struct Inject {
     /// Text before the value in the header, such as `Bearer `.
     #[serde(default)]
     pub(super) prefix: String,
+    /// User of Basic authentication, whose password is the secret. If it is empty, the secret is
+    /// `user:password`.
+    pub(super) basic: Option<String>,
     /// The parameter of the query.
     pub(super) query: Option<String>,
 }

@@ -449,6 +449,30 @@ fn grants_and_limits_are_checked() {
 }
 
 #[test]
+fn a_secret_is_injected_in_one_form() {
+    let secret = |inject: Value| {
+        let secrets = json!({"t": {"from": "env:GOOD", "inject": inject}});
+        let wasm = json!({"component": "x", "grants": {"secrets": secrets}});
+        clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
+    };
+    for inject in [json!({"basic": "me"}), json!({"basic": ""}), json!({"query": "key"})] {
+        good(&secret(inject));
+    }
+    assert_snapshot!(
+        error(&secret(json!({"basic": "a:b"}))),
+        @r#"mcp.client_configs[0].wasm_config.grants.secrets.t.inject: found the user "a:b", expected printable ASCII without a colon; leave it empty if the secret is "user:password""#
+    );
+    assert_snapshot!(
+        error(&secret(json!({"basic": "me", "header": "x-key"}))),
+        @"mcp.client_configs[0].wasm_config.grants.secrets.t.inject: expected one of `header`, `basic` and `query`"
+    );
+    assert_snapshot!(
+        error(&secret(json!({"basic": "me", "prefix": "Bearer "}))),
+        @"mcp.client_configs[0].wasm_config.grants.secrets.t.inject.prefix: can be set only with `header`"
+    );
+}
+
+#[test]
 fn a_row_of_a_key_must_name_an_existing_client() {
     let rows = json!([
         {"mcp_client_name": "fs"},

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_line_shows_the_header_prefix_query_and_audience_of_a_secret() {
+    fn a_lock_line_shows_the_header_prefix_user_query_and_audience_of_a_secret() {
         let line = |inject: Value| {
             let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
             let secret = json!({"t": {"inject": inject, "audience": ["api"], "reason": "r"}});
@@ -252,5 +252,7 @@ mod tests {
         );
         assert_eq!(line(json!({"header": "x-key"})), "secret.t in header x-key to api");
         assert_eq!(line(json!({"query": "key"})), "secret.t in query key to api");
+        assert_eq!(line(json!({"basic": "me"})), r#"secret.t as Basic password of "me" to api"#);
+        assert_eq!(line(json!({"basic": ""})), "secret.t as Basic user and password to api");
     }
 }

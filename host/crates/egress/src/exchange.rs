@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use airlock_core::tenant::Held;
-use http::{HeaderValue, header};
+use http::{HeaderName, HeaderValue, header};
 use tracing::{debug, warn};
 
 use super::{
     address::Reach,
     client,
-    credential::Credentials,
+    credential::{Credential, Credentials},
     error::{Error, ErrorKind},
     headers,
     hop::{self, Hop},
@@ -75,8 +75,7 @@ impl<'a> Exchange<'a> {
             };
             hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
             permit = self.decide(&hop)?;
-            hop.credential =
-                hop.credential.filter(|credential| credential.is_for(&hop.target, &hop.method));
+            hop.credentials.retain(|credential| credential.is_for(&hop.target, &hop.method));
         }
     }
 
@@ -91,14 +90,13 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Fails if the request is outside the audience of its credential. On redirects the credential
-    /// is dropped instead, because the server chose the target.
+    /// Fails if the request is outside the audience of one of its credentials. On redirects such a
+    /// credential is dropped instead, because the server chose the target.
     fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
-        if hop.credential.is_none_or(|credential| credential.is_for(&hop.target, &hop.method)) {
-            return Ok(());
-        }
+        let is_outside = |credential: &&&Credential| !credential.is_for(&hop.target, &hop.method);
+        let Some(credential) = hop.credentials.iter().find(is_outside) else { return Ok(()) };
         let reason = "the credential's audience does not include this request";
-        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), reason, "outbound request refused");
+        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), credential = credential.name(), reason, "outbound request refused");
         Err(Error::denied())
     }
 
@@ -119,7 +117,7 @@ impl<'a> Exchange<'a> {
                 .map_err(|bad| client::explain_unresolved(&bad, caller, credentials))?;
         }
         let (mut url, mut headers) = (hop.target.url().clone(), hop.headers.clone());
-        if let Some(credential) = hop.credential {
+        for credential in &hop.credentials {
             credential.attach(&mut url, &mut headers);
         }
         if permit.any_host {
@@ -165,7 +163,7 @@ impl<'a> Exchange<'a> {
         let mut body = read(&mut response, limit, &mut memory, caller, credentials).await?;
         credentials.blot(&mut body);
         let headers = response.headers().iter().map(|(name, value)| {
-            let mut value = value.as_bytes().to_vec();
+            let mut value = shown(hop, name, value);
             credentials.blot(&mut value);
             (name.as_str().to_owned(), value)
         });
@@ -179,6 +177,18 @@ impl<'a> Exchange<'a> {
             memory,
         })
     }
+}
+
+/// Returns the value of a response's header. The parameters of the request's credentials are removed
+/// from a `location`: servers often repeat the query there.
+fn shown(hop: &Hop<'_>, name: &HeaderName, value: &HeaderValue) -> Vec<u8> {
+    let Some(location) = value.to_str().ok().filter(|_| *name == header::LOCATION) else {
+        return value.as_bytes().to_vec();
+    };
+    let detach = |location: String, credential: &&Credential| {
+        credential.detached(&location).unwrap_or(location)
+    };
+    hop.credentials.iter().fold(location.to_owned(), detach).into_bytes()
 }
 
 /// Reads a body of at most `limit` bytes. `memory` grows before a chunk is kept; fails if the

@@ -88,7 +88,7 @@ async fn a_permitted_request_and_its_response_are_forwarded_unchanged() {
     );
     let headers =
         vec![("X-Mine".to_owned(), b"a".to_vec()), ("x-mine".to_owned(), b"caf\xc3\xa9".to_vec())];
-    let url = server.url("API.example.com.", "/v1/x/../a%20b?q=%2f#fragment");
+    let url = server.url("API.example.com.", "/v1/x/../%61%20%62%3b;?q=%2f#fragment");
     let response = session.send(Request { headers, ..post(&url, "body") }).await.unwrap();
     assert_eq!((response.status, response.body.as_slice()), (418, b"not gzip at all".as_slice()));
     let odd: Vec<_> = response
@@ -98,10 +98,10 @@ async fn a_permitted_request_and_its_response_are_forwarded_unchanged() {
         .map(|(_, value)| value.as_slice())
         .collect();
     assert_eq!(odd, [b"1", b"2"]);
-    assert_eq!(response.final_url, server.url("api.example.com", "/v1/a%20b?q=%2f"));
+    assert_eq!(response.final_url, server.url("api.example.com", "/v1/a%20b%3B;?q=%2f"));
     let sent = &server.requests()[0];
     assert!(
-        sent.starts_with("POST /v1/a%20b?q=%2f HTTP/1.1\r\nx-mine: a\r\nx-mine: café\r\n"),
+        sent.starts_with("POST /v1/a%20b%3B;?q=%2f HTTP/1.1\r\nx-mine: a\r\nx-mine: café\r\n"),
         "{sent}"
     );
     assert!(
@@ -148,6 +148,34 @@ async fn a_denied_request_is_neither_resolved_nor_sent() {
     }
     assert_eq!((names.asked(), server.connections()), (Vec::new(), 0));
     session.send(get(&server.url("a.example.com", "/v1/x"))).await.expect("this one is permitted");
+}
+
+#[tokio::test]
+async fn the_path_that_was_decided_on_is_sent() {
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("x.example.com", LOCAL)]);
+    let granted = ["http://x.example.com:PORT GET /echo,/a;b,/c%3Bd private"];
+    let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
+    for (path, sent) in [
+        ("/%65cho", Some("/echo")),
+        ("/x/%2E%2e/ec%68o", Some("/echo")),
+        ("/%61;b", Some("/a;b")),
+        ("/a%3bb", None),
+        ("/c%3bd", Some("/c%3Bd")),
+        ("/c;d", None),
+        ("/echo%2f", None),
+    ] {
+        let from = server.requests().len();
+        let result = session.send(get(&server.url("x.example.com", path))).await;
+        let expected = sent.map(|sent| format!("GET {sent} HTTP/1.1"));
+        let seen = server.requests()[from..].first().cloned();
+        assert_eq!(
+            seen.as_ref().and_then(|seen| seen.lines().next()),
+            expected.as_deref(),
+            "{path}"
+        );
+        assert_eq!(result.is_ok(), sent.is_some(), "{path}");
+    }
 }
 
 #[tokio::test]

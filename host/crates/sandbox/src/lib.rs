@@ -37,8 +37,8 @@ pub use self::{
     executor::Executor,
     grants::{Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore},
     inspect::{
-        contract_version, embed, embed_tools, embedded, embedded_tools, imported_functions, imports,
-        is_of_contract, supported_contracts,
+        contract_version, embed, embed_tools, embedded, embedded_tools, imported_functions,
+        imports, is_of_contract, supported_contracts,
     },
     limits::Limits,
     load::compile::{

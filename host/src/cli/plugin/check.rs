@@ -223,7 +223,8 @@ fn manifest(metadata: &Metadata) -> Check {
     if metadata.manifest.is_some() {
         return Check::pass(MANIFEST);
     }
-    let finding = Finding::from("none is embedded, so the operator cannot see what the plugin needs");
+    let finding =
+        Finding::from("none is embedded, so the operator cannot see what the plugin needs");
     Check::warn(MANIFEST, finding.write("a plugin.toml, and build with `airlock plugin build`"))
 }
 

@@ -106,15 +106,16 @@ fn secrets(
 }
 
 fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
-    match (&inject.header, &inject.query) {
-        (Some(header), None) => field.accept(Injection::header(header, &inject.prefix)),
-        (None, Some(query)) if inject.prefix.is_empty() => field.accept(Injection::query(query)),
-        (None, Some(_)) => {
-            field.member("prefix").refuse("can be set only with `header`");
-            None
-        }
+    if !inject.prefix.is_empty() && inject.header.is_none() {
+        field.member("prefix").refuse("can be set only with `header`");
+        return None;
+    }
+    match (&inject.header, &inject.basic, &inject.query) {
+        (Some(header), None, None) => field.accept(Injection::header(header, &inject.prefix)),
+        (None, Some(user), None) => field.accept(Injection::basic(user)),
+        (None, None, Some(query)) => field.accept(Injection::query(query)),
         _ => {
-            field.refuse("expected either `header` or `query`");
+            field.refuse("expected one of `header`, `basic` and `query`");
             None
         }
     }

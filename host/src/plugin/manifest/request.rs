@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    ANY, FilesRequest, HttpRequest, KvRequest, ScratchRequest, SecretRequest, SwitchRequest,
-    ToolsRequest,
+    ANY, FilesRequest, HttpRequest, InjectRequest, KvRequest, ScratchRequest, SecretRequest,
+    SwitchRequest, ToolsRequest,
 };
 
 /// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
@@ -92,19 +92,26 @@ impl HttpRequest {
 
 impl SecretRequest {
     fn right(&self) -> String {
-        let inject =
-            self.inject.as_ref().and_then(|inject| match (&inject.header, &inject.query) {
-                (Some(header), _) if inject.prefix.is_empty() => {
-                    Some(format!("in header {header}"))
-                }
-                (Some(header), _) => Some(format!("in header {header} behind {:?}", inject.prefix)),
-                (None, Some(query)) => Some(format!("in query {query}")),
-                (None, None) => None,
-            });
+        let inject = self.inject.as_ref().and_then(InjectRequest::right);
         let audience =
             (!self.audience.is_empty()).then(|| format!("to {}", self.audience.join(", ")));
         let reveal = self.reveal.then(|| "and shown to the plugin".to_owned());
         [inject, audience, reveal].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl InjectRequest {
+    fn right(&self) -> Option<String> {
+        match (&self.header, &self.basic, &self.query) {
+            (Some(header), ..) if self.prefix.is_empty() => Some(format!("in header {header}")),
+            (Some(header), ..) => Some(format!("in header {header} behind {:?}", self.prefix)),
+            (None, Some(user), _) if user.is_empty() => {
+                Some("as Basic user and password".to_owned())
+            }
+            (None, Some(user), _) => Some(format!("as Basic password of {user:?}")),
+            (None, None, Some(query)) => Some(format!("in query {query}")),
+            (None, None, None) => None,
+        }
     }
 }
 

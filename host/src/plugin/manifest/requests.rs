@@ -136,7 +136,7 @@ pub enum FilesAccess {
     ReadWrite,
 }
 
-/// Injection of a secret into requests: either `header` or `query`.
+/// Injection of a secret into requests: one of `header`, `basic` and `query`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InjectRequest {
@@ -145,6 +145,9 @@ pub struct InjectRequest {
     /// Text in front of the value.
     #[serde(default)]
     pub prefix: String,
+    /// User of Basic authentication, whose password is the secret. If it is empty, the secret is
+    /// `user:password`.
+    pub basic: Option<String>,
     /// Query parameter that carries the secret.
     pub query: Option<String>,
 }
@@ -195,23 +198,23 @@ impl HttpRequest {
 impl InjectRequest {
     /// Returns the injection. The error names the valid forms.
     pub fn injection(&self) -> Result<Injection, String> {
-        match (&self.header, &self.query) {
-            (Some(header), None) => {
-                Injection::header(header, &self.prefix).map_err(|error| error.to_string())
-            }
+        if !self.prefix.is_empty() && self.header.is_none() {
+            return Err("a `prefix` goes with a `header` alone".to_owned());
+        }
+        let injection = match (&self.header, &self.basic, &self.query) {
+            (Some(header), None, None) => Injection::header(header, &self.prefix),
+            (None, Some(user), None) => Injection::basic(user),
             // The name is printed in a line that people decide on.
-            (None, Some(query))
+            (None, None, Some(query))
                 if query.contains(|c: char| c.is_control() || c.is_whitespace()) =>
             {
-                Err(format!(
+                return Err(format!(
                     "found the query parameter {query:?}, expected a name without spaces and control characters"
-                ))
+                ));
             }
-            (None, Some(query)) if self.prefix.is_empty() => {
-                Injection::query(query).map_err(|error| error.to_string())
-            }
-            (None, Some(_)) => Err("a `prefix` goes with a `header` alone".to_owned()),
-            _ => Err("expected either `header` or `query`".to_owned()),
-        }
+            (None, None, Some(query)) => Injection::query(query),
+            _ => return Err("expected one of `header`, `basic` and `query`".to_owned()),
+        };
+        injection.map_err(|error| error.to_string())
     }
 }

@@ -190,9 +190,27 @@ fn a_secret_is_injected_by_a_header_or_a_query_parameter_that_can_be_sent() {
         @r#"request.secret.t.inject: found the query parameter "key\nrandom", expected a name without spaces and control characters"#
     );
     insta::assert_snapshot!(
-        injected(json!({"header": "x-key", "query": "key"})).expect_err("refused"),
-        @"request.secret.t.inject: expected either `header` or `query`"
+        injected(json!({"basic": "a:b"})).expect_err("refused"),
+        @r#"request.secret.t.inject: found the user "a:b", expected printable ASCII without a colon; leave it empty if the secret is "user:password""#
     );
+    for two in [json!({"basic": "", "query": "k"}), json!({"basic": "", "header": "x"}), json!({})]
+    {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(
+                injected(two).expect_err("refused"),
+                @"request.secret.t.inject: expected one of `header`, `basic` and `query`"
+            );
+        }
+    }
+    for other in ["basic", "query"] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(
+                injected(json!({other: "a", "prefix": "b"})).expect_err("refused"),
+                @"request.secret.t.inject: a `prefix` goes with a `header` alone"
+            );
+        }
+    }
+    assert!(injected(json!({"basic": "me"})).is_ok() && injected(json!({"basic": ""})).is_ok());
     assert!(
         injected(json!({"query": "a key"})).is_err()
             && injected(json!({"header": "x-key\nrandom"})).is_err()

@@ -24,6 +24,7 @@ impl Intersection<'_> {
     pub(super) fn secret(&mut self, read: ReadSecret<'_>) -> Secrets {
         let mut values = BTreeMap::new();
         let mut credentials = Vec::new();
+        let mut parts: Vec<(&String, Secret)> = Vec::new();
         let mut revealed = BTreeMap::new();
         for (name, grant) in &self.grant.secret {
             let request = self.requests.and_then(|requests| requests.secret.get(name));
@@ -38,7 +39,11 @@ impl Intersection<'_> {
                     continue;
                 }
             };
-            credentials.extend(self.credential(name, grant, request, &value));
+            if let Some(credential) = self.credential(name, grant, request, &value) {
+                let new = credential.parts().into_iter().map(|part| (name, Secret::new(part)));
+                parts.extend(new);
+                credentials.push(credential);
+            }
             if self.is_revealed(name, grant, request) {
                 revealed.insert(name.clone(), value.clone());
             }
@@ -47,7 +52,9 @@ impl Intersection<'_> {
         self.note_missing_secrets();
         let credentials = Credentials::new(credentials)
             .map_err(|error| self.refusals.push(format!("grants.secret: {error}")));
-        let scrubber = Scrubber::new(values.iter().map(|(name, value)| (name.as_str(), value)));
+        let all = values.iter().map(|(name, value)| (name.as_str(), value));
+        let parts = parts.iter().map(|(name, part)| (name.as_str(), part));
+        let scrubber = Scrubber::new(all.chain(parts));
         let scrubber =
             scrubber.map_err(|error| self.refusals.push(format!("grants.secret: {error}")));
         Secrets {

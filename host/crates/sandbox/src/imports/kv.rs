@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use airlock_store::kv;
+use airlock_store::{Unavailable, kv};
 use tracing::warn;
 use wasmtime::component::Resource;
 
@@ -10,6 +10,8 @@ use super::{BASE_FUEL, Store, charge, charge_call};
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
+/// Fuel that each key of a read of several entries costs in addition.
+const KEY_FUEL: u64 = 1_000;
 
 /// An open store; guests hold it as a resource.
 #[expect(
@@ -25,16 +27,21 @@ pub(crate) enum KvError {
     NoSuchStore,
     /// The operator did not grant the store.
     Denied,
-    /// The store returned an error.
+    /// The database failed, so that trying again does not help. The text is for the guest.
+    Other(String),
+    /// The store returned another error.
     Store(kv::KvError),
 }
 
 impl From<kv::KvError> for KvError {
     fn from(error: kv::KvError) -> Self {
-        if let kv::KvError::Unavailable(cause) = &error {
-            warn!(%cause, "a plugin's store cannot be reached");
+        let kv::KvError::Unavailable(cause) = &error else { return Self::Store(error) };
+        warn!(%cause, "a plugin's store cannot be reached");
+        // The cause of the failure is for the operator only.
+        match cause {
+            Unavailable::Failed(_) => Self::Other(cause.to_string()),
+            _ => Self::Store(error),
         }
-        Self::Store(error)
     }
 }
 
@@ -74,23 +81,46 @@ pub(crate) async fn get(
     Ok(found.map_err(KvError::from))
 }
 
+/// Reads several entries, in the order of `keys`: one host call, which costs by its keys and bytes.
+/// Fails if the values together have more bytes than may be copied at once.
+pub(crate) async fn get_many(
+    mut store: Store<'_>,
+    handle: Handle,
+    keys: Vec<String>,
+) -> Answer<Vec<Option<kv::Entry>>> {
+    let open = begin(&mut store, &handle, keys.iter().map(String::len).sum())?;
+    charge(&mut store, KEY_FUEL.saturating_mul(keys.len() as u64))?;
+    let max_bytes = store.data().call.limits.copied_bytes;
+    let found = open.get_many(keys, max_bytes).await;
+    if let Ok(entries) = &found {
+        let bytes: usize = entries.iter().flatten().map(|entry| entry.value.len()).sum();
+        charge(&mut store, bytes as u64)?;
+    }
+    Ok(found.map_err(KvError::from))
+}
+
 /// Writes an entry and returns its new version.
 pub(crate) async fn set(
     mut store: Store<'_>,
     handle: Handle,
     key: String,
     value: Vec<u8>,
-    expect: Option<u64>,
+    if_version: Option<u64>,
     ttl: Option<Duration>,
 ) -> Answer<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
-    Ok(open.set(&key, value, expect, ttl).await.map_err(KvError::from))
+    Ok(open.set(&key, value, if_version, ttl).await.map_err(KvError::from))
 }
 
 /// Deletes an entry. Returns whether it existed.
-pub(crate) async fn delete(mut store: Store<'_>, handle: Handle, key: String) -> Answer<bool> {
+pub(crate) async fn delete(
+    mut store: Store<'_>,
+    handle: Handle,
+    key: String,
+    if_version: Option<u64>,
+) -> Answer<bool> {
     let open = begin(&mut store, &handle, key.len())?;
-    Ok(open.delete(&key).await.map_err(KvError::from))
+    Ok(open.delete(&key, if_version).await.map_err(KvError::from))
 }
 
 /// Lists keys.
@@ -113,3 +143,6 @@ fn begin(store: &mut Store<'_>, handle: &Handle, bytes: usize) -> wasmtime::Resu
     charge_call(store, BASE_FUEL + KV_FUEL, bytes)?;
     Ok(store.data().table.get(handle)?.0.clone())
 }
+
+#[cfg(test)]
+mod tests;

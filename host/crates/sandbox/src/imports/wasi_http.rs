@@ -127,7 +127,7 @@ async fn send(
             .collect(),
         body: Some(body),
         timeout: options.and_then(timeout),
-        redirects: Redirects::Return,
+        redirects: Redirects::Manual,
         ..Request::default()
     };
     late_fuel.add(request_bytes(&request) as u64);
@@ -198,7 +198,9 @@ fn into_http(
 fn for_guest(error: airlock_egress::Error) -> HttpError {
     match error.kind {
         ErrorKind::Denied => HttpError::HttpRequestDenied,
-        ErrorKind::InvalidRequest => HttpError::InternalError(Some(error.message.into_owned())),
+        ErrorKind::InvalidRequest | ErrorKind::LimitReached | ErrorKind::Other => {
+            HttpError::InternalError(Some(error.message.into_owned()))
+        }
         ErrorKind::Dns => HttpError::DnsError { rcode: None, info_code: None },
         ErrorKind::Connect => HttpError::DestinationUnavailable,
         ErrorKind::Tls => HttpError::TlsProtocolError,

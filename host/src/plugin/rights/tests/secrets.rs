@@ -53,6 +53,20 @@ fn a_secret_is_attached_to_its_audience_and_not_revealed() {
 }
 
 #[test]
+fn both_parts_of_a_user_and_password_are_redacted_from_results() {
+    let read = |_: &Source| Ok(Secret::new("s3cret-user:s3cret-word"));
+    let redacted = |user: &str| {
+        let asked = token(&json!({"inject": {"basic": user}, "audience": ["api"]}));
+        let asked = manifest(&asked, None);
+        let rights = Rights::intersect(Some(&asked), &secret(from("TOKEN")), &read);
+        let text = "s3cret-user s3cret-word s3cret-user:s3cret-word";
+        rights.expect("granted").grants.scrubber.text(text).into_owned()
+    };
+    assert_eq!(redacted(""), "[secret token] [secret token] [secret token]");
+    assert_eq!(redacted("me"), "s3cret-user s3cret-word [secret token]");
+}
+
+#[test]
 fn an_audience_of_the_operator_is_required_without_a_manifest() {
     let narrow = SecretGrant {
         audience: Some(vec![HttpGrant::Rule(rule("https://api.example.com GET /v1"))]),

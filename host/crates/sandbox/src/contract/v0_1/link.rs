@@ -18,7 +18,8 @@ use wasmtime::{
 use super::{
     bindings::{
         http::{
-            Header, HttpError, HttpErrorKind, Request as HttpRequest, Response as HttpResponse,
+            Header, HttpError, HttpErrorKind, Redirects, Request as HttpRequest,
+            Response as HttpResponse,
         },
         kv::{Entry, KvError as GuestKvError, Page as KvPage},
         log::Level,
@@ -142,9 +143,18 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         |store: Store<'_>, (handle, key): (Handle, String)| {
             Box::new(async move {
                 let found = kv::get(store, handle, key).await?;
-                let found = found.map(|entry| {
-                    entry.map(|entry| Entry { value: entry.value, version: entry.version })
-                });
+                let found = found.map(|entry| entry.map(entry_for_guest));
+                Ok((found.map_err(|error| kv_error_for_guest(&error)),))
+            })
+        },
+    )?;
+    kv.func_wrap_async(
+        "[method]store.get-many",
+        |store: Store<'_>, (handle, keys): (Handle, Vec<String>)| {
+            Box::new(async move {
+                let found = kv::get_many(store, handle, keys).await?;
+                let entry = |entry: Option<_>| entry.map(entry_for_guest);
+                let found = found.map(|found| found.into_iter().map(entry).collect::<Vec<_>>());
                 Ok((found.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
@@ -168,11 +178,10 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )?;
     kv.func_wrap_async(
         "[method]store.delete",
-        |store: Store<'_>, (handle, key): (Handle, String)| {
+        |store: Store<'_>, (handle, key, if_version): (Handle, String, Option<u64>)| {
             Box::new(async move {
-                Ok((kv::delete(store, handle, key)
-                    .await?
-                    .map_err(|error| kv_error_for_guest(&error)),))
+                let deleted = kv::delete(store, handle, key, if_version).await?;
+                Ok((deleted.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
     )?;
@@ -188,10 +197,15 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )
 }
 
+fn entry_for_guest(entry: store::kv::Entry) -> Entry {
+    Entry { value: entry.value, version: entry.version }
+}
+
 fn kv_error_for_guest(error: &KvError) -> GuestKvError {
     match error {
         KvError::NoSuchStore => GuestKvError::NoSuchStore,
         KvError::Denied => GuestKvError::Denied,
+        KvError::Other(message) => GuestKvError::Other(message.clone()),
         KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
         KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
@@ -220,8 +234,11 @@ fn http_request_from_guest(request: HttpRequest) -> egress::Request {
         body: request.body.map(Into::into),
         timeout: request.timeout_ms.map(Duration::from_millis),
         max_response_bytes: request.max_response_bytes,
-        credential: request.credentials.into_iter().next(),
-        redirects: egress::Redirects::Follow,
+        credentials: request.credentials,
+        redirects: match request.redirects {
+            Redirects::Follow => egress::Redirects::Follow,
+            Redirects::Manual => egress::Redirects::Manual,
+        },
     }
 }
 
@@ -247,6 +264,8 @@ fn http_error_for_guest(error: &egress::Error) -> HttpError {
         egress::ErrorKind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
         egress::ErrorKind::Protocol => HttpErrorKind::Protocol,
         egress::ErrorKind::Unavailable => HttpErrorKind::Unavailable,
+        egress::ErrorKind::LimitReached => HttpErrorKind::LimitReached,
+        egress::ErrorKind::Other => HttpErrorKind::Other,
     };
     HttpError { kind, message: error.message.to_string(), request_sent: error.request_sent }
 }
