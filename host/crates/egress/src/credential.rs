@@ -240,6 +240,12 @@ impl Credentials {
         self.by_name.get(name)
     }
 
+    /// Returns the names, for the operator's log; `none` if there are none.
+    pub(super) fn names(&self) -> String {
+        let names: Vec<_> = self.by_name.keys().map(String::as_str).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
     /// Returns whether a text contains one of the values, however short the value is and however
     /// the text is escaped. The result decides whether a request may continue: a false positive
     /// does less harm than a leak.
