@@ -185,7 +185,10 @@ fn kv_error_for_guest(error: &KvError) -> GuestKvError {
         KvError::NoSuchStore => GuestKvError::NoSuchStore,
         KvError::Denied => GuestKvError::Denied,
         KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
-        KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
+        // `quota-exceeded` tells a guest to delete other entries, which would not help here.
+        KvError::Store(
+            store::kv::KvError::TooLarge | store::kv::KvError::LargerThanQuota { .. },
+        ) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
         // The cause of a disk error is for the operator only.
         KvError::Store(error @ store::kv::KvError::Unavailable(_)) => {
