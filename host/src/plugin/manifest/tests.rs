@@ -104,6 +104,15 @@ fn an_invalid_request_is_refused_with_its_position() {
         refusal(&json!({"request": {"http": {"api": {"url": "https://*", "reason": "all"}}}}))
             .starts_with("request.http.api: ")
     );
+    let local = |private: bool| {
+        let api = json!({"url": "http://127.0.0.1:8080", "private": private, "reason": "r"});
+        parse(&json!({"request": {"http": {"api": api}}})).map_err(|error| error.to_string())
+    };
+    assert!(local(true).is_ok());
+    insta::assert_snapshot!(
+        local(false).expect_err("refused"),
+        @"request.http.api: 127.0.0.1 is a private address, which a request reaches only with `private`; set `private` to true beside it"
+    );
     assert!(Manifest::parse(&vec![b' '; MAX_BYTES + 1]).is_err());
 }
 
