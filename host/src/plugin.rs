@@ -9,6 +9,7 @@
 //! [`Plugins`] loads what these documents permit, and loads it again when a file has changed.
 
 mod component;
+mod consent;
 mod drift;
 mod grant;
 mod load;
@@ -21,11 +22,13 @@ mod profile;
 mod progress;
 mod rights;
 mod watch;
+mod widening;
 
 use std::path::PathBuf;
 
 pub(crate) use self::{component::read_component, progress::compiling};
 pub use self::{
+    consent::Consent,
     drift::{Change, Drift},
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
     lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin},
@@ -35,9 +38,10 @@ pub use self::{
         ScratchRequest, SecretRequest, SwitchRequest, ToolEffects, ToolsRequest,
     },
     metadata::{Metadata, MetadataError},
-    plugins::{Configured, PluginError, Plugins, Reloaded, Resources},
+    plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
     profile::Profile,
-    rights::{ReadSecret, Refusal, Rights},
+    rights::{ReadSecret, Reason, Refusal, Rights},
+    widening::Widening,
 };
 
 /// Settings of one plugin.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::ConfigError,
-    text::{self, causes, printable},
+    text::{causes, visible, visible_line},
     tool::CallError,
 };
 
@@ -77,7 +77,7 @@ fn new_causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
     told.split_off(1)
 }
 
-/// Prints a line as it is. Text from a tool or a server must pass through [`plain`] first.
+/// Prints a line as it is. Text from a tool or a server must pass through [`for_stdout`] first.
 pub(super) fn line(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
@@ -103,10 +103,10 @@ pub(super) fn failure(error: &anyhow::Error, as_json: bool) {
 /// Prints a failure for people.
 pub(super) fn complain(failure: &Failure) {
     let (bold, end) = if is_colourful() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    let mut text = format!("{bold}error:{end} {}", printable(&failure.message));
+    let mut text = format!("{bold}error:{end} {}", shown(&failure.message));
     for cause in &failure.causes {
         text.push_str("\n  caused by: ");
-        text.push_str(&printable(cause));
+        text.push_str(&shown(cause));
     }
     // A failure to write is ignored: no other stream is left to report it on.
     let _ = writeln!(io::stderr(), "{text}");
@@ -129,14 +129,25 @@ pub(super) fn is_colourful() -> bool {
         && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Prepares text for standard output: [`printable`] on a terminal, unchanged for a file or a pipe.
+/// Prepares text for standard output: [`shown`] on a terminal, unchanged for a file or a pipe.
 pub(super) fn for_stdout(text: &str) -> String {
-    if io::stdout().is_terminal() { printable(text) } else { text.to_owned() }
+    if io::stdout().is_terminal() { shown(text) } else { text.to_owned() }
 }
 
-/// Returns `text` on one line, cut to at most `width` characters.
+/// Makes the invisible characters of a text from outside visible. Tabs and both kinds of line
+/// breaks are kept, because results have columns and lines.
+fn shown(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n");
+    lines.split('\t').map(visible).collect::<Vec<_>>().join("\t")
+}
+
+/// Returns `text` on one line with its invisible characters made visible, cut to at most `width`
+/// characters.
 pub(super) fn one_line(text: &str, width: usize) -> String {
-    let line = text::one_line(text);
+    // Every run of spaces becomes one, except for look-alikes that a person should know of.
+    let is_gap = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
+    let words: Vec<_> = text.split(is_gap).filter(|word| !word.is_empty()).collect();
+    let line = visible_line(&words.join(" "));
     match line.char_indices().nth(width) {
         None => line,
         Some(_) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -180,5 +191,12 @@ mod tests {
     fn a_line_is_cut_to_its_width() {
         assert_eq!(one_line("a  b\nc", 5), "a b c");
         assert_eq!(one_line("äöüäöü", 5), "äöüä…");
+    }
+
+    #[test]
+    fn text_from_outside_is_shown_with_its_invisible_characters() {
+        let text = "a\u{200b}b\tc\r\n\u{1b}[2J\u{a0}";
+        assert_eq!(shown(text), "a⟨U+200B⟩b\tc\n⟨U+001B⟩[2J⟨U+00A0⟩");
+        assert_eq!(one_line(text, 100), "a⟨U+200B⟩b c ⟨U+001B⟩[2J⟨U+00A0⟩");
     }
 }

@@ -9,6 +9,7 @@ mod accept;
 mod build;
 mod check;
 mod component;
+mod consent;
 mod dev;
 mod diff;
 mod edit;

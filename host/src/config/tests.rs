@@ -452,7 +452,7 @@ fn grants_and_limits_are_checked() {
 fn a_secret_is_injected_in_one_form() {
     let secret = |inject: Value| {
         let secrets = json!({"t": {"from": "env:GOOD", "inject": inject}});
-        let wasm = json!({"component": "x", "grants": {"secrets": secrets}});
+        let wasm = json!({"component": "x", "grants": {"secret": secrets}});
         clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
     };
     for inject in [json!({"basic": "me"}), json!({"basic": ""}), json!({"query": "key"})] {
@@ -460,15 +460,15 @@ fn a_secret_is_injected_in_one_form() {
     }
     assert_snapshot!(
         error(&secret(json!({"basic": "a:b"}))),
-        @r#"mcp.client_configs[0].wasm_config.grants.secrets.t.inject: found the user "a:b", expected printable ASCII without a colon; leave it empty if the secret is "user:password""#
+        @r#"mcp.client_configs[0].wasm_config.grants.secret.t.inject: found the user "a:b", expected printable ASCII without a colon; leave it empty if the secret is "user:password""#
     );
     assert_snapshot!(
         error(&secret(json!({"basic": "me", "header": "x-key"}))),
-        @"mcp.client_configs[0].wasm_config.grants.secrets.t.inject: expected one of `header`, `basic` and `query`"
+        @"mcp.client_configs[0].wasm_config.grants.secret.t.inject: expected one of `header`, `basic` and `query`"
     );
     assert_snapshot!(
         error(&secret(json!({"basic": "me", "prefix": "Bearer "}))),
-        @"mcp.client_configs[0].wasm_config.grants.secrets.t.inject.prefix: can be set only with `header`"
+        @"mcp.client_configs[0].wasm_config.grants.secret.t.inject.prefix: can be set only with `header`"
     );
 }
 
@@ -582,8 +582,8 @@ fn a_missing_configuration_file_is_reported_with_the_cause() {
     assert!(std::error::Error::source(&error).is_some());
 }
 
-#[test]
-fn missing_files_named_by_the_configuration_are_reported() {
+#[tokio::test]
+async fn missing_files_and_values_named_by_the_configuration_are_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("gateway.json");
     let wasm = json!({
@@ -593,11 +593,48 @@ fn missing_files_named_by_the_configuration_are_reported() {
     let file = clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]));
     std::fs::write(&path, file.to_string()).expect("a file");
     let config = Config::load(&path).expect("a good file");
-    let error = config.check_files("gateway.json").expect_err("no component").to_string();
+    let error = config.check_files("gateway.json").await.expect_err("no component").to_string();
     let masked = error.replace(&directory.path().display().to_string(), "…");
     assert_snapshot!(masked, @r#"gateway.json: mcp.client_configs[name = "p"].wasm_config.component: there is no file …/p.wasm"#);
-    std::fs::write(directory.path().join("p.wasm"), "").expect("a file");
-    config.check_files("gateway.json").expect("all files");
+    let wasm = directory.path().join("p.wasm");
+    std::fs::write(&wasm, "").expect("a file");
+    let error = config.check_files("gateway.json").await.expect_err("no component").to_string();
+    assert!(error.contains("wasm_config.component: "), "{error}");
+    std::fs::write(&wasm, wat::parse_str("(component)").expect("a component")).expect("a file");
+    config.check_files("gateway.json").await.expect("all files");
+}
+
+#[tokio::test]
+async fn a_secret_without_a_value_is_reported_with_its_plugin_and_what_the_plugin_is_not_granted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gateway.json");
+    let manifest = json!({
+        "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+        "request": {
+            "clocks": {"reason": "dates"},
+            "secret": {"token": {"reveal": true, "reason": "signs in"}},
+        },
+    });
+    let manifest = manifest.to_string();
+    let component = format!("(component (@custom \"airlock:manifest\" {manifest:?}))");
+    let wasm = wat::parse_str(component).expect("a component");
+    std::fs::write(directory.path().join("p.wasm"), wasm).expect("a file");
+    let wasm = json!({
+        "component": "p.wasm",
+        "grants": {"secret": {
+            "token": {"from": "env:AIRLOCK_TEST_UNSET"},
+            "other": {"from": "env:AIRLOCK_TEST_UNSET"},
+        }},
+    });
+    let file = clients(json!([{"name": "mail", "connection_type": "wasm", "wasm_config": wasm}]));
+    std::fs::write(&path, file.to_string()).expect("a file");
+    let config = Config::load(&path).expect("a good file");
+    let error = config.check_files("gateway.json").await.expect_err("refused").to_string();
+    assert_snapshot!(error, @r#"
+    gateway.json has 2 errors:
+      mcp.client_configs[name = "mail"].wasm_config.grants.secret.token.from: the secret "token" of the plugin mail has no value, so that the plugin is not loaded: the environment variable AIRLOCK_TEST_UNSET is not set, or is not text
+      mcp.client_configs[name = "mail"].wasm_config: the plugin needs clocks (dates), which is not granted; grant it with "clocks": true
+    "#);
 }
 
 #[test]

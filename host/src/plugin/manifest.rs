@@ -1,6 +1,7 @@
 //! `plugin.toml`: the author's description of a plugin, and the rights that it requests. Embedded
 //! in the component as JSON; as untrusted as the code.
 
+mod accepted;
 mod request;
 mod requests;
 #[cfg(test)]

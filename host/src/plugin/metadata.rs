@@ -84,6 +84,11 @@ impl Metadata {
         Self { digest: digest(wasm), tools, manifest, imports }
     }
 
+    /// Returns the id in the manifest; `None` without a manifest.
+    pub fn id(&self) -> Option<&str> {
+        self.manifest.as_ref().map(|manifest| manifest.id.as_str())
+    }
+
     /// Returns the digest, `sha256:` and hexadecimal, of the tools' canonical form: tools sorted by
     /// name, members of objects sorted too.
     pub fn descriptors(&self) -> String {

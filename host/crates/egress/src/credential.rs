@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Maximum credentials of one request.
-const MAX_OF_REQUEST: usize = 8;
+pub(super) const MAX_OF_REQUEST: usize = 8;
 
 /// Maximum length of a credential's value, in bytes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
@@ -230,6 +230,12 @@ impl Credentials {
             selected.push(credential);
         }
         Ok(selected)
+    }
+
+    /// Returns the names, for the operator's log; `none` if there are none.
+    pub(super) fn names(&self) -> String {
+        let names: Vec<_> = self.by_name.keys().map(String::as_str).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
     /// Returns whether a text contains one of the values, however short the value is and however

@@ -3,7 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use airlock_core::tenant::Held;
+use airlock_core::{
+    tenant::Held,
+    text::{cut, visible_line},
+};
 use http::{HeaderName, HeaderValue, header};
 use tracing::{debug, warn};
 
@@ -25,6 +28,8 @@ use super::{
 /// Maximum capacity reserved for a body before any of it has arrived. The bytes that a server
 /// announces have not arrived yet.
 const FIRST_BYTES: usize = 64 << 10;
+/// Maximum bytes of a guest's text in a log line, longer than any name of a credential.
+const MAX_SHOWN_NAME: usize = 128;
 
 /// One request with its redirects.
 pub(super) struct Exchange<'a> {
@@ -46,6 +51,7 @@ impl<'a> Exchange<'a> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         let (redirects, wanted) = (request.redirects, request.max_response_bytes);
         self.session.count()?;
+        request.credentials.iter().take(MAX_OF_REQUEST).for_each(|name| self.report_unknown(name));
         let mut hop = Hop::first(request, policy.bounds(), credentials)?;
         let mut permit = self.decide(&hop)?;
         self.require_audience(&hop)?;
@@ -84,10 +90,26 @@ impl<'a> Exchange<'a> {
     fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
-            let rule = credentials.blotted(&Rule::needed(&hop.target, &hop.method));
+            // The path is the guest's own text: a guest that knows a secret could write it there.
+            let is_secret = credentials.occur_in(hop.target.url().path().as_bytes());
+            let rule = Rule::needed(&hop.target, &hop.method, is_secret);
+            let rule = credentials.blotted(&rule);
             warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
             Error::denied()
         })
+    }
+
+    /// Logs a credential that the guest names and does not have. The guest learns nothing of it: its
+    /// request is refused like every other.
+    fn report_unknown(&self, name: &str) {
+        let Outlet { caller, credentials, .. } = &self.session.outlet;
+        if credentials.get(name).is_some() {
+            return;
+        }
+        let credential = credentials.blotted(&cut(visible_line(name), MAX_SHOWN_NAME));
+        let granted = credentials.names();
+        let reason = "the plugin has no credential of this name that is attached to requests";
+        warn!(%caller, %credential, %granted, reason, "outbound request refused");
     }
 
     /// Fails if the request is outside the audience of one of its credentials. On redirects such a

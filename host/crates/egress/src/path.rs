@@ -28,6 +28,11 @@ const FOLDED: [u8; 2] = *b"*,";
 /// control characters, which no path contains.
 const FIRST_ESCAPED: u8 = 0x80;
 
+/// Maximum segments of a path that a log line shows, so that a guest cannot fill the log.
+const MAX_SHOWN_SEGMENTS: usize = 8;
+/// Maximum bytes of a segment that a log line shows.
+const MAX_SHOWN_BYTES: usize = 64;
+
 /// Reason that a path is refused: in most cases, a server might read a different path than the
 /// policy does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -218,6 +223,19 @@ impl Pattern {
             Some(directory) => Ok(vec![Self::parse(&format!("{directory}/**"))?]),
             None => Ok(vec![Self::parse(&literal)?, Self::parse(&format!("{literal}/**"))?]),
         }
+    }
+
+    /// Returns the narrowest pattern of bounded length for a request's path, to show it to the
+    /// operator. Segments that are too long are shown as `*`; so are all of them if `is_secret`.
+    /// Segments beyond the first eight are shown as `**`.
+    pub(super) fn shown(path: &[String], is_secret: bool) -> Self {
+        let part = |segment: &String| {
+            let is_hidden = (is_secret || segment.len() > MAX_SHOWN_BYTES) && !segment.is_empty();
+            let star = || vec![String::new(), String::new()];
+            Part::One(if is_hidden { star() } else { vec![segment.clone()] })
+        };
+        let rest = (path.len() > MAX_SHOWN_SEGMENTS).then_some(Part::Many);
+        Self(path.iter().take(MAX_SHOWN_SEGMENTS).map(part).chain(rest).collect())
     }
 
     /// Returns the narrower of two patterns if they are equal or one visibly contains the other.

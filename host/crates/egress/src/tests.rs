@@ -408,14 +408,15 @@ async fn a_missing_rule_is_logged_and_not_reported_to_the_guest() {
     assert_eq!(told, ["the request is not permitted"; 3]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the operator does not grant this missing_rule=https://evil.example.org GET
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the manifest does not request this missing_rule=http://x.example.com:PORT POST
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the operator does not grant this missing_rule=https://evil.example.org GET /steal
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the manifest does not request this missing_rule=http://x.example.com:PORT POST /a%2Ab
      WARN airlock_egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com resolves to 10.1.2.3, which is private; to permit it, set `private` in the request of the manifest and in the grant
     "#);
 }
 
 #[tokio::test]
-async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in_its_host() {
+async fn the_log_shows_neither_the_query_of_a_refused_request_nor_a_credential_in_its_path_or_host()
+{
     let log = Log::default();
     let subscriber =
         tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
@@ -434,25 +435,54 @@ async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in
     for request in [
         get("https://To-ken.evil.example.org/shown/To-ken/to?anybody"),
         get(&server.url("to-ken.example.com", "/")),
+        get("https://evil.example.org/hidden/%54o-ken"),
         Request { method: "TO-KEN".to_owned(), ..get("https://evil.example.org/shown") },
     ] {
         assert_eq!(kind_of(session.send(request).await), (ErrorKind::Denied, false));
     }
     let log = log.text();
-    assert_eq!(log.matches("outbound request refused").count(), 3, "{log}");
+    assert_eq!(log.matches("outbound request refused").count(), 4, "{log}");
     for line in [
-        "host=******.evil.example.org reason=the operator does not grant this missing_rule=https://******.evil.example.org GET\n",
+        "host=******.evil.example.org reason=the operator does not grant this missing_rule=https://******.evil.example.org GET /*/*/*\n",
         "host=******.example.com address=10.1.2.3 reason=******.example.com resolves to",
-        "missing_rule=https://evil.example.org ******\n",
+        "missing_rule=https://evil.example.org GET /*/*\n",
+        "missing_rule=https://evil.example.org ****** /shown\n",
     ] {
         assert!(log.contains(line), "{line} {log}");
     }
     assert!(
         !log.to_lowercase().contains("to-ken")
-            && !log.contains("shown")
+            && !log.contains("hidden")
             && !log.contains("anybody"),
         "{log}"
     );
+}
+
+#[tokio::test]
+async fn an_unknown_credential_is_logged_with_the_granted_ones_and_not_reported_to_the_guest() {
+    let log = Log::default();
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[]);
+    let injection = Injection::query("key").unwrap();
+    let credential =
+        Credential::new("token", Secret::new("hush-hush"), injection, Vec::new()).unwrap();
+    let granted = ["https://x.example.com GET /**"];
+    let session = session(&names, &server, None, &granted, vec![credential], Bounds::PLUGIN, LONG);
+    for name in ["tokn", "hush-hush\n", &"x".repeat(1000)] {
+        let request =
+            Request { credential: Some(name.to_owned()), ..get("https://x.example.com/") };
+        let refused = session.send(request).await.expect_err("it is refused").to_string();
+        assert_eq!(refused, "the request is not permitted");
+    }
+    let log = log.text();
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    insta::assert_snapshot!(lines[0], @" WARN airlock_egress::exchange: outbound request refused caller=plugin credential=tokn granted=token reason=\"the plugin has no credential of this name that is attached to requests\"");
+    assert!(lines[1].contains("credential=*********⟨U+000A⟩ granted"), "{log}");
+    assert!(lines[2].len() < 400, "{log}");
 }
 
 /// A log in memory.

@@ -31,6 +31,14 @@ pub enum KvError {
     /// The change would grow the store beyond its quota.
     #[error("the store would grow beyond its quota")]
     QuotaExceeded,
+    /// The entry alone is larger than the quota, so that no deletion makes room for it.
+    #[error("the entry alone counts {bytes} bytes, more than the store's quota of {quota} bytes")]
+    LargerThanQuota {
+        /// Bytes that the entry counts.
+        bytes: u64,
+        /// The quota.
+        quota: u64,
+    },
     /// A key, a value, the number of keys or the values together are out of bounds.
     #[error(
         "a key has 1 to {MAX_KEY_BYTES} bytes, a value at most {MAX_VALUE_BYTES}; one read has at most {MAX_KEYS} keys, and values of limited size"

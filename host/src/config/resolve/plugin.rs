@@ -82,7 +82,7 @@ fn rules(field: &Field<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant
         NameOr::Name(name) => Some(HttpGrant::Requested(name)),
         NameOr::Whole(rule) => {
             let made = Rule::new(&rule.url, &rule.methods, &rule.paths, rule.private);
-            field.element(index).accept(made).map(HttpGrant::Rule)
+            field.element(index).accept(made.and_then(Rule::reachable)).map(HttpGrant::Rule)
         }
     };
     rules.into_iter().enumerate().filter_map(grant).collect()

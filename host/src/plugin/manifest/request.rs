@@ -7,6 +7,9 @@ use super::{
     SwitchRequest, ToolsRequest,
 };
 
+/// End of the lock line of a secret whose value the plugin may read.
+pub(super) const REVEALED: &str = "and shown to the plugin";
+
 /// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
 /// uses the same text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,7 +98,7 @@ impl SecretRequest {
         let inject = self.inject.as_ref().and_then(InjectRequest::right);
         let audience =
             (!self.audience.is_empty()).then(|| format!("to {}", self.audience.join(", ")));
-        let reveal = self.reveal.then(|| "and shown to the plugin".to_owned());
+        let reveal = self.reveal.then(|| REVEALED.to_owned());
         [inject, audience, reveal].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }

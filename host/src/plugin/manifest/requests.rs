@@ -190,7 +190,8 @@ impl HttpRequest {
         if self.is_any_host() {
             Ok(None)
         } else {
-            Rule::new(&self.url, &self.methods, &self.paths, self.private).map(Some)
+            let rule = Rule::new(&self.url, &self.methods, &self.paths, self.private);
+            rule.and_then(Rule::reachable).map(Some)
         }
     }
 }

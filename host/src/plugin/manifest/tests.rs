@@ -219,6 +219,15 @@ fn a_secret_is_injected_by_a_header_or_a_query_parameter_that_can_be_sent() {
         injected(json!({"query": "api_key"})).is_ok()
             && injected(json!({"header": "X-Key"})).is_ok()
     );
+    let local = |private: bool| {
+        let api = json!({"url": "http://127.0.0.1:8080", "private": private, "reason": "r"});
+        parse(&json!({"request": {"http": {"api": api}}})).map_err(|error| error.to_string())
+    };
+    assert!(local(true).is_ok());
+    insta::assert_snapshot!(
+        local(false).expect_err("refused"),
+        @"request.http.api: 127.0.0.1 is a private address, which a request reaches only with `private`; set `private` to true beside it"
+    );
 }
 
 #[test]

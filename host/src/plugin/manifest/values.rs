@@ -82,6 +82,7 @@ fn rule(http: &Value) -> Result<(), String> {
         Some(url) => {
             let is_private = http["private"] == true;
             Rule::new(url, &texts("methods"), &texts("paths"), is_private)
+                .and_then(Rule::reachable)
                 .map(drop)
                 .map_err(|error| error.to_string())
         }

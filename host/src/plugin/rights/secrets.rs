@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Intersection, ReadSecret, list};
+use super::{Intersection, ReadSecret, Reason, list};
 use crate::{
     egress::{Credential, Credentials, Injection, Rule},
     plugin::{HttpGrant, Request, SecretGrant, SecretRequest},
@@ -35,7 +35,8 @@ impl Intersection<'_> {
             let value = match read(&grant.source) {
                 Ok(value) => value,
                 Err(error) => {
-                    self.refusals.push(format!("grants.secret.{name}.from: {error}"));
+                    let error = error.to_string();
+                    self.refusals.push(Reason::NoValue { secret: name.clone(), error });
                     continue;
                 }
             };
@@ -51,12 +52,11 @@ impl Intersection<'_> {
         }
         self.note_missing_secrets();
         let credentials = Credentials::new(credentials)
-            .map_err(|error| self.refusals.push(format!("grants.secret: {error}")));
+            .map_err(|error| self.refuse(format!("grants.secret: {error}")));
         let all = values.iter().map(|(name, value)| (name.as_str(), value));
         let parts = parts.iter().map(|(name, part)| (name.as_str(), part));
         let scrubber = Scrubber::new(all.chain(parts));
-        let scrubber =
-            scrubber.map_err(|error| self.refusals.push(format!("grants.secret: {error}")));
+        let scrubber = scrubber.map_err(|error| self.refuse(format!("grants.secret: {error}")));
         Secrets {
             credentials: credentials.unwrap_or_default(),
             names: values.into_keys().collect(),
@@ -101,14 +101,14 @@ impl Intersection<'_> {
             }
             None if request.is_some() => requested,
             None => {
-                self.refusals.push(format!(
+                self.refuse(format!(
                     "{key}.audience: is required for a plugin that embeds no manifest"
                 ));
                 return None;
             }
         };
         let made = Credential::new(name, value.clone(), injection, audience);
-        made.map_err(|error| self.refusals.push(format!("{key}: {error}"))).ok()
+        made.map_err(|error| self.refuse(format!("{key}: {error}"))).ok()
     }
 
     /// Returns the places that a plugin requests to send a secret to; `None` for a place whose
@@ -139,7 +139,7 @@ impl Intersection<'_> {
                 requested.iter().filter_map(|requested| rule.intersect(requested)).collect();
             if both.is_empty() {
                 let requested: Vec<_> = requested.iter().map(Rule::to_string).collect();
-                self.refusals.push(format!(
+                self.refuse(format!(
                     "{key}: found {rule}, the plugin asks to send it to {}",
                     list(&requested)
                 ));
@@ -160,10 +160,9 @@ impl Intersection<'_> {
         match (grant.reveal, wants) {
             (true, false) => self.unrequested(&key),
             (true, true) if !self.profile().reveals_secrets() => {
-                let profile = self.profile().name();
-                self.refusals.push(format!(
-                    "{key}: the profile {profile:?} shows no plugin a secret's value; \"profile\": \"trusted\" does"
-                ));
+                let (request, profile) = (Some(format!("secret.{name}")), self.profile());
+                let limit = "shows no plugin a secret's value";
+                self.refusals.push(Reason::Profile { key, request, limit, profile });
             }
             (true, true) => return true,
             (false, true) if request.is_some() => {

@@ -109,7 +109,13 @@ pub(crate) async fn set(
     ttl: Option<Duration>,
 ) -> Answer<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
-    Ok(open.set(&key, value, if_version, ttl).await.map_err(KvError::from))
+    let written = open.set(&key, value, if_version, ttl).await;
+    if let Err(error @ kv::KvError::LargerThanQuota { .. }) = &written {
+        let plugin = store.data().call.guest.name();
+        // Only the operator can raise the quota.
+        warn!(plugin, %error, "a plugin's entry does not fit into its store");
+    }
+    Ok(written.map_err(KvError::from))
 }
 
 /// Deletes an entry. Returns whether it existed.

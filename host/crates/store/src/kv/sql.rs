@@ -100,6 +100,10 @@ pub(super) fn set(
         return Ok(Err(KvError::Conflict));
     }
     let grows_by = change.cost() - cost;
+    if grows_by > 0 && change.cost() > signed(change.max_bytes) {
+        let bytes = unsigned(change.cost());
+        return Ok(Err(KvError::LargerThanQuota { bytes, quota: change.max_bytes }));
+    }
     if grows_by > 0 && used(transaction, store, change)? + grows_by > signed(change.max_bytes) {
         return Ok(Err(KvError::QuotaExceeded));
     }

@@ -288,13 +288,29 @@ async fn a_store_accepts_its_quota_to_the_byte_and_refuses_one_more() {
 }
 
 #[tokio::test]
+async fn an_entry_that_is_larger_than_the_whole_quota_is_refused_with_both_sizes() {
+    let bench = Bench::new().await;
+    let quota = ENTRY_OVERHEAD_BYTES + 1 + 100;
+    let store = bench.store(quota);
+    let refused = store.set("a", vec![0; 101], None, None).await.expect_err("it never fits");
+    let expected = format!(
+        "the entry alone counts {} bytes, more than the store's quota of {quota} bytes",
+        quota + 1
+    );
+    assert_eq!(refused.to_string(), expected);
+    store.set("a", vec![0; 100], None, None).await.expect("it fits exactly");
+    assert!(matches!(store.set("b", vec![0; 100], None, None).await, Err(KvError::QuotaExceeded)));
+    assert_eq!(bench.usage().await, (quota, 1), "a refusal changes nothing");
+}
+
+#[tokio::test]
 async fn a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it() {
     let bench = Bench::new().await;
     bench.store(ROOM).set("a", vec![0; 1_000], None, None).await.expect("written");
     let store = bench.store(100);
     assert!(matches!(
         store.set("a", vec![0; 1_001], None, None).await,
-        Err(KvError::QuotaExceeded)
+        Err(KvError::LargerThanQuota { .. })
     ));
     store.set("a", vec![1; 1_000], None, None).await.expect("it is as large as before");
     store.set("a", vec![1; 900], None, None).await.expect("it is smaller");

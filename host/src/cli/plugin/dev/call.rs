@@ -140,7 +140,7 @@ mod tests {
             "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
-                "files": {"data": {"access": "read-only", "reason": "r"}},
+                "files": {"data": {"access": "read_only", "reason": "r"}},
             },
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
