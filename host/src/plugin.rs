@@ -30,15 +30,16 @@ pub use self::{
     grant::{DirectoryGrant, Grant, HttpGrant, PartialQuota, SecretGrant, StoreGrant},
     lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin},
     manifest::{
-        BadManifest, Effect, FilesAccess, FilesRequest, HttpRequest, InjectRequest, Manifest,
-        Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
-        SecretRequest, StoreRequest, SwitchRequest, ToolEffects, ToolsRequest,
+        BadManifest, FilesAccess, FilesRequest, HttpRequest, InjectRequest, Manifest, Request,
+        Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
+        SecretRequest, SlotRequest, StoreRequest, SwitchRequest, ToolEffects, ToolsRequest,
     },
     metadata::{Metadata, MetadataError},
     plugins::{Configured, PluginError, Plugins, Reloaded, Resources},
     profile::Profile,
     rights::{ReadSecret, Refusal, Rights},
 };
+pub use crate::sandbox::Effect;
 
 /// Settings of one plugin.
 #[derive(Debug, Clone, PartialEq)]

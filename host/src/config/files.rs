@@ -1,8 +1,9 @@
-//! Checks that the files named by a configuration exist, and that its plugins are pinned.
+//! Checks that the files and the tools named by a configuration exist, and that its plugins are
+//! pinned.
 
 use std::path::Path;
 
-use super::{Config, ConfigError, KeyPath, Problem, Source};
+use super::{Config, ConfigError, KeyPath, Problem, Source, callable::Callable};
 use crate::{
     model::{self, Models},
     text::with_causes,
@@ -10,7 +11,8 @@ use crate::{
 };
 
 impl Config {
-    /// Checks every component, script and directory. `origin` names the configuration file in the
+    /// Checks every component, script and directory, and every tool that a plugin may call, as far as
+    /// it is known. `origin` names the configuration file in the
     /// error. A gateway also starts without these files; only the affected source fails.
     pub fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
@@ -26,6 +28,7 @@ impl Config {
                 }
             }
         }
+        let mut callable = Callable::new(self);
         for client in &self.clients {
             let Source::Plugin(plugin) = &client.source else { continue };
             let key = KeyPath::default()
@@ -39,6 +42,7 @@ impl Config {
                 Path::is_file,
                 "file",
             ));
+            problems.extend(callable.problems(&key.member("grants"), &plugin.grant));
             for directory in &plugin.grant.directories {
                 let key = key
                     .member("grants")

@@ -152,8 +152,8 @@ fn every_grant_of_a_plugin_is_read() {
                 "kv": ["notes", {"name": "cache", "max_bytes": "1MiB"}],
                 "directories": [{"name": "out", "path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}],
                 "scratch": {"max_files": 3},
+                "tool": {"forecast": "p-today"},
                 "clocks": true,
-                "random": true,
             },
             "limits": {"http_requests": 3, "http_timeout": "2s", "memory": "1GiB"},
         },
@@ -430,10 +430,13 @@ fn grants_and_limits_are_checked() {
     let directory = |name: &str| json!({"name": name, "path": "x", "access": "read_write"});
     let directories = json!([directory("a/b"), directory("ok"), directory("ok")]);
     let tools = json!(["read", "q-read", "p-*"]);
-    let grants = json!({"directories": directories, "tools": tools});
+    let slots = json!({"forecast": "today", "search": "q-web"});
+    let grants = json!({"directories": directories, "tool": slots, "tools": tools});
     assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
         mcp.client_configs[0].wasm_config.grants.directories[0].name: found "a/b", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.directories[2].name: another one is named "ok" already
+        mcp.client_configs[0].wasm_config.grants.tool.forecast: found "today", expected one tool's full name: CLIENT-TOOL
+        mcp.client_configs[0].wasm_config.grants.tool.search: "q-web": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
         mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
@@ -574,6 +577,44 @@ fn missing_files_named_by_the_configuration_are_reported() {
     assert_snapshot!(masked, @r#"gateway.json: mcp.client_configs[name = "p"].wasm_config.component: there is no file …/p.wasm"#);
     std::fs::write(directory.path().join("p.wasm"), "").expect("a file");
     config.check_files("gateway.json").expect("all files");
+}
+
+#[test]
+fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
+    let home = tempfile::tempdir().expect("a directory");
+    let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"today","inputSchema":{}},{"name":"week","inputSchema":{}}]}"#;
+    let component = format!(
+        r#"(component (instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (@custom "airlock:tools" {section:?}))"#
+    );
+    std::fs::write(
+        home.path().join("weather.wasm"),
+        wat::parse_str(component).expect("a component"),
+    )
+    .expect("a file");
+    std::fs::write(home.path().join("plan.wasm"), "").expect("a file");
+    let check = |tool: Value, tools: Value| {
+        let file = clients(json!([
+            {"name": "weather", "connection_type": "wasm", "wasm_config": {"component": "weather.wasm"},
+             "tools_to_execute": ["today"]},
+            {"name": "web", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
+            {"name": "plan", "connection_type": "wasm",
+             "wasm_config": {"component": "plan.wasm", "grants": {"tool": tool, "tools": tools}}},
+        ]));
+        let origin = home.path().join("gateway.json").display().to_string();
+        let config = Config::parse(&file.to_string(), &origin, &|_| None).expect("a configuration");
+        config.check_files("gateway.json").map_err(|error| error.to_string())
+    };
+    // The tools of a server, and those of a component that embeds none, are not known.
+    let known = json!({"forecast": "weather-today", "search": "web-any", "self": "plan-any"});
+    assert_eq!(check(known, json!(["weather-today"])), Ok(()));
+    assert_snapshot!(
+        check(json!({"forecast": "weather-tomorrow"}), json!(["weather-week"])).expect_err("unknown"),
+        @r#"
+    gateway.json has 2 errors:
+      mcp.client_configs[name = "plan"].wasm_config.grants.tool.forecast: the plugin weather has no tool "weather-tomorrow"; it has weather-today, weather-week
+      mcp.client_configs[name = "plan"].wasm_config.grants.tools[0]: "weather-week" is not in the `tools_to_execute` of weather, so nothing can call it
+    "#
+    );
 }
 
 #[test]

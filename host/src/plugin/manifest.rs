@@ -7,10 +7,13 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use semver::Version;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 pub(super) use self::requests::ANY;
@@ -18,9 +21,10 @@ pub use self::{
     request::Request,
     requests::{
         FilesAccess, FilesRequest, HttpRequest, InjectRequest, Requests, ScratchRequest,
-        SecretRequest, StoreRequest, SwitchRequest, ToolsRequest,
+        SecretRequest, SlotRequest, StoreRequest, SwitchRequest, ToolsRequest,
     },
 };
+use crate::sandbox::{Effect, Effects};
 
 /// Custom section of the component that contains the manifest.
 pub const SECTION: &str = "airlock:manifest";
@@ -46,7 +50,7 @@ pub struct Manifest {
     /// SPDX expression.
     #[serde(default)]
     pub license: Option<String>,
-    /// Declared effects of its tools.
+    /// Declared effects of its tools. A tool that is not listed has none.
     #[serde(default, rename = "tool")]
     pub tools: Vec<ToolEffects>,
     /// Requested rights.
@@ -66,24 +70,6 @@ pub struct ToolEffects {
     /// Effects; each needs a request that makes it possible.
     #[serde(default)]
     pub effects: BTreeSet<Effect>,
-}
-
-/// An effect on the world outside a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// Reads granted directories.
-    ReadFiles,
-    /// Changes granted directories.
-    WriteFiles,
-    /// Sends HTTP requests.
-    Network,
-    /// Has secrets attached to HTTP requests, or reads secrets.
-    Credential,
-    /// Keeps values between calls.
-    Store,
-    /// Calls other tools.
-    CallTools,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -128,6 +114,24 @@ impl Manifest {
         })?;
         manifest.check()?;
         Ok(manifest)
+    }
+
+    /// Returns the declared effects of each listed tool.
+    pub fn effects(&self) -> BTreeMap<String, Effects> {
+        let effects = |tool: &ToolEffects| tool.effects.iter().copied().collect();
+        self.tools.iter().map(|tool| (tool.name.clone(), effects(tool))).collect()
+    }
+
+    /// Returns the requests that no tool can use, each with the effect that a tool would have to
+    /// declare for it.
+    pub fn unused(&self) -> Vec<(Request<'_>, Effect)> {
+        let declared: Effects = self.tools.iter().flat_map(|tool| &tool.effects).copied().collect();
+        let mut unused = Vec::new();
+        for request in self.request.all() {
+            let effect = request.effect();
+            unused.extend(effect.filter(|it| !declared.contains(*it)).map(|it| (request, it)));
+        }
+        unused
     }
 
     /// Returns the JSON Schema of the configuration; `None` if the plugin takes none.

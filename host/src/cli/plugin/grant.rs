@@ -28,8 +28,12 @@ pub(super) enum GrantOption {
     },
     Scratch,
     Clocks,
-    Random,
-    /// Every tool that the plugin asks to call.
+    /// A tool for one of the plugin's slots.
+    Slot {
+        name: String,
+        tool: String,
+    },
+    /// Every tool that the plugin asks to call by full name.
     Tools,
 }
 
@@ -37,7 +41,7 @@ pub(super) enum GrantOption {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
-     secret.NAME=file:PATH, scratch, clocks, random or tools"
+     secret.NAME=file:PATH, tool.NAME=CLIENT-TOOL, scratch, clocks or tools"
 )]
 pub(super) struct BadGrantOption;
 
@@ -68,9 +72,11 @@ impl FromStr for GrantOption {
                 };
                 Ok(Self::Secret { name: name.to_owned(), from })
             }
+            ("tool", Some(name), Some(tool)) => {
+                Ok(Self::Slot { name: name.to_owned(), tool: tool.to_owned() })
+            }
             ("scratch", None, None) if text == kind => Ok(Self::Scratch),
             ("clocks", None, None) if text == kind => Ok(Self::Clocks),
-            ("random", None, None) if text == kind => Ok(Self::Random),
             ("tools", None, None) if text == kind => Ok(Self::Tools),
             _ => Err(BadGrantOption),
         }
@@ -90,7 +96,7 @@ impl fmt::Display for GrantOption {
             Self::Secret { name, from } => write!(f, "secret.{name}={from}"),
             Self::Scratch => f.write_str("scratch"),
             Self::Clocks => f.write_str("clocks"),
-            Self::Random => f.write_str("random"),
+            Self::Slot { name, tool } => write!(f, "tool.{name}={tool}"),
             Self::Tools => f.write_str("tools"),
         }
     }
@@ -110,7 +116,6 @@ impl GrantOption {
         grants.extend(requests.kv.keys().cloned().map(Self::Store));
         grants.extend(requests.scratch.iter().map(|_| Self::Scratch));
         grants.extend(requests.clocks.iter().map(|_| Self::Clocks));
-        grants.extend(requests.random.iter().map(|_| Self::Random));
         grants.extend(requests.tools.iter().map(|_| Self::Tools));
         grants
     }
@@ -130,11 +135,8 @@ impl GrantOption {
                 directories.push(json!({"name": name, "path": path, "access": access}));
             }
             Self::Secret { name, from } => {
-                let secrets = grants.entry("secrets").or_insert_with(|| json!({}));
-                if !secrets.is_object() {
-                    *secrets = json!({});
-                }
-                secrets[name.as_str()]["from"] = json!(from);
+                let secret = member(grants, "secrets").entry(name).or_insert_with(|| json!({}));
+                secret["from"] = json!(from);
             }
             Self::Scratch => {
                 grants.entry("scratch").or_insert_with(|| json!({}));
@@ -142,8 +144,8 @@ impl GrantOption {
             Self::Clocks => {
                 grants.insert("clocks".to_owned(), json!(true));
             }
-            Self::Random => {
-                grants.insert("random".to_owned(), json!(true));
+            Self::Slot { name, tool } => {
+                member(grants, "tool").insert(name.clone(), json!(tool));
             }
             Self::Tools => {
                 let tools = requests.and_then(|requests| requests.tools.as_ref());
@@ -154,6 +156,14 @@ impl GrantOption {
             }
         }
     }
+}
+
+fn member<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let member = grants.entry(key).or_insert_with(|| json!({}));
+    if !member.is_object() {
+        *member = json!({});
+    }
+    member.as_object_mut().expect("it was made one above")
 }
 
 fn list<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
@@ -183,12 +193,12 @@ pub(super) fn is_granted(grants: &Map<String, Value>, request: Request<'_>) -> b
         Request::Secret(name, _) => {
             grants.get("secrets").is_some_and(|secrets| secrets.get(name).is_some())
         }
+        Request::Slot(name, _) => grants.get("tool").is_some_and(|slots| slots.get(name).is_some()),
         Request::Scratch(_) => grants.contains_key("scratch"),
         Request::Tools(tools) => {
             tools.call.iter().all(|tool| any(grants, "tools", |grant| grant == tool))
         }
         Request::Clocks(_) => grants.get("clocks") == Some(&json!(true)),
-        Request::Random(_) => grants.get("random") == Some(&json!(true)),
     }
 }
 
@@ -214,6 +224,7 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
             let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
             format!("secret.{name}=env:{variable}")
         }
+        Request::Slot(name, _) => format!("tool.{name}=CLIENT-TOOL"),
         _ => request.to_string(),
     }
 }
@@ -251,7 +262,7 @@ mod tests {
             "files.d=/d:rw",
             "secret.t=file:/s",
             "scratch",
-            "random",
+            "tool.forecast=weather-today",
         ] {
             assert_eq!(parse(text).map(|grant| grant.to_string()).as_deref(), Ok(text));
         }
@@ -265,7 +276,9 @@ mod tests {
             "files.data",
             "secret.t",
             "clocks.x",
-            "random=1",
+            "random",
+            "tool.forecast",
+            "tool=weather-today",
             "all",
         ] {
             assert_eq!(parse(bad), Err(BadGrantOption), "{bad}");
@@ -280,7 +293,14 @@ mod tests {
             "secrets": {"t": {"from": "env:OLD", "reveal": true}},
         });
         let object = grants.as_object_mut().expect("an object");
-        for grant in ["http.api", "kv.notes", "files.data=/d", "secret.t=env:NEW", "clocks"] {
+        for grant in [
+            "http.api",
+            "kv.notes",
+            "files.data=/d",
+            "secret.t=env:NEW",
+            "clocks",
+            "tool.forecast=weather-today",
+        ] {
             grant.parse::<GrantOption>().expect("a grant").apply(object, None);
         }
         let requests = requests();
@@ -289,9 +309,12 @@ mod tests {
         let keys = |requests: Vec<Request<'_>>| {
             requests.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(keys(granted), "http.api secret.t kv.notes files.* files.data clocks");
-        assert_eq!(keys(missing), "secret.x kv.x files.x scratch tools random");
-        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"directories":[{"name":"other","path":"o"},{"name":"data","path":"/d","access":"read_only"}],"secrets":{"t":{"from":"env:NEW","reveal":true}},"kv":["notes"],"clocks":true}"#);
+        assert_eq!(
+            keys(granted),
+            "http.api secret.t kv.notes files.* files.data tool.forecast clocks"
+        );
+        assert_eq!(keys(missing), "secret.x kv.x files.x scratch tool.x tools");
+        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"directories":[{"name":"other","path":"o"},{"name":"data","path":"/d","access":"read_only"}],"secrets":{"t":{"from":"env:NEW","reveal":true}},"kv":["notes"],"clocks":true,"tool":{"forecast":"weather-today"}}"#);
     }
 
     /// Returns requests of every kind, and a second one of some kinds.
@@ -309,9 +332,9 @@ mod tests {
                 "x": {"access": "read-write", "reason": "r"},
             },
             "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
+            "tool": {"forecast": {"reason": "r"}, "x": {"reason": "r"}},
             "tools": {"call": ["text-count"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "random": {"reason": "r"},
         });
         serde_json::from_value(requests).expect("requests")
     }
@@ -331,9 +354,10 @@ mod tests {
         files.data=DIRECTORY
         files.x=DIRECTORY:rw
         scratch
+        tool.forecast=CLIENT-TOOL
+        tool.x=CLIENT-TOOL
         tools
         clocks
-        random
         ");
         for suggestion in suggestions {
             assert!(suggestion.parse::<GrantOption>().is_ok(), "{suggestion}");

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::check::{Check, Outcome};
 use crate::{
-    plugin::{Effect, Manifest},
+    plugin::{Effect, Manifest, ToolEffects},
     text::visible,
     tool::ToolDefinition,
 };
@@ -144,37 +144,54 @@ fn unstructured(tool: &ToolDefinition) -> Option<String> {
     tool.output_schema.is_none().then(|| format!("{}: {text}", tool.name))
 }
 
-/// Compares the effects in the manifest with the annotations of the tools.
-fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
-    let mut wrong = Vec::new();
-    let mut doubtful = Vec::new();
-    for note in &manifest.tools {
-        let name = &note.name;
-        let Some(tool) = tools.iter().find(|tool| tool.name == *name) else {
-            wrong.push(format!("{name}: the manifest has effects of a tool that is not there"));
-            continue;
-        };
-        let writes =
-            [Effect::WriteFiles, Effect::Store].iter().any(|effect| note.effects.contains(effect));
-        if writes && tool.annotations.read_only == Some(true) {
-            wrong.push(format!(
-                "{name}: the manifest says that it writes; its annotations say that it only reads"
-            ));
-        }
-        if note.effects.contains(&Effect::Network) && tool.annotations.open_world == Some(false) {
-            doubtful.push(format!(
-                "{name}: it uses the network, and its annotations say that its world is closed"
-            ));
-        }
-    }
+/// Compares the effects in the manifest with its requests and with the tools.
+fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
+    let listed = |tool: &&ToolDefinition| manifest.tools.iter().any(|note| note.name == tool.name);
+    let unlisted = tools.iter().filter(|tool| !manifest.tools.is_empty() && !listed(tool)).map(|tool| {
+        format!(
+            "{}: plugin.toml does not list it, so it has no effects; list it as a [[tool]], with `effects = []` if it has none",
+            tool.name
+        )
+    });
+    let unused = manifest.unused().into_iter().map(|(request, effect)| {
+        let effect = effect.name();
+        format!("request.{request}: no tool may use it; add {effect:?} to the `effects` of the [[tool]] that does")
+    });
     [
-        Check::unless("the manifest's effects agree with the annotations", Outcome::Fail, wrong),
+        Check::unless("every request has a tool that may use it", Outcome::Fail, unused),
+        Check::unless("the manifest lists every tool", Outcome::Warn, unlisted),
+        Check::unless(
+            "the manifest's effects agree with the annotations",
+            Outcome::Fail,
+            manifest.tools.iter().filter_map(|note| contradiction(note, tools)),
+        ),
         Check::unless(
             "a tool that uses the network says that its world is open",
             Outcome::Warn,
-            doubtful,
+            manifest.tools.iter().filter_map(|note| closed_world(note, tools)),
         ),
     ]
+}
+
+fn contradiction(note: &ToolEffects, tools: &[ToolDefinition]) -> Option<String> {
+    let name = &note.name;
+    let Some(tool) = tools.iter().find(|tool| tool.name == *name) else {
+        return Some(format!("{name}: the manifest has effects of a tool that is not there"));
+    };
+    let writes =
+        [Effect::WriteFiles, Effect::Store].into_iter().find(|it| note.effects.contains(it));
+    let effect = writes.filter(|_| tool.annotations.read_only == Some(true))?.name();
+    Some(format!(
+        "{name}: the manifest declares {effect:?}, so it writes; its annotations say that it only reads; \
+         to read alone, declare \"read-files\" or \"read-store\""
+    ))
+}
+
+fn closed_world(note: &ToolEffects, tools: &[ToolDefinition]) -> Option<String> {
+    let tool = tools.iter().find(|tool| tool.name == note.name)?;
+    let is_closed = tool.annotations.open_world == Some(false);
+    let text = "it uses the network, and its annotations say that its world is closed";
+    (note.effects.contains(&Effect::Network) && is_closed).then(|| format!("{}: {text}", note.name))
 }
 
 #[cfg(test)]
@@ -229,6 +246,7 @@ mod tests {
             "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "tool": [{"name": "put", "effects": ["store", "network"]}, {"name": "gone"}],
             "request": {
+                "files": {"data": {"access": "read-only", "reason": "reads"}},
                 "http": {"api": {"url": "https://api.example.com", "reason": "forecasts"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}},
             },
@@ -241,9 +259,13 @@ mod tests {
             "outputSchema": {"type": "object"},
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         });
-        insta::assert_snapshot!(told(json!([tool]), Some(&manifest)), @"
-            Fail the manifest's effects agree with the annotations: put: the manifest says that it writes; its annotations say that it only reads; gone: the manifest has effects of a tool that is not there
+        let mut reads = tool.clone();
+        reads["name"] = json!("get");
+        insta::assert_snapshot!(told(json!([tool, reads]), Some(&manifest)), @r#"
+            Fail every request has a tool that may use it: request.files.data: no tool may use it; add "read-files" to the `effects` of the [[tool]] that does
+            Warn the manifest lists every tool: get: plugin.toml does not list it, so it has no effects; list it as a [[tool]], with `effects = []` if it has none
+            Fail the manifest's effects agree with the annotations: put: the manifest declares "store", so it writes; its annotations say that it only reads; to read alone, declare "read-files" or "read-store"; gone: the manifest has effects of a tool that is not there
             Warn a tool that uses the network says that its world is open: put: it uses the network, and its annotations say that its world is closed
-            ");
+            "#);
     }
 }

@@ -1,5 +1,7 @@
 //! Checks on a manifest: names, reasons, and requests that depend on each other.
 
+use std::collections::BTreeSet;
+
 use super::{
     ANY, BadManifest, Effect, FilesAccess, FilesRequest, Manifest, Requests, SCHEMA, SecretRequest,
     bad,
@@ -7,6 +9,8 @@ use super::{
 
 /// Maximum length of a reason, in bytes: people read it before they grant anything.
 const MAX_REASON: usize = 300;
+/// Maximum length of the name of a slot, in bytes.
+const MAX_SLOT_NAME: usize = 32;
 /// Maximum number of requests of one kind.
 const MAX_REQUESTS: usize = 32;
 /// Maximum length of a requested tool name, in bytes; longer than any name in the catalog.
@@ -28,12 +32,30 @@ impl Manifest {
             ));
         }
         self.request.check()?;
+        self.check_effects()
+    }
+
+    fn check_effects(&self) -> Result<(), BadManifest> {
+        let mut names = BTreeSet::new();
         for (index, tool) in self.tools.iter().enumerate() {
+            let key = |member: &str| format!("tool[{index}].{member}");
+            if !is_name(&tool.name) {
+                let found = &tool.name;
+                return Err(bad(
+                    key("name"),
+                    format!("found {found:?}, expected 1 to 64 letters, digits, `_` or `-`"),
+                ));
+            }
+            if !names.insert(&tool.name) {
+                return Err(bad(key("name"), format!("found {:?} for a second time", tool.name)));
+            }
             for effect in &tool.effects {
                 if let Some(needs) = self.request.lacks(*effect) {
-                    let found = serde_json::to_string(effect).unwrap_or_default();
-                    let key = format!("tool[{index}].effects");
-                    return Err(bad(key, format!("found {found}, which needs {needs}")));
+                    let found = effect.name();
+                    return Err(bad(
+                        key("effects"),
+                        format!("found {found:?}, which needs {needs}"),
+                    ));
                 }
             }
         }
@@ -50,6 +72,7 @@ impl Requests {
         for (name, secret) in &self.secret {
             self.check_secret(&format!("request.secret.{name}"), secret)?;
         }
+        self.check_slots()?;
         self.check_tools()
     }
 
@@ -59,6 +82,7 @@ impl Requests {
             ("secret", self.secret.len()),
             ("kv", self.kv.len()),
             ("files", self.files.len()),
+            ("tool", self.tool.len()),
         ];
         match kinds.into_iter().find(|(_, found)| *found > MAX_REQUESTS) {
             None => Ok(()),
@@ -137,6 +161,37 @@ impl Requests {
         Ok(())
     }
 
+    /// Checks the slots. A name is different from every full name, which has a `-`. Descriptions are
+    /// printed in lines that people decide on, so they must not contain line breaks.
+    fn check_slots(&self) -> Result<(), BadManifest> {
+        for (name, slot) in &self.tool {
+            if !is_slot_name(name) {
+                return Err(bad(
+                    "request.tool",
+                    format!(
+                        "found the name {name:?}, expected a letter a-z and then at most {} of a-z, 0-9 and `_`",
+                        MAX_SLOT_NAME - 1
+                    ),
+                ));
+            }
+            let is_fit = |text: &str| {
+                !text.trim().is_empty()
+                    && text.len() <= MAX_REASON
+                    && !text.contains(char::is_control)
+            };
+            if let Some(found) = slot.description.as_ref().filter(|text| !is_fit(text)) {
+                return Err(bad(
+                    format!("request.tool.{name}.description"),
+                    format!(
+                        "found {} bytes, expected one line of 1 to {MAX_REASON} bytes",
+                        found.len()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the names of requested tools. They are printed in lines that people decide on, so
     /// they must not contain line breaks.
     fn check_tools(&self) -> Result<(), BadManifest> {
@@ -164,11 +219,22 @@ impl Requests {
             }
             Effect::Network => (!self.http.is_empty(), "a [request.http.NAME]"),
             Effect::Credential => (!self.secret.is_empty(), "a [request.secret.NAME]"),
-            Effect::Store => (!self.kv.is_empty(), "a [request.kv.NAME]"),
-            Effect::CallTools => (self.tools.is_some(), "[request.tools]"),
+            Effect::ReadStore | Effect::Store => (!self.kv.is_empty(), "a [request.kv.NAME]"),
+            Effect::CallTools => (
+                !self.tool.is_empty() || self.tools.is_some(),
+                "a [request.tool.NAME] or [request.tools]",
+            ),
         };
         (!has).then_some(needs)
     }
+}
+
+/// Returns whether `name` is valid as the name of a slot.
+fn is_slot_name(name: &str) -> bool {
+    let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= MAX_SLOT_NAME
+        && name.chars().all(is_fit)
 }
 
 /// Returns whether `name` is valid as a name for guests.

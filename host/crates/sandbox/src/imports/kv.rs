@@ -7,6 +7,7 @@ use tracing::warn;
 use wasmtime::component::Resource;
 
 use super::{BASE_FUEL, Store, charge, charge_call};
+use crate::Effect;
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
@@ -23,7 +24,7 @@ pub struct OpenStore(kv::Store);
 pub(crate) enum KvError {
     /// The plugin does not request a store of this name.
     NoSuchStore,
-    /// The operator did not grant the store.
+    /// The operator did not grant the store, or the tool does not declare the effect.
     Denied,
     /// The store returned an error.
     Store(kv::KvError),
@@ -41,10 +42,14 @@ impl From<kv::KvError> for KvError {
 type Handle = Resource<OpenStore>;
 type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 
-/// Opens a store. Fails if it was not requested, or not granted.
+/// Opens a store. Fails if it was not requested or not granted, or if the tool declares no effect
+/// on stores.
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
+    if state.lacks(Effect::ReadStore) {
+        return Ok(Err(KvError::Denied));
+    }
     let Some(grant) = state.call.grants.stores.iter().find(|grant| grant.name == name) else {
         let is_asked_for = state.call.grants.denied.stores.contains(name);
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
@@ -74,7 +79,7 @@ pub(crate) async fn get(
     Ok(found.map_err(KvError::from))
 }
 
-/// Writes an entry and returns its new version.
+/// Writes an entry and returns its new version. Fails if the tool only reads stores.
 pub(crate) async fn set(
     mut store: Store<'_>,
     handle: Handle,
@@ -84,12 +89,18 @@ pub(crate) async fn set(
     ttl: Option<Duration>,
 ) -> Answer<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
+    if store.data_mut().lacks(Effect::Store) {
+        return Ok(Err(KvError::Denied));
+    }
     Ok(open.set(&key, value, expect, ttl).await.map_err(KvError::from))
 }
 
-/// Deletes an entry. Returns whether it existed.
+/// Deletes an entry. Returns whether it existed. Fails if the tool only reads stores.
 pub(crate) async fn delete(mut store: Store<'_>, handle: Handle, key: String) -> Answer<bool> {
     let open = begin(&mut store, &handle, key.len())?;
+    if store.data_mut().lacks(Effect::Store) {
+        return Ok(Err(KvError::Denied));
+    }
     Ok(open.delete(&key).await.map_err(KvError::from))
 }
 

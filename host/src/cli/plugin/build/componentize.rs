@@ -2,7 +2,7 @@
 //! with the program already loaded. They run in the plugin's directory and are installed there.
 //!
 //! WASI stays enabled where it does no harm: the output of a program then goes to the log, and the
-//! program has clocks and randomness as far as they are granted.
+//! program has random numbers, and clocks as far as they are granted.
 
 use std::path::{Path, PathBuf};
 
