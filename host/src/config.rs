@@ -2,6 +2,7 @@
 //!
 //! Only this module knows the file's format and reads the environment. It starts nothing.
 
+mod callable;
 mod error;
 mod file;
 mod files;

@@ -33,9 +33,9 @@ pub use self::{
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
     lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin},
     manifest::{
-        BadManifest, Effect, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest,
-        Manifest, Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION,
-        ScratchRequest, SecretRequest, SwitchRequest, ToolEffects, ToolsRequest,
+        BadManifest, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Manifest,
+        Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
+        SecretRequest, SlotRequest, SwitchRequest, ToolEffects, ToolsRequest,
     },
     metadata::{Metadata, MetadataError},
     plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
@@ -43,6 +43,7 @@ pub use self::{
     rights::{ReadSecret, Reason, Refusal, Rights},
     widening::Widening,
 };
+pub use crate::sandbox::Effect;
 
 /// Settings of one plugin.
 #[derive(Debug, Clone, PartialEq)]

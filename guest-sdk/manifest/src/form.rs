@@ -26,6 +26,8 @@ pub enum Form {
     Time,
     /// Origin of a URL, or `*`; read by the gateway with the rest of the request.
     Url,
+    /// One line for the person who decides.
+    Line,
     /// Full name of a tool in the catalog.
     ToolName,
 }
@@ -49,6 +51,7 @@ impl Form {
                 "a scheme and a host, such as \"https://api.example.com\", or \"*\" for hosts that \
                  the operator chooses"
             }
+            Self::Line => "one line of 1 to 300 bytes",
             Self::ToolName => "the full name of a tool: 1 to 128 letters, digits, `_` or `-`",
         }
     }
@@ -61,6 +64,7 @@ impl Form {
                 (1..=32).contains(&text.len()) && text.chars().all(is_fit)
             }
             Self::Reason => !text.trim().is_empty() && text.len() <= MAX_REASON,
+            Self::Line => Self::Reason.fits(text) && !text.contains(char::is_control),
             // Printed in lines that people decide on, so it must not contain line breaks.
             Self::ToolName => is_name(text, MAX_TOOL_NAME),
             Self::Any | Self::Version | Self::Contract | Self::Size | Self::Time | Self::Url => {
@@ -74,6 +78,15 @@ impl Form {
 pub(crate) fn is_name(text: &str, limit: usize) -> bool {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     (1..=limit).contains(&text.len()) && text.chars().all(is_fit)
+}
+
+/// Returns whether a text is valid as the name of a slot. It differs from every full name of a tool,
+/// which has a `-`.
+pub(crate) fn is_slot_name(text: &str) -> bool {
+    let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    (1..=32).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(is_fit)
 }
 
 /// Quotes a text for a message; cuts it if it is long. Invisible characters are escaped.

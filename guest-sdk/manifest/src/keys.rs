@@ -47,8 +47,8 @@ const fn optional(name: &'static str, kind: Kind) -> Key {
 }
 
 /// Effects on the world outside a call.
-pub(crate) const EFFECTS: [&str; 6] =
-    ["read_files", "write_files", "http", "secret", "kv", "tools"];
+pub(crate) const EFFECTS: [&str; 7] =
+    ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "tools"];
 /// Leaves the choice of hosts or directories to the operator.
 pub(crate) const ANY: &str = "*";
 
@@ -92,9 +92,9 @@ const REQUEST: &[Key] = &[
     optional("kv", Kind::Named { keys: KV, has_wildcard: false }),
     optional("files", Kind::Named { keys: FILES, has_wildcard: true }),
     optional("scratch", Kind::Table(SCRATCH)),
+    optional("tool", Kind::Named { keys: SLOT, has_wildcard: false }),
     optional("tools", Kind::Table(TOOLS)),
     optional("clocks", Kind::Table(SWITCH)),
-    optional("random", Kind::Table(SWITCH)),
     optional("limits", Kind::Table(LIMITS)),
 ];
 
@@ -134,6 +134,9 @@ const FILES: &[Key] = &[
 
 const SCRATCH: &[Key] =
     &[required("max_bytes", SIZE), required("max_files", Kind::Count), REASON, OPTIONAL];
+
+/// A slot, to which the operator binds a tool.
+const SLOT: &[Key] = &[optional("description", Kind::Text(Form::Line)), REASON, OPTIONAL];
 
 const TOOLS: &[Key] =
     &[required("call", Kind::List(&Kind::Text(Form::ToolName))), REASON, OPTIONAL];

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::KeyPath;
 use crate::fault::{Fault, Faults};
-use crate::form::shown;
+use crate::form::{is_name, is_slot_name, shown};
 use crate::keys::ANY;
 
 pub(crate) fn check(document: &Value, faults: &mut Faults) {
@@ -18,6 +18,10 @@ pub(crate) fn check(document: &Value, faults: &mut Faults) {
     }
     for (name, secret) in members(&request["secret"]) {
         faults.extend(self::secret(&path("secret", name), secret, &request["http"]));
+    }
+    for (name, _) in members(&request["tool"]).filter(|(name, _)| !is_slot_name(name)) {
+        let problem = "the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`";
+        faults.push(Fault::of_name(path("tool", name), problem));
     }
     faults.extend(tools(&document["tool"], request));
     faults.extend(config(&document["config"]));
@@ -78,7 +82,15 @@ fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
     let mut names = HashSet::new();
     for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
         let key = KeyPath::from_iter(["tool"]).element(index);
-        if let Some(name) = tool["name"].as_str()
+        let name = tool["name"].as_str();
+        if let Some(name) = name.filter(|name| !is_name(name, 64)) {
+            let problem = format!(
+                "found {}, expected 1 to 64 letters, digits, `_` or `-`",
+                shown(name)
+            );
+            faults.push(Fault::new(key.member("name"), problem));
+        }
+        if let Some(name) = name
             && !names.insert(name)
         {
             let problem = format!("another [[tool]] is named {} already", shown(name));
@@ -103,8 +115,10 @@ fn lacks(request: &Value, effect: &str) -> Option<&'static str> {
         "write_files" => (writes(), "a [request.files.NAME] with `access = \"read_write\"`"),
         "http" => (has("http"), "a [request.http.NAME]"),
         "secret" => (has("secret"), "a [request.secret.NAME]"),
-        "kv" => (has("kv"), "a [request.kv.NAME]"),
-        "tools" => (has("tools"), "[request.tools]"),
+        "read_kv" | "write_kv" => (has("kv"), "a [request.kv.NAME]"),
+        "tools" => {
+            (has("tool") || has("tools"), "a [request.tool.NAME] or [request.tools]")
+        }
         // Unknown, which is a fault of its own.
         _ => return None,
     };

@@ -256,15 +256,16 @@ pub(super) struct Grants {
     pub(super) files: BTreeMap<String, FilesGrant>,
     /// An empty directory for each call, seen as `/tmp` and removed afterwards.
     pub(super) scratch: Option<Scratch>,
-    /// Tools that it may call, by full name `CLIENT-TOOL`.
+    /// Tools that it may call by its own slots: the full name `CLIENT-TOOL` for each slot of its
+    /// manifest.
+    #[serde(default)]
+    pub(super) tool: BTreeMap<String, String>,
+    /// Tools that it may call by full name, `CLIENT-TOOL`.
     #[serde(default)]
     pub(super) tools: Vec<String>,
     /// True to grant the real time. Default: false; clocks start at the same moment in every call.
     #[serde(default)]
     pub(super) clocks: bool,
-    /// True to grant real randomness. Default: false; every call gets the same numbers.
-    #[serde(default)]
-    pub(super) random: bool,
 }
 
 /// Hosts and paths that a plugin may send requests to.

@@ -1,9 +1,9 @@
-//! Checks that the files named by a configuration exist, and that its plugins could be loaded and
-//! are pinned.
+//! Checks that the files and the tools named by a configuration exist, and that its plugins could be
+//! loaded and are pinned.
 
 use std::path::Path;
 
-use super::{Config, ConfigError, KeyPath, Problem, Source, environment};
+use super::{Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment};
 use crate::{
     model::{self, Models},
     plugin::{self, Metadata, Reason, Rights, read_component},
@@ -13,14 +13,16 @@ use crate::{
 };
 
 impl Config {
-    /// Checks every script, component and directory, and that the grant of each plugin is what the
-    /// plugin needs. `origin` names the configuration file in the error. A gateway also starts
-    /// without them; only the affected source fails.
+    /// Checks every script, component and directory, that the grant of each plugin is what the plugin
+    /// needs, and every tool that a plugin may call, as far as it is known. `origin` names the
+    /// configuration file in the error. A gateway also starts without them; only the affected source
+    /// fails.
     pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         for provider in &self.providers {
             problems.extend(check_script(provider));
         }
+        let mut callable = Callable::new(self);
         for client in &self.clients {
             let Source::Plugin(plugin) = &client.source else { continue };
             let key = KeyPath::default()
@@ -29,6 +31,7 @@ impl Config {
                 .named(client.name.as_str())
                 .member("wasm_config");
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
+            problems.extend(callable.problems(&key.member("grants"), &plugin.grant));
         }
         if problems.is_empty() {
             Ok(())

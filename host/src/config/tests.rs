@@ -151,8 +151,8 @@ fn every_grant_of_a_plugin_is_read() {
                 "kv": {"notes": {}, "cache": {"max_bytes": "1MiB"}},
                 "files": {"out": {"path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}},
                 "scratch": {"max_files": 3},
+                "tool": {"forecast": "p-today"},
                 "clocks": true,
-                "random": true,
             },
             "limits": {"http_requests": 3, "http_timeout": "2s", "memory": "1GiB"},
         },
@@ -429,11 +429,14 @@ fn grants_and_limits_are_checked() {
     let directory = json!({"path": "x", "access": "read_write"});
     let files = json!({"a/b": directory, "ok": directory, "*": directory});
     let tools = json!(["read", "q-read", "p-*"]);
-    let grants = json!({"kv": {"": {}}, "files": files, "tools": tools});
+    let slots = json!({"forecast": "today", "search": "q-web"});
+    let grants = json!({"kv": {"": {}}, "files": files, "tool": slots, "tools": tools});
     assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
         mcp.client_configs[0].wasm_config.grants.kv[""]: found the name "", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["*"]: found the name "*", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["a/b"]: found the name "a/b", expected 1 to 64 letters, digits, `_` or `-`
+        mcp.client_configs[0].wasm_config.grants.tool.forecast: found "today", expected one tool's full name: CLIENT-TOOL
+        mcp.client_configs[0].wasm_config.grants.tool.search: "q-web": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
         mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
@@ -635,6 +638,44 @@ async fn a_secret_without_a_value_is_reported_with_its_plugin_and_what_the_plugi
       mcp.client_configs[name = "mail"].wasm_config.grants.secret.token.from: the secret "token" of the plugin mail has no value, so that the plugin is not loaded: the environment variable AIRLOCK_TEST_UNSET is not set, or is not text
       mcp.client_configs[name = "mail"].wasm_config: the plugin needs clocks (dates), which is not granted; grant it with "clocks": true
     "#);
+}
+
+#[test]
+fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
+    let home = tempfile::tempdir().expect("a directory");
+    let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"today","inputSchema":{}},{"name":"week","inputSchema":{}}]}"#;
+    let component = format!(
+        r#"(component (instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (@custom "airlock:tools" {section:?}))"#
+    );
+    std::fs::write(
+        home.path().join("weather.wasm"),
+        wat::parse_str(component).expect("a component"),
+    )
+    .expect("a file");
+    std::fs::write(home.path().join("plan.wasm"), "").expect("a file");
+    let check = |tool: Value, tools: Value| {
+        let file = clients(json!([
+            {"name": "weather", "connection_type": "wasm", "wasm_config": {"component": "weather.wasm"},
+             "tools_to_execute": ["today"]},
+            {"name": "web", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
+            {"name": "plan", "connection_type": "wasm",
+             "wasm_config": {"component": "plan.wasm", "grants": {"tool": tool, "tools": tools}}},
+        ]));
+        let origin = home.path().join("gateway.json").display().to_string();
+        let config = Config::parse(&file.to_string(), &origin, &|_| None).expect("a configuration");
+        config.check_files("gateway.json").map_err(|error| error.to_string())
+    };
+    // The tools of a server, and those of a component that embeds none, are not known.
+    let known = json!({"forecast": "weather-today", "search": "web-any", "self": "plan-any"});
+    assert_eq!(check(known, json!(["weather-today"])), Ok(()));
+    assert_snapshot!(
+        check(json!({"forecast": "weather-tomorrow"}), json!(["weather-week"])).expect_err("unknown"),
+        @r#"
+    gateway.json has 2 errors:
+      mcp.client_configs[name = "plan"].wasm_config.grants.tool.forecast: the plugin weather has no tool "weather-tomorrow"; it has weather-today, weather-week
+      mcp.client_configs[name = "plan"].wasm_config.grants.tools[0]: "weather-week" is not in the `tools_to_execute` of weather, so nothing can call it
+    "#
+    );
 }
 
 #[test]

@@ -32,12 +32,12 @@ pub struct Grant {
     pub files: BTreeMap<String, FilesGrant>,
     /// Private directory of each call.
     pub scratch: Option<PartialQuota>,
+    /// Tools by full name, by the plugin's slots.
+    pub slots: BTreeMap<String, String>,
     /// Tools, by full name.
     pub tools: Vec<String>,
     /// True if the real time is granted.
     pub clocks: bool,
-    /// True if real randomness is granted.
-    pub random: bool,
     /// Limits of a call that the operator sets.
     pub limits: LimitSet,
 }

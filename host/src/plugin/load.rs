@@ -43,6 +43,9 @@ impl Plugins {
         for note in notes {
             info!(%client, note, "grants");
         }
+        for (request, effect) in metadata.manifest.iter().flat_map(Manifest::unused) {
+            warn!(%client, %request, effect = effect.name(), "no tool declares the effect that the request is for");
+        }
         let host = self.host_resources(&grants).await?;
         let resources = &self.0.resources;
         let load = resources.sandbox.plugin(client, bytes.clone(), grants, limits, host);

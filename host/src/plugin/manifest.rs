@@ -8,12 +8,15 @@ mod requests;
 mod tests;
 mod values;
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 pub use airlock_manifest::{BadManifest, SCHEMA, SECTION};
 use airlock_manifest::{Fault, Faults, KeyPath, MAX_BYTES, Source};
 use semver::Version;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub(super) use self::requests::ANY;
@@ -21,10 +24,13 @@ pub use self::{
     request::Request,
     requests::{
         FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Requests, ScratchRequest,
-        SecretRequest, SwitchRequest, ToolsRequest,
+        SecretRequest, SlotRequest, SwitchRequest, ToolsRequest,
     },
 };
-use crate::json::check_unique_keys;
+use crate::{
+    json::check_unique_keys,
+    sandbox::{Effect, Effects},
+};
 
 /// Description of a plugin and the rights that it requests.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -47,7 +53,7 @@ pub struct Manifest {
     /// Facts for people, such as the author and the homepage, under keys of the author's choice.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Declared effects of its tools.
+    /// Declared effects of its tools. A tool that is not listed has none.
     #[serde(default, rename = "tool")]
     pub tools: Vec<ToolEffects>,
     /// Requested rights.
@@ -78,24 +84,6 @@ pub struct ToolEffects {
     /// Effects; each needs a request that makes it possible.
     #[serde(default)]
     pub effects: BTreeSet<Effect>,
-}
-
-/// An effect on the world outside a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Reads granted directories.
-    ReadFiles,
-    /// Changes granted directories.
-    WriteFiles,
-    /// Sends HTTP requests.
-    Http,
-    /// Has secrets attached to HTTP requests, or reads secrets.
-    Secret,
-    /// Keeps values between calls.
-    Kv,
-    /// Calls other tools.
-    Tools,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -142,6 +130,24 @@ impl Manifest {
             faults.push(Fault::new(KeyPath::default(), format!("{key}: {}", error.into_inner())));
             faults
         })
+    }
+
+    /// Returns the declared effects of each listed tool.
+    pub fn effects(&self) -> BTreeMap<String, Effects> {
+        let effects = |tool: &ToolEffects| tool.effects.iter().copied().collect();
+        self.tools.iter().map(|tool| (tool.name.clone(), effects(tool))).collect()
+    }
+
+    /// Returns the requests that no tool can use, each with the effect that a tool would have to
+    /// declare for it.
+    pub fn unused(&self) -> Vec<(Request<'_>, Effect)> {
+        let declared: Effects = self.tools.iter().flat_map(|tool| &tool.effects).copied().collect();
+        let mut unused = Vec::new();
+        for request in self.request.all() {
+            let effect = request.effect();
+            unused.extend(effect.filter(|it| !declared.contains(*it)).map(|it| (request, it)));
+        }
+        unused
     }
 
     /// Returns the JSON Schema of the configuration; `None` if the plugin takes none.

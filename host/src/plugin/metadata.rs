@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{BadManifest, Manifest, Request, manifest::SECTION};
+use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
 use crate::{
     sandbox::{self, LoadError},
     text,
@@ -54,6 +54,12 @@ pub struct Metadata {
     pub imports: Vec<String>,
 }
 
+impl ToolEffects {
+    fn lock_lines(&self) -> impl Iterator<Item = String> {
+        self.effects.iter().map(|effect| format!("effect {} of {}", effect.name(), self.name))
+    }
+}
+
 impl Metadata {
     /// Reads the metadata of a component without running it.
     pub fn of(wasm: &[u8]) -> Result<Self, MetadataError> {
@@ -96,12 +102,13 @@ impl Metadata {
         digest(Value::from(tools).to_string().as_bytes())
     }
 
-    /// Returns the lines of the lock file about the imports and the requested rights, one for each.
-    /// A line changes only if the request does.
+    /// Returns the lines of the lock file about the imports, the requested rights and the declared
+    /// effects, one for each. A line changes only if the request or the effect does.
     pub fn lock_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.imports.iter().map(|import| format!("import {import}")).collect();
-        if let Some(Manifest { request, .. }) = &self.manifest {
+        if let Some(Manifest { request, tools, .. }) = &self.manifest {
+            lines.extend(tools.iter().flat_map(ToolEffects::lock_lines));
             lines.extend(request.all().flat_map(Request::lock_lines));
             let limits = request.limits.amounts();
             lines.extend(
@@ -212,7 +219,10 @@ mod tests {
             "scratch": {"max_bytes": "1500B", "max_files": 3, "reason": "r"},
             "tools": {"call": ["text-count", "files-read"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "random": {"reason": "r", "optional": true},
+            "tool": {
+                "forecast": {"description": "Returns a forecast.", "reason": "r"},
+                "notify": {"reason": "r", "optional": true},
+            },
             "limits": {
                 "fuel": 5, "cpu_time": "1500ms", "deadline": "2m", "memory": "1MiB", "result": "1KiB",
                 "host_calls": 7, "http_requests": 3, "http_response": "1000B",
@@ -235,12 +245,29 @@ mod tests {
         limits.http_response 1000B
         limits.memory 1MiB
         limits.result 1KiB
-        random
         scratch 1500B 3 files
         secret.t in header x-key to api, web and shown to the plugin
+        tool.forecast Returns a forecast.
+        tool.notify
         tools files-read
         tools text-count
         ");
+    }
+
+    #[test]
+    fn every_effect_of_a_tool_has_its_line_in_the_lock_file() {
+        let manifest = json!({
+            "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "count"}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let lines = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new()).lock_lines();
+        assert_eq!(lines[..2], ["effect http of put", "effect write_kv of put"]);
+        assert!(!lines.iter().any(|line| line.contains("count")), "{lines:?}");
     }
 
     #[test]

@@ -7,13 +7,14 @@ mod secrets;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::{fmt, sync::Arc};
 
 use self::secrets::Secrets;
 use super::{Grant, Manifest, Profile, Request, Requests};
 use crate::{
-    sandbox::{Denied, Grants, Limits},
+    sandbox::{Denied, Effects, Grants, Limits, ToolNames},
     schema::CompiledSchema,
     secret::{Secret, Source, SourceError},
 };
@@ -118,12 +119,9 @@ impl Rights {
             directories: sides.files(),
             scratch: sides.scratch(),
             stores: sides.kv(),
-            tools: sides.tools(),
+            tools: ToolNames { slots: sides.slots(), full: sides.tools() },
             clocks: sides.switch("clocks", grant.clocks, |requests| {
                 requests.clocks.as_ref().map(Request::Clocks)
-            }),
-            random: sides.switch("random", grant.random, |requests| {
-                requests.random.as_ref().map(Request::Random)
             }),
             http: http.map(Arc::new),
             denied: Arc::new(sides.denied()),
@@ -131,6 +129,8 @@ impl Rights {
             secrets: Arc::new(names),
             revealed: Arc::new(revealed),
             scrubber: Arc::new(scrubber),
+            declared: manifest.map(|manifest| Arc::new(manifest.effects())),
+            undeclared: Effects::default(),
         };
         if sides.refusals.is_empty() {
             Ok(Self { grants, limits, notes: sides.notes })
@@ -216,27 +216,6 @@ impl<'a> Intersection<'a> {
                 }
             }
         }
-    }
-
-    fn tools(&mut self) -> Vec<String> {
-        let request = self.requests.map(|requests| requests.tools.as_ref());
-        let mut tools = Vec::new();
-        for (index, tool) in self.grant.tools.iter().enumerate() {
-            match request {
-                Some(request) if !request.is_some_and(|request| request.call.contains(tool)) => {
-                    self.unrequested(&format!("grants.tools[{index}]"));
-                }
-                _ => tools.push(tool.clone()),
-            }
-        }
-        if let Some(Some(request)) = request {
-            for tool in request.call.iter().filter(|tool| !tools.contains(tool)) {
-                let right = format!("the tool {tool}");
-                let remedy = format!("grant it with \"tools\": [{tool:?}]");
-                self.missing(&right, Request::Tools(request), &remedy);
-            }
-        }
-        tools
     }
 
     /// Returns whether a right without details is granted.

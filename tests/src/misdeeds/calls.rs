@@ -23,8 +23,9 @@ pub(super) const ALL: &[Misdeed] = &[
                (br $again))
              unreachable",
         ),
-        &["budget"],
-    ),
+        &["out_of_fuel"],
+    )
+    .within(&[LITTLE_FUEL]),
     Misdeed::written(
         "emit",
         "sends parts of its answer without an end",

@@ -57,6 +57,12 @@ impl Error {
         Self::new(ErrorKind::Denied, "the request is not permitted")
     }
 
+    /// Returns the error of a request of a tool that does not declare `effect`.
+    pub fn undeclared(effect: &str) -> Self {
+        let message = format!("the tool does not declare the effect {effect:?} in plugin.toml");
+        Self::new(ErrorKind::Denied, message)
+    }
+
     /// Returns the error of a request whose task is gone, so that its progress is unknown.
     pub fn lost() -> Self {
         Self {

@@ -21,3 +21,6 @@ pub(super) type Store<'a> = StoreContextMut<'a, State>;
 
 /// Fuel that every host call costs.
 pub(super) const BASE_FUEL: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! from; calls that guests make go back through the [`door`](airlock_core::door).
 
 mod contract;
+mod effects;
 mod engine;
 mod error;
 mod executor;
@@ -32,13 +33,16 @@ use tracing::warn;
 use wasmtime::{Engine, Store, component::Linker};
 
 pub use self::{
+    effects::{Effect, Effects},
     engine::MAX_MEMORY_BYTES,
     error::LoadError,
     executor::Executor,
-    grants::{Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore},
+    grants::{
+        Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
+    },
     inspect::{
-        contract_version, embed, embed_tools, embedded, embedded_tools, imported_functions,
-        imports, is_of_contract, supported_contracts,
+        contract_version, embed, embed_tools, embedded, embedded_tools, imported_functions, imports,
+        is_of_contract, supported_contracts,
     },
     limits::Limits,
     load::compile::{

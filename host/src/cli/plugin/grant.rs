@@ -32,8 +32,12 @@ pub(super) enum GrantOption {
     },
     Scratch,
     Clocks,
-    Random,
-    /// Every tool that the plugin asks to call.
+    /// A tool for one of the plugin's slots.
+    Slot {
+        name: String,
+        tool: String,
+    },
+    /// Every tool that the plugin asks to call by full name.
     Tools,
 }
 
@@ -41,7 +45,7 @@ pub(super) enum GrantOption {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
-     secret.NAME=file:PATH, scratch, clocks, random or tools"
+     secret.NAME=file:PATH, tool.NAME=CLIENT-TOOL, scratch, clocks or tools"
 )]
 pub(super) struct BadGrantOption;
 
@@ -68,9 +72,11 @@ impl FromStr for GrantOption {
             ("secret", Some(name), Some(from)) => {
                 Ok(Self::Secret { name: name.to_owned(), from: from.to_owned() })
             }
+            ("tool", Some(name), Some(tool)) => {
+                Ok(Self::Slot { name: name.to_owned(), tool: tool.to_owned() })
+            }
             ("scratch", None, None) if text == kind => Ok(Self::Scratch),
             ("clocks", None, None) if text == kind => Ok(Self::Clocks),
-            ("random", None, None) if text == kind => Ok(Self::Random),
             ("tools", None, None) if text == kind => Ok(Self::Tools),
             _ => Err(BadGrantOption),
         }
@@ -90,7 +96,7 @@ impl fmt::Display for GrantOption {
             Self::Secret { name, from } => write!(f, "secret.{name}={from}"),
             Self::Scratch => f.write_str("scratch"),
             Self::Clocks => f.write_str("clocks"),
-            Self::Random => f.write_str("random"),
+            Self::Slot { name, tool } => write!(f, "tool.{name}={tool}"),
             Self::Tools => f.write_str("tools"),
         }
     }
@@ -110,7 +116,6 @@ impl GrantOption {
         grants.extend(requests.kv.keys().cloned().map(Self::Kv));
         grants.extend(requests.scratch.iter().map(|_| Self::Scratch));
         grants.extend(requests.clocks.iter().map(|_| Self::Clocks));
-        grants.extend(requests.random.iter().map(|_| Self::Random));
         grants.extend(requests.tools.iter().map(|_| Self::Tools));
         grants
     }
@@ -122,7 +127,7 @@ impl GrantOption {
             Self::Directory { name, .. } => Some(format!("files.{name}")),
             Self::Secret { name, .. } => Some(format!("secret.{name}")),
             Self::Http(_)
-            | Self::Store(_)
+            | Self::Kv(_)
             | Self::Scratch
             | Self::Clocks
             | Self::Random
@@ -160,8 +165,8 @@ impl GrantOption {
             Self::Clocks => {
                 grants.insert("clocks".to_owned(), json!(true));
             }
-            Self::Random => {
-                grants.insert("random".to_owned(), json!(true));
+            Self::Slot { name, tool } => {
+                member(grants, "tool").insert(name.clone(), json!(tool));
             }
             Self::Tools => {
                 let tools = requests.and_then(|requests| requests.tools.as_ref());
@@ -217,6 +222,7 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
             let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
             format!("secret.{name}=env:{variable}")
         }
+        Request::Slot(name, _) => format!("tool.{name}=CLIENT-TOOL"),
         _ => request.to_string(),
     }
 }
@@ -254,7 +260,7 @@ mod tests {
             "files.d=/d:rw",
             "secret.t=file:/s",
             "scratch",
-            "random",
+            "tool.forecast=weather-today",
         ] {
             assert_eq!(parse(text).map(|grant| grant.to_string()).as_deref(), Ok(text));
         }
@@ -268,7 +274,9 @@ mod tests {
             "files.data",
             "secret.t",
             "clocks.x",
-            "random=1",
+            "random",
+            "tool.forecast",
+            "tool=weather-today",
             "all",
         ] {
             assert_eq!(parse(bad), Err(BadGrantOption), "{bad}");
@@ -283,10 +291,17 @@ mod tests {
             "secret": {"t": {"from": "env:OLD", "reveal": true}},
         });
         let object = grants.as_object_mut().expect("an object");
-        for grant in ["http.api", "kv.notes", "files.data=/d", "secret.t=env:NEW", "clocks"] {
+        for grant in [
+            "http.api",
+            "kv.notes",
+            "files.data=/d",
+            "secret.t=env:NEW",
+            "clocks",
+            "tool.forecast=weather-today",
+        ] {
             grant.parse::<GrantOption>().expect("a grant").apply(object, None);
         }
-        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true}"#);
+        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true,"tool":{"forecast":"weather-today"}}"#);
     }
 
     /// Returns requests of every kind, and a second one of some kinds.
@@ -304,9 +319,9 @@ mod tests {
                 "x": {"access": "read_write", "reason": "r"},
             },
             "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
+            "tool": {"forecast": {"reason": "r"}, "x": {"reason": "r"}},
             "tools": {"call": ["text-count"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "random": {"reason": "r"},
         });
         serde_json::from_value(requests).expect("requests")
     }
@@ -326,9 +341,10 @@ mod tests {
         files.data=DIRECTORY
         files.x=DIRECTORY:rw
         scratch
+        tool.forecast=CLIENT-TOOL
+        tool.x=CLIENT-TOOL
         tools
         clocks
-        random
         ");
         for suggestion in suggestions {
             let grant = suggestion.parse::<GrantOption>().expect("a grant");

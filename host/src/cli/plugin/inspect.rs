@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     super::{Done, output, record::millis},
@@ -11,7 +11,7 @@ use super::{
     requested::{self, RequestSummary},
 };
 use crate::{
-    plugin::Metadata,
+    plugin::{Manifest, Metadata},
     sandbox,
     text::{visible, visible_line},
     tool::{Annotations, ToolDefinition},
@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// The component.
     file: PathBuf,
     /// Print a JSON document: `{file, id, version, contract, digest, bytes, native_bytes,
-    /// compile_ms, imports, tools, …}`.
+    /// compile_ms, imports, tools, effects, …}`.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -64,6 +64,10 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
         "descriptors_embedded": component.embeds_tools()?,
         "imports": metadata.imports,
         "tools": metadata.tools,
+        "effects": manifest.map(|manifest| {
+            let tools = manifest.tools.iter();
+            tools.map(|tool| (tool.name.clone(), json!(tool.effects))).collect::<Map<_, _>>()
+        }),
         "requests": RequestSummary::all(metadata),
         "limits": requested::limits(metadata),
         "config_schema": manifest.and_then(|manifest| manifest.config_schema()),
@@ -75,7 +79,8 @@ fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     let mut lines = head(component, compiled)?;
     lines.extend(facts(metadata));
     lines.push("tools".to_owned());
-    lines.extend(metadata.tools.iter().flat_map(tool));
+    let manifest = metadata.manifest.as_ref();
+    lines.extend(metadata.tools.iter().flat_map(|it| tool(it, manifest)));
     lines.push("requests".to_owned());
     lines.extend(requests(component));
     lines.push("imports".to_owned());
@@ -163,7 +168,7 @@ fn requests(component: &Component) -> Vec<String> {
     lines
 }
 
-fn tool(tool: &ToolDefinition) -> Vec<String> {
+fn tool(tool: &ToolDefinition, manifest: Option<&Manifest>) -> Vec<String> {
     let hints = hints(tool.annotations);
     let result = if tool.output_schema.is_some() { " → structured" } else { "" };
     let mut lines = vec![format!(
@@ -172,7 +177,17 @@ fn tool(tool: &ToolDefinition) -> Vec<String> {
         visible_line(&example::signature(tool))
     )];
     lines.extend(visible(&tool.description).lines().map(|line| format!("      {line}")));
+    lines.extend(
+        manifest.map(|manifest| format!("      effects: {}", effects(manifest, &tool.name))),
+    );
     lines
+}
+
+/// Returns the effects that a manifest declares for a tool, as people read them.
+fn effects(manifest: &Manifest, tool: &str) -> String {
+    let declared = manifest.tools.iter().filter(|listed| listed.name == tool);
+    let names: Vec<_> = declared.flat_map(|listed| &listed.effects).map(|it| it.name()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn hints(annotations: Annotations) -> String {

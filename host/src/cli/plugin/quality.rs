@@ -8,7 +8,7 @@ use super::{
     finding::Finding,
 };
 use crate::{
-    plugin::{Effect, Manifest},
+    plugin::{Effect, Manifest, ToolEffects},
     text::visible,
     tool::{Annotations, ToolDefinition},
 };
@@ -165,46 +165,73 @@ fn unstructured(tool: &ToolDefinition) -> Option<Finding> {
     tool.output_schema.is_none().then(finding)
 }
 
-/// Compares the effects in the manifest with the annotations of the tools.
-fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
-    let mut wrong = Vec::new();
-    let mut doubtful = Vec::new();
-    for (index, note) in manifest.tools.iter().enumerate() {
-        let name = &note.name;
-        let about = |found: &str, write: &str| {
-            Finding::from(format!("{name}: {found}"))
-                .of_key(format!("tool[{index}].effects"))
-                .write(write)
-        };
-        let Some(tool) = tools.iter().find(|tool| tool.name == *name) else {
-            let found = Finding::from(format!("{name}: the plugin has no such tool"));
-            let write = "the name of a tool that the plugin has";
-            wrong.push(found.of_key(format!("tool[{index}].name")).write(write));
-            continue;
-        };
-        let writes =
-            [Effect::WriteFiles, Effect::Kv].iter().any(|effect| note.effects.contains(effect));
-        if writes && tool.annotations.read_only == Some(true) {
-            wrong.push(about(
-                "its effects say that it writes; its annotations say that it only reads",
-                "the annotation `read_only = false`, or the effects without those that write",
-            ));
-        }
-        if note.effects.contains(&Effect::Http) && tool.annotations.open_world == Some(false) {
-            doubtful.push(about(
-                "it uses the network, and its annotations say that its world is closed",
-                "the annotation `open_world = true`",
-            ));
-        }
-    }
+/// Compares the effects in the manifest with its requests and with the tools.
+fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
+    let listed = |tool: &&ToolDefinition| manifest.tools.iter().any(|note| note.name == tool.name);
+    let unlisted = tools.iter().filter(|tool| !manifest.tools.is_empty() && !listed(tool));
+    let unlisted = unlisted.map(|tool| {
+        Finding::from("plugin.toml does not list it, so it has no effects")
+            .at(&tool.name)
+            .write("a [[tool]] with its name, and `effects = []` if it has none")
+    });
+    let unused = manifest.unused().into_iter().map(|(request, effect)| {
+        Finding::from("no tool may use it")
+            .of_key(format!("request.{request}"))
+            .write(format!("{:?} in the `effects` of the [[tool]] that uses it", effect.name()))
+    });
+    let notes = || manifest.tools.iter().enumerate();
     [
-        Check::unless("the manifest's effects agree with the annotations", Outcome::Fail, wrong),
+        Check::unless("every request has a tool that may use it", Outcome::Fail, unused),
+        Check::unless("the manifest lists every tool", Outcome::Warn, unlisted),
+        Check::unless(
+            "the manifest's effects agree with the annotations",
+            Outcome::Fail,
+            notes().filter_map(|(index, note)| contradiction(index, note, tools)),
+        ),
         Check::unless(
             "a tool that uses the network says that its world is open",
             Outcome::Warn,
-            doubtful,
+            notes().filter_map(|(index, note)| closed_world(index, note, tools)),
         ),
     ]
+}
+
+/// Returns a finding about the effects of a [[tool]] by its position.
+fn of_effects(index: usize, note: &ToolEffects, found: &str, write: &str) -> Finding {
+    Finding::from(format!("{}: {found}", note.name))
+        .of_key(format!("tool[{index}].effects"))
+        .write(write)
+}
+
+fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
+    let Some(tool) = tools.iter().find(|tool| tool.name == note.name) else {
+        let finding = Finding::from(format!("{}: the plugin has no such tool", note.name));
+        let write = "the name of a tool that the plugin has";
+        return Some(finding.of_key(format!("tool[{index}].name")).write(write));
+    };
+    let writes =
+        [Effect::WriteFiles, Effect::WriteKv].iter().any(|effect| note.effects.contains(effect));
+    (writes && tool.annotations.read_only == Some(true)).then(|| {
+        of_effects(
+            index,
+            note,
+            "its effects say that it writes; its annotations say that it only reads",
+            "the annotation `read_only = false`, or `read_files` and `read_kv` as the effects",
+        )
+    })
+}
+
+fn closed_world(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
+    let tool = tools.iter().find(|tool| tool.name == note.name)?;
+    let is_closed = tool.annotations.open_world == Some(false);
+    (note.effects.contains(&Effect::Http) && is_closed).then(|| {
+        of_effects(
+            index,
+            note,
+            "it uses the network, and its annotations say that its world is closed",
+            "the annotation `open_world = true`",
+        )
+    })
 }
 
 #[cfg(test)]
@@ -268,8 +295,9 @@ mod tests {
     fn a_manifest_that_contradicts_the_annotations_is_reported() {
         let manifest = json!({
             "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "tool": [{"name": "put", "effects": ["kv", "http"]}, {"name": "gone"}],
+            "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "gone"}],
             "request": {
+                "files": {"data": {"access": "read_only", "reason": "reads"}},
                 "http": {"api": {"url": "https://api.example.com", "reason": "forecasts"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}},
             },
@@ -282,9 +310,6 @@ mod tests {
             "outputSchema": {"type": "object"},
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         });
-        insta::assert_snapshot!(told(json!([tool]), Some(&manifest)), @"
-            Fail the manifest's effects agree with the annotations: plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads; plugin.toml: tool[1].name: gone: the plugin has no such tool
-            Warn a tool that uses the network says that its world is open: plugin.toml: tool[0].effects: put: it uses the network, and its annotations say that its world is closed
-            ");
+        insta::assert_snapshot!(told(json!([tool, reads]), Some(&manifest)), @"");
     }
 }

@@ -35,9 +35,9 @@ pub(super) fn resolve(
         kv: stores(&grants.member("kv"), file.kv),
         files: directories(&grants.member("files"), file.files),
         scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
+        slots: slots(&grants.member("tool"), file.tool, names),
         tools: tools(&grants.member("tools"), file.tools, names),
         clocks: file.clocks,
-        random: file.random,
         limits: limits(&field.member("limits"), wasm.limits, wasm.profile),
     };
     Settings { component: field.member("component").path(&wasm.component), grant }
@@ -55,26 +55,39 @@ fn descriptions(
     descriptions
 }
 
+fn slots(
+    field: &Field<'_>,
+    slots: BTreeMap<String, String>,
+    names: &BTreeSet<ClientName>,
+) -> BTreeMap<String, String> {
+    for (slot, tool) in &slots {
+        check_full_name(&field.member(slot), tool, names);
+    }
+    slots
+}
+
 fn tools(field: &Field<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) -> Vec<String> {
     for (index, tool) in tools.iter().enumerate() {
-        let field = field.element(index);
-        match tool.split_once('-') {
-            None | Some((_, "" | "*")) => {
-                field.refuse(format_args!(
-                    "found {tool:?}, expected one tool's full name: CLIENT-TOOL"
-                ));
-            }
-            // Tools of an embedding program are registered at run time, so they are not known here.
-            Some((client, _))
-                if client != INTERNAL_CLIENT
-                    && !names.iter().any(|name| name.as_str() == client) =>
-            {
-                field.refuse(format_args!("{tool:?}: no client is named {client:?}"));
-            }
-            Some(_) => {}
-        }
+        check_full_name(&field.element(index), tool, names);
     }
     tools
+}
+
+/// Checks that `tool` can be the full name of a tool of a configured client.
+fn check_full_name(field: &Field<'_>, tool: &str, names: &BTreeSet<ClientName>) {
+    match tool.split_once('-') {
+        None | Some((_, "" | "*")) => {
+            field
+                .refuse(format_args!("found {tool:?}, expected one tool's full name: CLIENT-TOOL"));
+        }
+        // Tools of an embedding program are registered at run time, so they are not known here.
+        Some((client, _))
+            if client != INTERNAL_CLIENT && !names.iter().any(|name| name.as_str() == client) =>
+        {
+            field.refuse(format_args!("{tool:?}: no client is named {client:?}"));
+        }
+        Some(_) => {}
+    }
 }
 
 fn rules(field: &Field<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant> {

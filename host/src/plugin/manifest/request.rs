@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::{
     ANY, FilesRequest, HttpRequest, InjectRequest, KvRequest, ScratchRequest, SecretRequest,
-    SwitchRequest, ToolsRequest,
+    SlotRequest, SwitchRequest, ToolsRequest,
 };
+use crate::sandbox::Effect;
 
 /// End of the lock line of a secret whose value the plugin may read.
 pub(super) const REVEALED: &str = "and shown to the plugin";
@@ -20,9 +21,9 @@ pub enum Request<'a> {
     Kv(&'a str, &'a KvRequest),
     Files(&'a str, &'a FilesRequest),
     Scratch(&'a ScratchRequest),
+    Slot(&'a str, &'a SlotRequest),
     Tools(&'a ToolsRequest),
     Clocks(&'a SwitchRequest),
-    Random(&'a SwitchRequest),
 }
 
 impl<'a> Request<'a> {
@@ -43,13 +44,27 @@ impl<'a> Request<'a> {
             Self::Kv(_, it) => (&it.reason, it.optional),
             Self::Files(_, it) => (&it.reason, it.optional),
             Self::Scratch(it) => (&it.reason, it.optional),
+            Self::Slot(_, it) => (&it.reason, it.optional),
             Self::Tools(it) => (&it.reason, it.optional),
-            Self::Clocks(it) | Self::Random(it) => (&it.reason, it.optional),
+            Self::Clocks(it) => (&it.reason, it.optional),
         }
     }
 
-    /// Returns each requested right as text: one for each tool, none for a switch, otherwise one.
-    /// A text changes only if the request does.
+    /// Returns the least effect that a tool must declare to use the request; `None` if every tool
+    /// may use it.
+    pub fn effect(self) -> Option<Effect> {
+        match self {
+            Self::Http(..) => Some(Effect::Http),
+            Self::Secret(..) => Some(Effect::Secret),
+            Self::Kv(..) => Some(Effect::ReadKv),
+            Self::Files(..) => Some(Effect::ReadFiles),
+            Self::Slot(..) | Self::Tools(_) => Some(Effect::Tools),
+            Self::Scratch(_) | Self::Clocks(_) => None,
+        }
+    }
+
+    /// Returns each requested right as text: one for each tool, none for a switch and for a slot
+    /// without a description, otherwise one. A text changes only if the request does.
     pub fn rights(self) -> Vec<String> {
         match self {
             Self::Http(_, http) => vec![http.right()],
@@ -57,16 +72,18 @@ impl<'a> Request<'a> {
             Self::Kv(_, store) => vec![store.max_bytes.to_string()],
             Self::Files(_, files) => vec![files.right()],
             Self::Scratch(it) => vec![format!("{} {} files", it.max_bytes, it.max_files)],
+            Self::Slot(_, slot) => slot.description.iter().cloned().collect(),
             Self::Tools(tools) => tools.call.clone(),
-            Self::Clocks(_) | Self::Random(_) => Vec::new(),
+            Self::Clocks(_) => Vec::new(),
         }
     }
 
     /// Returns the lines of the lock file about this request.
     pub(in crate::plugin) fn lock_lines(self) -> Vec<String> {
+        let rights = self.rights();
         match self {
-            Self::Clocks(_) | Self::Random(_) => vec![self.to_string()],
-            _ => self.rights().iter().map(|right| format!("{self} {right}")).collect(),
+            Self::Clocks(_) | Self::Slot(..) if rights.is_empty() => vec![self.to_string()],
+            _ => rights.iter().map(|right| format!("{self} {right}")).collect(),
         }
     }
 }
@@ -79,9 +96,9 @@ impl fmt::Display for Request<'_> {
             Self::Kv(name, _) => write!(f, "kv.{name}"),
             Self::Files(name, _) => write!(f, "files.{name}"),
             Self::Scratch(_) => f.write_str("scratch"),
+            Self::Slot(name, _) => write!(f, "tool.{name}"),
             Self::Tools(_) => f.write_str("tools"),
             Self::Clocks(_) => f.write_str("clocks"),
-            Self::Random(_) => f.write_str("random"),
         }
     }
 }

@@ -34,15 +34,15 @@ pub struct Requests {
     /// Private directory of each call.
     #[serde(default)]
     pub scratch: Option<ScratchRequest>,
-    /// Other tools.
+    /// Slots for other tools, by names that the author chose. The operator binds a tool to each.
+    #[serde(default)]
+    pub tool: BTreeMap<String, SlotRequest>,
+    /// Other tools, by full name.
     #[serde(default)]
     pub tools: Option<ToolsRequest>,
     /// The real time.
     #[serde(default)]
     pub clocks: Option<SwitchRequest>,
-    /// Real randomness.
-    #[serde(default)]
-    pub random: Option<SwitchRequest>,
     /// Limits that one call needs. An absent limit requests nothing beyond the default.
     #[serde(default, deserialize_with = "LimitSet::deserialize_requested")]
     pub limits: LimitSet,
@@ -117,7 +117,13 @@ requests! {
         /// Maximum number of files and directories.
         max_files: u64,
     }
-    /// Other tools.
+    /// A slot for one tool.
+    SlotRequest {
+        /// Purpose of the tool, for the operator who chooses it.
+        #[serde(default)]
+        description: Option<String>,
+    }
+    /// Other tools by full name, for a plugin that is written for them.
     ToolsRequest {
         /// Full names, `<client>-<tool>`.
         call: Vec<String>,
@@ -163,9 +169,9 @@ impl Requests {
             .chain(kv)
             .chain(files)
             .chain(self.scratch.iter().map(Request::Scratch))
+            .chain(self.tool.iter().map(|(name, slot)| Request::Slot(name, slot)))
             .chain(self.tools.iter().map(Request::Tools))
             .chain(self.clocks.iter().map(Request::Clocks))
-            .chain(self.random.iter().map(Request::Random))
     }
 }
 

@@ -31,7 +31,7 @@ fn every_kind_of_request_is_parsed_with_its_reason() {
             "scratch": {"max_bytes": "1MiB", "max_files": 3, "reason": "unpacks"},
             "tools": {"call": ["text-word_count"], "reason": "counts"},
             "clocks": {"reason": "dates"},
-            "random": {"reason": "dice"},
+            "tool": {"forecast": {"description": "Returns a forecast.", "reason": "plans"}},
             "limits": {"memory": "32MiB", "cpu_time": "1s"}
         },
         "config": {"schema": {"type": "object"}}
@@ -48,9 +48,9 @@ fn every_kind_of_request_is_parsed_with_its_reason() {
     kv.cache remembers true
     files.data reads false
     scratch unpacks false
+    tool.forecast plans false
     tools counts false
     clocks dates false
-    random dice false
     ");
     assert_eq!(manifest.metadata["links"]["homepage"], "https://a.example");
     assert_eq!(manifest.config_schema(), Some(&json!({"type": "object"})));
@@ -286,4 +286,75 @@ fn a_wildcard_of_a_url_means_the_same_in_a_request_and_in_a_grant() {
     let requested = asked.request.http["api"].rule().expect("a rule");
     let granted = "https://*.example.com GET,HEAD /v1/*,/v2/**".parse().expect("a rule");
     assert_eq!(requested, Some(granted));
+}
+
+#[test]
+fn a_slot_has_a_name_of_its_own_kind_and_a_description_on_one_line() {
+    let slot = |name: &str, description: &str| {
+        parse(&json!({"request": {"tool": {name: {"reason": "r", "description": description}}}}))
+    };
+    let longest = format!("a{}", "b".repeat(31));
+    for name in ["a", "search_web2", longest.as_str()] {
+        assert!(slot(name, "Searches.").is_ok(), "{name}");
+    }
+    for name in ["", "A", "2a", "_a", "a-b", "a.b", &format!("{longest}b")] {
+        assert!(slot(name, "Searches.").is_err(), "{name}");
+    }
+    insta::assert_snapshot!(
+        slot("a-b", "Searches.").expect_err("refused"),
+        @r#"request.tool: found the name "a-b", expected a letter a-z and then at most 31 of a-z, 0-9 and `_`"#
+    );
+    insta::assert_snapshot!(
+        slot("a", "Searches.\n  clocks").expect_err("refused"),
+        @"request.tool.a.description: found 18 bytes, expected one line of 1 to 300 bytes"
+    );
+    assert!(slot("a", " ").is_err() && slot("a", &"x".repeat(301)).is_err());
+    let unreasoned = json!({"request": {"tool": {"a": {"reason": ""}}}});
+    assert!(refusal(&unreasoned).starts_with("request.tool.a.reason: "));
+    let many: serde_json::Map<_, _> =
+        (0..33).map(|n| (format!("a{n}"), json!({"reason": "r"}))).collect();
+    assert!(refusal(&json!({"request": {"tool": many}})).starts_with("request.tool: found 33"));
+}
+
+#[test]
+fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() {
+    let refused = |tools: Value| refusal(&json!({"tool": tools}));
+    insta::assert_snapshot!(
+        refused(json!([{"name": "a"}, {"name": "a"}])),
+        @r#"tool[1].name: found "a" for a second time"#
+    );
+    insta::assert_snapshot!(
+        refused(json!([{"name": "a\nb"}])),
+        @r#"tool[0].name: found "a\nb", expected 1 to 64 letters, digits, `_` or `-`"#
+    );
+    insta::assert_snapshot!(
+        refused(json!([{"name": "a", "effects": ["tools"]}])),
+        @r#"tool[0].effects: found "tools", which needs a [request.tool.NAME] or [request.tools]"#
+    );
+    let by_slot = json!({
+        "tool": [{"name": "a", "effects": ["tools"]}],
+        "request": {"tool": {"search": {"reason": "r"}}},
+    });
+    assert!(parse(&by_slot).is_ok());
+}
+
+#[test]
+fn a_request_that_no_tool_can_use_is_named_with_the_effect_that_it_needs() {
+    let unused = |tools: Value| -> Vec<String> {
+        let manifest = parse(&json!({
+            "tool": tools,
+            "request": {
+                "kv": {"n": {"max_bytes": "1KiB", "reason": "r"}},
+                "tool": {"search": {"reason": "r"}},
+                "clocks": {"reason": "r"},
+                "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
+            },
+        }));
+        let manifest = manifest.expect("a good manifest");
+        let unused = manifest.unused().into_iter();
+        unused.map(|(request, effect)| format!("{request} {}", effect.name())).collect()
+    };
+    assert_eq!(unused(json!([])), ["kv.n read_kv", "tool.search tools"]);
+    assert_eq!(unused(json!([{"name": "a", "effects": ["write_kv"]}])), ["tool.search tools"]);
+    assert!(unused(json!([{"name": "a", "effects": ["read_kv", "tools"]}])).is_empty());
 }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::mpsc;
 
-use super::{CallId, Event, Progress};
+use super::{CallId, Event, Progress, event};
 use crate::tool::Content;
 
 /// Accepts the reports of a running call, for its record and for a caller that receives events.
@@ -32,9 +32,12 @@ impl<'c> Reporter<'c> {
         self.report.emit(part);
     }
 
-    /// Reports the progress of the running call.
+    /// Reports the progress of the running call. A caller that receives events slowly gets only some
+    /// of the reports.
     pub fn progress(&self, progress: Progress) {
-        self.send(|call| Event::Progress { call, progress: progress.clone() });
+        if self.events.is_some_and(|events| events.capacity() > event::RESERVED) {
+            self.send(|call| Event::Progress { call, progress: progress.clone() });
+        }
         self.report.set_progress(progress);
     }
 

@@ -23,6 +23,20 @@ pub enum CallError {
         /// The name that was called.
         name: String,
     },
+    /// A plugin calls one of its slots, to which the operator has bound no tool.
+    #[error("the operator has bound no tool to the slot '{slot}'")]
+    UnboundSlot {
+        /// The slot.
+        slot: String,
+    },
+    /// A tool does what its plugin's manifest does not declare.
+    #[error("the tool '{tool}' does not declare the effect {effect:?} in plugin.toml")]
+    UndeclaredEffect {
+        /// The running tool.
+        tool: ToolName,
+        /// The effect, as it is written in `plugin.toml`.
+        effect: &'static str,
+    },
     /// The tool exists, but the call needs an approval.
     #[error("tool '{name}' needs approval before it may run")]
     NeedsApproval {
@@ -265,6 +279,8 @@ impl CallError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "not_found",
+            Self::UnboundSlot { .. } => "unbound_slot",
+            Self::UndeclaredEffect { .. } => "undeclared_effect",
             Self::NeedsApproval { .. } => "needs_approval",
             // One code for both, because in both cases the caller has to change the arguments.
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => "bad_arguments",
@@ -309,8 +325,8 @@ impl CallError {
     /// Returns the error kind for a guest.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotFound { .. } => ErrorKind::NotFound,
-            Self::NeedsApproval { .. } => ErrorKind::Denied,
+            Self::NotFound { .. } | Self::UnboundSlot { .. } => ErrorKind::NotFound,
+            Self::NeedsApproval { .. } | Self::UndeclaredEffect { .. } => ErrorKind::Denied,
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
             Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,

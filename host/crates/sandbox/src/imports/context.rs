@@ -7,7 +7,7 @@ use airlock_core::{
     tool::{CallError, Content},
 };
 
-use super::{BASE_FUEL, Store, charge_call};
+use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::run::instance::State;
 
 /// Bytes of a progress message; the rest is cut.
@@ -26,14 +26,16 @@ pub(crate) fn remaining_ms(store: &mut Store<'_>) -> wasmtime::Result<u64> {
     Ok(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Reports the progress of the call to its caller.
+/// Reports the progress of the call to its caller. Not counted as a host call: a tool that reports
+/// each of its steps must not run out of host calls. The fuel bounds the number of reports, and the
+/// caller gets no more than its queue of events takes.
 pub(crate) fn progress(
     store: &mut Store<'_>,
     done: f64,
     total: Option<f64>,
     message: Option<String>,
 ) -> wasmtime::Result<()> {
-    charge_call(store, BASE_FUEL, message.as_ref().map_or(0, String::len))?;
+    charge(store, BASE_FUEL + message.as_ref().map_or(0, String::len) as u64)?;
     let state = store.data();
     // MCP transports these numbers as JSON, which has no infinities and no NaN.
     let is_fit = done.is_finite() && total.is_none_or(f64::is_finite);

@@ -7,6 +7,7 @@ use tracing::warn;
 use wasmtime::component::Resource;
 
 use super::{BASE_FUEL, Store, charge, charge_call};
+use crate::Effect;
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
@@ -25,7 +26,7 @@ pub struct OpenStore(kv::Store);
 pub(crate) enum KvError {
     /// The plugin does not request a store of this name.
     NoSuchStore,
-    /// The operator did not grant the store.
+    /// The operator did not grant the store, or the tool does not declare the effect.
     Denied,
     /// The database failed, so that trying again does not help. The text is for the guest.
     Other(String),
@@ -48,10 +49,14 @@ impl From<kv::KvError> for KvError {
 type Handle = Resource<OpenStore>;
 type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 
-/// Opens a store. Fails if it was not requested, or not granted.
+/// Opens a store. Fails if it was not requested or not granted, or if the tool declares no effect
+/// on stores.
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
+    if state.lacks(Effect::ReadKv) {
+        return Ok(Err(KvError::Denied));
+    }
     let Some(grant) = state.call.grants.stores.iter().find(|grant| grant.name == name) else {
         let is_asked_for = state.call.grants.denied.stores.contains(name);
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
@@ -99,7 +104,7 @@ pub(crate) async fn get_many(
     Ok(found.map_err(KvError::from))
 }
 
-/// Writes an entry and returns its new version.
+/// Writes an entry and returns its new version. Fails if the tool only reads stores.
 pub(crate) async fn set(
     mut store: Store<'_>,
     handle: Handle,
@@ -109,6 +114,9 @@ pub(crate) async fn set(
     ttl: Option<Duration>,
 ) -> Answer<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
+    if store.data_mut().lacks(Effect::WriteKv) {
+        return Ok(Err(KvError::Denied));
+    }
     let written = open.set(&key, value, if_version, ttl).await;
     if let Err(error @ kv::KvError::LargerThanQuota { .. }) = &written {
         let plugin = store.data().call.guest.name();
@@ -118,7 +126,7 @@ pub(crate) async fn set(
     Ok(written.map_err(KvError::from))
 }
 
-/// Deletes an entry. Returns whether it existed.
+/// Deletes an entry. Returns whether it existed. Fails if the tool only reads stores.
 pub(crate) async fn delete(
     mut store: Store<'_>,
     handle: Handle,
@@ -126,6 +134,9 @@ pub(crate) async fn delete(
     if_version: Option<u64>,
 ) -> Answer<bool> {
     let open = begin(&mut store, &handle, key.len())?;
+    if store.data_mut().lacks(Effect::WriteKv) {
+        return Ok(Err(KvError::Denied));
+    }
     Ok(open.delete(&key, if_version).await.map_err(KvError::from))
 }
 

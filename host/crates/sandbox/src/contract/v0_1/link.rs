@@ -5,9 +5,9 @@
 //! generated traits can access the store only with the engine's concurrency support, which is not
 //! compiled in.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use airlock_core::tool::{self, CallError, Tool};
+use airlock_core::tool::{self, CallError};
 use airlock_egress as egress;
 use airlock_store as store;
 use wasmtime::{
@@ -278,11 +278,12 @@ fn link_tools(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
     tools.func_wrap("list", |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
         let page = tools::list(&mut store, cursor.as_deref(), limit)?;
-        Ok((Ok::<_, ToolError>(page_for_guest(&page)),))
+        let page = page.map(|page| page_for_guest(&page));
+        Ok((page.map_err(convert::error_for_guest) as Result<ToolPage, ToolError>,))
     })?;
     tools.func_wrap("describe", |mut store: Store<'_>, (name,): (String,)| {
         let found = tools::describe(&mut store, name)?;
-        let found = found.map(|tool| convert::descriptor_for_guest(&tool));
+        let found = found.map(|found| convert::descriptor_for_guest(found.name, &found.tool));
         Ok((found.map_err(convert::error_for_guest) as Result<ToolDescriptor, ToolError>,))
     })?;
     tools.func_wrap_async("call", |store: Store<'_>, (request,): (CallRequest,)| {
@@ -310,10 +311,10 @@ fn level_from_guest(level: Level) -> log::Level {
 }
 
 fn page_for_guest(page: &tools::Page) -> ToolPage {
-    let item = |tool: &Arc<Tool>| ToolSummary {
-        name: tool.name.to_string(),
-        title: tool.title.clone(),
-        description: tool.description.clone(),
+    let item = |item: &tools::Listed| ToolSummary {
+        name: item.name.clone(),
+        title: item.tool.title.clone(),
+        description: item.tool.description.clone(),
     };
     ToolPage { items: page.items.iter().map(item).collect(), next: page.next.clone() }
 }

@@ -30,6 +30,12 @@ macro_rules! delegate_to_wasi {
     };
 }
 
+/// Returns whether a file is opened for changing it or its directory.
+fn changes(open: OpenFlags, flags: DescriptorFlags) -> bool {
+    open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
+        || flags.intersects(DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY)
+}
+
 impl HostDescriptor for FilesystemHost<'_> {
     delegate_to_wasi! {
         advise(offset: Filesize, length: Filesize, advice: Advice) -> ();
@@ -137,11 +143,11 @@ impl HostDescriptor for FilesystemHost<'_> {
                     })
                     .await?
             }
-            None => (
-                spawn_blocking(move || directory::open(&directory, follow, &path, open, flags))
-                    .await?,
-                None,
-            ),
+            None => {
+                self.files.denied_a_change |= changes(open, flags);
+                let open = move || directory::open(&directory, follow, &path, open, flags);
+                (spawn_blocking(open).await?, None)
+            }
         };
         self.push(
             opened,

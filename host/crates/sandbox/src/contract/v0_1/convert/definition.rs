@@ -37,9 +37,10 @@ pub(in super::super) fn definition_from_guest(
     })
 }
 
-pub(in super::super) fn descriptor_for_guest(tool: &Tool) -> wit::ToolDescriptor {
+/// Converts the descriptor of a tool that the guest calls `name`.
+pub(in super::super) fn descriptor_for_guest(name: String, tool: &Tool) -> wit::ToolDescriptor {
     wit::ToolDescriptor {
-        name: tool.name.to_string(),
+        name,
         title: tool.title.clone(),
         description: tool.description.clone(),
         input_schema: tool.input_schema.to_string(),
