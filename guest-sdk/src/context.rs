@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Content;
-use crate::bindings::airlock::host::context::CallContext;
+use crate::host::context::CallContext;
 use crate::wire;
 
 /// The running call. A tool receives it by taking a parameter `&Context`.
@@ -26,48 +26,38 @@ use crate::wire;
 ///     sum.to_string()
 /// }
 ///
-/// assert_eq!(sum(vec![1.0, 2.5], &Context::detached()), "3.5");
+/// let host = airlock_guest::testing::Host::new();
+/// assert_eq!(sum(vec![1.0, 2.5], &host.context()), "3.5");
+/// assert_eq!(host.progress().len(), 2);
 /// ```
 #[derive(Debug)]
 pub struct Context<'call> {
-    handle: Option<&'call CallContext>,
+    handle: &'call CallContext,
 }
 
-impl Context<'_> {
-    /// Creates a context without a host, for tests. Its [`id`](Self::id) is empty, its time is
-    /// unlimited, and progress and parts are discarded.
-    pub fn detached() -> Self {
-        Self { handle: None }
+impl<'call> Context<'call> {
+    pub(crate) fn new(handle: &'call CallContext) -> Self {
+        Self { handle }
     }
 
     /// Returns the host's identifier of this call, for correlation.
     pub fn id(&self) -> String {
-        self.handle.map(CallContext::id).unwrap_or_default()
+        self.handle.id()
     }
 
     /// Returns the wall-clock time left before the host ends the call; `None` if it is not limited.
     pub fn remaining(&self) -> Option<Duration> {
-        self.handle?.remaining_ms().map(Duration::from_millis)
+        self.handle.remaining_ms().map(Duration::from_millis)
     }
 
     /// Reports progress. `done` grows from report to report; `total` is its final value, if known.
     pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
-        if let Some(handle) = self.handle {
-            handle.progress(done, total, message);
-        }
+        self.handle.progress(done, total, message);
     }
 
     /// Sends one part of the result before the rest. It counts towards the host's limit on the
     /// result.
     pub fn emit(&self, part: impl Into<Content>) {
-        if let Some(handle) = self.handle {
-            handle.emit(&wire::content_to_host(part.into()));
-        }
-    }
-}
-
-impl<'call> Context<'call> {
-    pub(crate) fn new(handle: &'call CallContext) -> Self {
-        Self { handle: Some(handle) }
+        self.handle.emit(&wire::content_to_host(part.into()));
     }
 }

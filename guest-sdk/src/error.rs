@@ -231,6 +231,57 @@ impl From<io::Error> for Error {
     }
 }
 
+/// Text that is not JSON, or not the expected JSON, is invalid input: that of a response, a stored
+/// value or a result of a tool is parsed by their own `json` and `decode`. A value that cannot be
+/// serialized is a fault of the tool.
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        // Only parsed text has lines.
+        let kind = match error.io_error_kind() {
+            Some(kind) => kind_of(kind),
+            None if error.line() == 0 => ErrorKind::Internal,
+            None => ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error.to_string()).with_code("json")
+    }
+}
+
+/// Keeps an [`Error`] of this crate that was wrapped, with its kind, code and parts. Otherwise
+/// the kind is that of the first cause that has one. The message has all causes.
+#[cfg(feature = "anyhow")]
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Self {
+        let message = format!("{error:#}");
+        let mut ours = error
+            .chain()
+            .find_map(known)
+            .unwrap_or_else(|| Self::new(ErrorKind::Internal, String::new()));
+        ours.0.message = message;
+        ours
+    }
+}
+
+/// Converts a cause that has a kind of its own.
+#[cfg(feature = "anyhow")]
+fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    use crate::{http::HttpError, kv::KvError};
+    if let Some(error) = cause.downcast_ref::<Error>() {
+        return Some(error.clone());
+    }
+    if let Some(error) = cause.downcast_ref::<HttpError>() {
+        return Some(error.clone().into());
+    }
+    if let Some(error) = cause.downcast_ref::<KvError>() {
+        return Some(error.clone().into());
+    }
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return Some(Error::new(kind_of(error.kind()), ""));
+    }
+    let error = cause.downcast_ref::<serde_json::Error>()?;
+    let kind = if error.line() == 0 { ErrorKind::Internal } else { ErrorKind::InvalidInput };
+    Some(Error::new(kind, "").with_code("json"))
+}
+
 fn kind_of(kind: io::ErrorKind) -> ErrorKind {
     use io::ErrorKind as Io;
     match kind {
@@ -277,6 +328,35 @@ mod tests {
         assert_eq!(kind(io::ErrorKind::Unsupported), ErrorKind::Unsupported);
         assert_eq!(kind(io::ErrorKind::StorageFull), ErrorKind::Unavailable);
         assert_eq!(kind(io::ErrorKind::Other), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn text_that_is_not_json_is_invalid_input_and_a_value_that_is_none_is_internal() {
+        let parsed = serde_json::from_str::<u8>("\"x\"").unwrap_err();
+        insta::assert_snapshot!(Error::from(parsed), @r#"invalid type: string "x", expected u8 at line 1 column 3"#);
+        let kind = |error: serde_json::Error| Error::from(error).kind();
+        assert_eq!(kind(serde_json::from_str::<u8>("{").unwrap_err()), ErrorKind::InvalidInput);
+        let keys_are_lists = std::collections::BTreeMap::from([(vec![1], 2)]);
+        assert_eq!(kind(serde_json::to_string(&keys_are_lists).unwrap_err()), ErrorKind::Internal);
+    }
+
+    #[cfg(feature = "anyhow")]
+    #[test]
+    fn an_error_of_anyhow_has_the_text_of_all_causes_and_the_kind_of_the_first_known_one() {
+        use anyhow::Context as _;
+        let wrapped = |error: anyhow::Error| Error::from(error.context("reading the table"));
+        let io = wrapped(io::Error::from(io::ErrorKind::NotFound).into());
+        assert_eq!(
+            (io.kind(), io.message()),
+            (ErrorKind::NotFound, "reading the table: entity not found")
+        );
+        let ours = wrapped(Error::conflict("changed").with_code("version").into());
+        assert_eq!((ours.kind(), ours.code()), (ErrorKind::Conflict, Some("version")));
+        assert_eq!(ours.message(), "reading the table: changed");
+        let kv = wrapped(crate::kv::KvError::QuotaExceeded.into());
+        assert_eq!((kv.kind(), kv.code()), (ErrorKind::TooLarge, Some("kv_quota_exceeded")));
+        let nested = Err::<(), _>(anyhow::anyhow!("odd")).context("outer").unwrap_err();
+        assert_eq!(Error::from(nested).kind(), ErrorKind::Internal);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! operator grants.
 //!
 //! The host resolves the name, checks the address, follows redirects by the same rules, and
-//! attaches a credential that the plugin names but never sees. Native builds send nothing: every
-//! request fails with [`ErrorKind::Unavailable`].
+//! attaches a credential that the plugin names but never sees. In native builds, the requests go to
+//! the server of a [`testing::Host`](crate::testing::Host).
 //!
 //! ```no_run
 //! use airlock_guest::{Error, http::Request, serde_json::Value};
@@ -16,15 +16,14 @@
 //!     response.ok()?.json()
 //! }
 //! ```
-//!
-//! [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::bindings::airlock::host::http as host;
+use crate::bindings::airlock::host::http as wit;
+use crate::host::http as host;
 use crate::{Error, ErrorKind, wire};
 
 /// A request that is not sent yet.
@@ -145,28 +144,83 @@ impl Request {
 
     /// Sends the request and waits for the whole response.
     pub fn send(self) -> Result<Response, HttpError> {
-        if !cfg!(target_family = "wasm") {
-            return Err(HttpError {
-                kind: HttpErrorKind::Unavailable,
-                message: "there is no network outside a gateway".to_owned(),
-                request_sent: false,
-            });
-        }
-        let response = host::send(&self.0).map_err(HttpError::from_host)?;
-        Ok(Response {
-            status: response.status,
-            headers: response
-                .headers
-                .into_iter()
-                .map(|header| (header.name, header.value))
-                .collect(),
-            body: response.body,
-            final_url: response.final_url,
-        })
+        host::send(&self.0).map(Response::from_host).map_err(HttpError::from_host)
+    }
+
+    /// Returns the method.
+    pub fn method(&self) -> &str {
+        &self.0.method
+    }
+
+    /// Returns the URL with its query.
+    pub fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    /// Returns the first header of a name, in any case; `None` if there is none or it is not text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let header = self.0.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        str::from_utf8(&header.value).ok()
+    }
+
+    /// Returns the body; empty if there is none.
+    pub fn body(&self) -> &[u8] {
+        self.0.body.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the names of the secrets that the host adds.
+    pub fn credentials(&self) -> impl Iterator<Item = &str> {
+        self.0.credentials.iter().map(String::as_str)
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl From<host::Request> for Request {
+    fn from(request: host::Request) -> Self {
+        Self(request)
     }
 }
 
 impl Response {
+    /// Creates a response without headers and body, for [`testing`](crate::testing).
+    pub fn new(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new(), final_url: String::new() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Sets a body of JSON, and its content type.
+    #[must_use]
+    pub fn with_json(self, body: &serde_json::Value) -> Self {
+        self.with_header("content-type", "application/json").with_body(body.to_string())
+    }
+
+    fn from_host(response: host::Response) -> Self {
+        let host::Response { status, headers, body, final_url } = response;
+        let headers = headers.into_iter().map(|header| (header.name, header.value)).collect();
+        Self { status, headers, body, final_url }
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn into_host(self) -> host::Response {
+        let Self { status, headers, body, final_url } = self;
+        let header = |(name, value)| host::Header { name, value };
+        let headers = headers.into_iter().map(header).collect();
+        host::Response { status, headers, body, final_url }
+    }
+
     /// Returns the first header of a name, in any case; `None` if there is none or it is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))?;
@@ -258,8 +312,8 @@ pub enum HttpErrorKind {
 }
 
 impl HttpError {
-    fn from_host(error: host::HttpError) -> Self {
-        use host::HttpErrorKind as Kind;
+    fn from_host(error: wit::HttpError) -> Self {
+        use wit::HttpErrorKind as Kind;
         let kind = match error.kind {
             Kind::Denied => HttpErrorKind::Denied,
             Kind::InvalidRequest => HttpErrorKind::InvalidRequest,
@@ -275,6 +329,47 @@ impl HttpError {
             Kind::Other => HttpErrorKind::Other,
         };
         Self { kind, message: error.message, request_sent: error.request_sent }
+    }
+}
+
+impl HttpError {
+    /// Creates a failure of a request that was not sent, for [`testing`](crate::testing).
+    pub fn new(kind: HttpErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), request_sent: false }
+    }
+
+    /// Sets whether the request may have reached the server.
+    #[must_use]
+    pub fn with_request_sent(mut self, request_sent: bool) -> Self {
+        self.request_sent = request_sent;
+        self
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn into_host(self) -> wit::HttpError {
+        use wit::HttpErrorKind as Kind;
+        let kind = match self.kind {
+            HttpErrorKind::Denied => Kind::Denied,
+            HttpErrorKind::InvalidRequest => Kind::InvalidRequest,
+            HttpErrorKind::Dns => Kind::Dns,
+            HttpErrorKind::Connect => Kind::Connect,
+            HttpErrorKind::Tls => Kind::Tls,
+            HttpErrorKind::Timeout => Kind::Timeout,
+            HttpErrorKind::TooLarge => Kind::TooLarge,
+            HttpErrorKind::TooManyRedirects => Kind::TooManyRedirects,
+            HttpErrorKind::Protocol => Kind::Protocol,
+            HttpErrorKind::Unavailable => Kind::Unavailable,
+            HttpErrorKind::LimitReached => Kind::LimitReached,
+            HttpErrorKind::Other => Kind::Other,
+        };
+        wit::HttpError { kind, message: self.message, request_sent: self.request_sent }
+    }
+}
+
+/// Lets the server of a test return a response by itself.
+impl From<Response> for Result<Response, HttpError> {
+    fn from(response: Response) -> Self {
+        Ok(response)
     }
 }
 
@@ -336,14 +431,9 @@ mod tests {
 
     #[test]
     fn an_error_status_becomes_an_error_with_kind_code_and_retry_time() {
-        let response = |status, headers| Response {
-            status,
-            headers,
-            body: b"slow\ndown".to_vec(),
-            final_url: String::new(),
-        };
-        assert!(response(204, Vec::new()).ok().is_ok());
-        let error = response(429, vec![("Retry-After".into(), b"7".to_vec())]).ok().unwrap_err();
+        let response = |status| Response::new(status).with_body("slow\ndown");
+        assert!(response(204).ok().is_ok());
+        let error = response(429).with_header("Retry-After", "7").ok().unwrap_err();
         assert_eq!(
             (error.kind(), error.message(), error.code()),
             (ErrorKind::RateLimited, "the server returned 429: slowdown", Some("http_429"))

@@ -11,7 +11,7 @@ use crate::{Context, Error, Output, schema};
 /// With it, a test can check what a model sees:
 ///
 /// ```
-/// use airlock_guest::{Context, Tool, tool};
+/// use airlock_guest::{Tool, testing::Host, tool};
 ///
 /// /// Answers at once.
 /// #[tool]
@@ -20,10 +20,10 @@ use crate::{Context, Error, Output, schema};
 /// }
 ///
 /// assert_eq!(ping::descriptor().description, "Answers at once.");
-/// let output = ping::invoke("{}", &Context::detached()).unwrap();
+/// let output = Host::new().call::<ping>(serde_json::json!({})).unwrap();
 /// assert_eq!(output.first_text(), Some("pong"));
 ///
-/// let error = ping::invoke(r#"{"loud": true}"#, &Context::detached()).unwrap_err();
+/// let error = Host::new().call::<ping>(serde_json::json!({ "loud": true })).unwrap_err();
 /// assert_eq!(error.message(), "unknown argument `loud`; this tool takes no arguments");
 /// ```
 pub trait Tool {

@@ -3,7 +3,6 @@
 //! A plugin can use the tools that the operator binds to its slots or grants to it, and that the
 //! caller of the chain may use; every other name is not found. The name of a tool is that of the
 //! slot to which it is bound, else its full name, `<client>-<tool>`. Native builds have no other tools: every function here fails with
-//! [`ErrorKind::Unavailable`].
 //!
 //! ```no_run
 //! use airlock_guest::{Error, serde_json::{Value, json}, tools};
@@ -14,14 +13,12 @@
 //!     Ok(file["text"].as_str().unwrap_or_default().to_owned())
 //! }
 //! ```
-//!
-//! [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::bindings::airlock::host::tools as host;
+use crate::host::tools as host;
 use crate::{Descriptor, Error, Output, wire};
 
 /// A tool that may be called.
@@ -49,7 +46,6 @@ pub struct Page {
 /// Lists at most `limit` (1 to 1,000) of the tools that may be called, from the start or from the
 /// cursor of an earlier page.
 pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
-    require_host()?;
     let page = host::list(cursor, limit).map_err(wire::error_from_host)?;
     let items = page.items.into_iter().map(|item| {
         let host::ToolSummary { name, title, description } = item;
@@ -60,7 +56,6 @@ pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
 
 /// Returns the descriptor of a tool by its name.
 pub fn describe(name: &str) -> Result<Descriptor, Error> {
-    require_host()?;
     host::describe(name).map_err(wire::error_from_host).and_then(wire::descriptor_from_host)
 }
 
@@ -71,7 +66,6 @@ pub fn call(name: &str, arguments: &impl Serialize) -> Result<Output, Error> {
 
 /// Makes one call and waits for its result.
 pub fn send(call: &Call) -> Result<Output, Error> {
-    require_host()?;
     host::call(&call.0).map_err(wire::error_from_host).and_then(wire::output_from_host)
 }
 
@@ -87,21 +81,18 @@ pub fn send(call: &Call) -> Result<Output, Error> {
 ///     Call::new("weather-today", &json!({ "city": "Oslo" }))?.with_timeout(Duration::from_secs(2)),
 ///     Call::new("weather-today", &json!({ "city": "Rome" }))?,
 /// ];
-/// for answer in tools::call_batch(calls)? {
+/// for answer in tools::call_batch(calls) {
 ///     println!("{}", answer?.first_text().unwrap_or("no text"));
 /// }
 /// # Ok(())
 /// # }
 /// ```
-pub fn call_batch(
-    calls: impl IntoIterator<Item = Call>,
-) -> Result<Vec<Result<Output, Error>>, Error> {
-    require_host()?;
+pub fn call_batch(calls: impl IntoIterator<Item = Call>) -> Vec<Result<Output, Error>> {
     let requests: Vec<host::CallRequest> = calls.into_iter().map(|call| call.0).collect();
     let answers = host::call_batch(&requests).into_iter();
-    Ok(answers
+    answers
         .map(|answer| answer.map_err(wire::error_from_host).and_then(wire::output_from_host))
-        .collect())
+        .collect()
 }
 
 /// A call that is not made yet.
@@ -123,14 +114,5 @@ impl Call {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.0.timeout_ms = Some(wire::milliseconds(timeout));
         self
-    }
-}
-
-/// Fails in native builds, where the imports would panic.
-fn require_host() -> Result<(), Error> {
-    if cfg!(target_family = "wasm") {
-        Ok(())
-    } else {
-        Err(Error::unavailable("there are no other tools outside a gateway"))
     }
 }

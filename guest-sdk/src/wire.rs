@@ -177,7 +177,7 @@ fn text(value: Option<Value>) -> Option<String> {
 }
 
 fn value(text: Option<String>) -> Result<Option<Value>, Error> {
-    text.as_deref().map(json).transpose()
+    text.map(|text| json(&text)).transpose()
 }
 
 fn json(text: &str) -> Result<Value, Error> {

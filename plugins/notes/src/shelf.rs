@@ -43,7 +43,8 @@ impl Shelf {
     /// Creates an empty shelf for tests, with a fixed time.
     #[cfg(test)]
     pub(crate) fn detached() -> Self {
-        Self { store: Store::detached(), now: || Some("2026-11-21T09:13:48Z".to_owned()) }
+        let store = airlock_guest::testing::Host::new().kv(STORE).store(STORE);
+        Self { store, now: || Some("2026-11-21T09:13:48Z".to_owned()) }
     }
 
     /// Stores a note. Returns its number and version.

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Maximum credentials of one request.
-pub(super) const MAX_OF_REQUEST: usize = 8;
+const MAX_OF_REQUEST: usize = 8;
 
 /// Maximum length of a credential's value, in bytes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
@@ -200,6 +200,11 @@ impl Credentials {
             }
         }
         Ok(Self { by_name, values: search(&values)?, spellings: search(&spellings)? })
+    }
+
+    /// Returns whether there is a credential of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
     }
 
     /// Returns the credentials of one request. Fails if there are too many, if one is named twice

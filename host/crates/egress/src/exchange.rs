@@ -51,7 +51,7 @@ impl<'a> Exchange<'a> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         let (redirects, wanted) = (request.redirects, request.max_response_bytes);
         self.session.count()?;
-        request.credentials.iter().take(MAX_OF_REQUEST).for_each(|name| self.report_unknown(name));
+        self.report_unknown(&request.credentials);
         let mut hop = Hop::first(request, policy.bounds(), credentials)?;
         let mut permit = self.decide(&hop)?;
         self.require_audience(&hop)?;
@@ -99,13 +99,11 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Logs a credential that the guest names and does not have. The guest learns nothing of it: its
-    /// request is refused like every other.
-    fn report_unknown(&self, name: &str) {
+    /// Logs the first credential that the guest names and does not have. The guest learns nothing of
+    /// it: its request is refused like every other.
+    fn report_unknown(&self, names: &[String]) {
         let Outlet { caller, credentials, .. } = &self.session.outlet;
-        if credentials.get(name).is_some() {
-            return;
-        }
+        let Some(name) = names.iter().find(|name| !credentials.has(name)) else { return };
         let credential = credentials.blotted(&cut(visible_line(name), MAX_SHOWN_NAME));
         let granted = credentials.names();
         let reason = "the plugin has no credential of this name that is attached to requests";

@@ -124,13 +124,12 @@ impl GrantOption {
     pub(super) fn request(&self) -> Option<String> {
         match self {
             Self::Host(_) => None,
-            Self::Directory { name, .. } => Some(format!("files.{name}")),
+            Self::Files { name, .. } => Some(format!("files.{name}")),
             Self::Secret { name, .. } => Some(format!("secret.{name}")),
             Self::Http(_)
             | Self::Kv(_)
             | Self::Scratch
             | Self::Clocks
-            | Self::Random
             | Self::Tools => Some(self.to_string()),
         }
     }
