@@ -84,10 +84,8 @@ fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
         let key = KeyPath::from_iter(["tool"]).element(index);
         let name = tool["name"].as_str();
         if let Some(name) = name.filter(|name| !is_name(name, 64)) {
-            let problem = format!(
-                "found {}, expected 1 to 64 letters, digits, `_` or `-`",
-                shown(name)
-            );
+            let problem =
+                format!("found {}, expected 1 to 64 letters, digits, `_` or `-`", shown(name));
             faults.push(Fault::new(key.member("name"), problem));
         }
         if let Some(name) = name
@@ -116,9 +114,7 @@ fn lacks(request: &Value, effect: &str) -> Option<&'static str> {
         "http" => (has("http"), "a [request.http.NAME]"),
         "secret" => (has("secret"), "a [request.secret.NAME]"),
         "read_kv" | "write_kv" => (has("kv"), "a [request.kv.NAME]"),
-        "tools" => {
-            (has("tool") || has("tools"), "a [request.tool.NAME] or [request.tools]")
-        }
+        "tools" => (has("tool") || has("tools"), "a [request.tool.NAME] or [request.tools]"),
         // Unknown, which is a fault of its own.
         _ => return None,
     };

@@ -115,7 +115,7 @@ pub(super) fn complain(failure: &Failure) {
 /// Prints a warning for people to standard error. The text may have several lines.
 pub(super) fn warning(text: &str) {
     let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
-    let _ = writeln!(io::stderr(), "{bold}warning:{end} {}", printable(text));
+    let _ = writeln!(io::stderr(), "{bold}warning:{end} {}", shown(text));
 }
 
 /// Prints an indented hint to standard error.

@@ -88,7 +88,7 @@ impl Request<'_> {
             Self::Scratch(_) => grant.scratch.is_some(),
             Self::Tools(tools) => tools.call.iter().any(|tool| grant.tools.contains(tool)),
             Self::Clocks(_) => grant.clocks,
-            Self::Random(_) => grant.random,
+            Self::Slot(name, _) => grant.slots.contains_key(name),
         }
     }
 }
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        plugin::{DirectoryGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant, StoreGrant},
+        plugin::{FilesGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
         sandbox::Access,
         secret::Source,
     };
@@ -157,7 +157,6 @@ mod tests {
             scratch: Some(PartialQuota::default()),
             tools: vec!["text-count".to_owned()],
             clocks: true,
-            random: true,
             ..Grant::default()
         }
     }

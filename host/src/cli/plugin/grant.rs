@@ -126,11 +126,10 @@ impl GrantOption {
             Self::Host(_) => None,
             Self::Files { name, .. } => Some(format!("files.{name}")),
             Self::Secret { name, .. } => Some(format!("secret.{name}")),
-            Self::Http(_)
-            | Self::Kv(_)
-            | Self::Scratch
-            | Self::Clocks
-            | Self::Tools => Some(self.to_string()),
+            Self::Slot { name, .. } => Some(format!("tool.{name}")),
+            Self::Http(_) | Self::Kv(_) | Self::Scratch | Self::Clocks | Self::Tools => {
+                Some(self.to_string())
+            }
         }
     }
 
@@ -145,10 +144,8 @@ impl GrantOption {
             }
             Self::Files { name, path, may_write } => {
                 let access = if *may_write { "read_write" } else { "read_only" };
-                object(grants, "files").insert(
-                    name.clone(),
-                    json!({"path": absolute(path), "access": access}),
-                );
+                object(grants, "files")
+                    .insert(name.clone(), json!({"path": absolute(path), "access": access}));
             }
             Self::Secret { name, from } => {
                 let secret = object(grants, "secret").entry(name).or_insert_with(|| json!({}));
@@ -165,7 +162,7 @@ impl GrantOption {
                 grants.insert("clocks".to_owned(), json!(true));
             }
             Self::Slot { name, tool } => {
-                member(grants, "tool").insert(name.clone(), json!(tool));
+                object(grants, "tool").insert(name.clone(), json!(tool));
             }
             Self::Tools => {
                 let tools = requests.and_then(|requests| requests.tools.as_ref());
@@ -199,12 +196,6 @@ fn add(grants: &mut Map<String, Value>, key: &str, value: Value) {
     if !list.contains(&value) {
         list.push(value);
     }
-}
-
-}
-
-fn any(grants: &Map<String, Value>, key: &str, is_it: impl Fn(&Value) -> bool) -> bool {
-    grants.get(key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_it))
 }
 
 /// Returns the value to type after `--grant` for a request. Parts that only the operator knows are

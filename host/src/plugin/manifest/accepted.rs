@@ -33,7 +33,7 @@ impl Request<'_> {
                         _ => false,
                     }
                 }
-                Self::Tools(_) | Self::Clocks(_) | Self::Random(_) => false,
+                Self::Slot(..) | Self::Tools(_) | Self::Clocks(_) => false,
             }
     }
 }

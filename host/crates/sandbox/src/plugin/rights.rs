@@ -80,11 +80,8 @@ mod tests {
         assert_eq!(origin(&grants, "any"), all);
         let effects = |effect| Effects::from_iter([effect]);
         grants.declared = Some(Arc::new(
-            [
-                ("a".to_owned(), effects(Effect::Tools)),
-                ("b".to_owned(), effects(Effect::Http)),
-            ]
-            .into(),
+            [("a".to_owned(), effects(Effect::Tools)), ("b".to_owned(), effects(Effect::Http))]
+                .into(),
         ));
         assert_eq!(origin(&grants, "a"), all);
         for tool in ["b", "other"] {

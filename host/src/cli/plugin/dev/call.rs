@@ -109,10 +109,9 @@ fn line(event: &Event) -> String {
             let message = message.as_deref().map(|message| format!(": {message}"));
             output::one_line(&format!("progress {done}{total}{}", message.unwrap_or_default()), 200)
         }
-        Event::Partial { part: Content::Text { text }, .. } => {
-            output::one_line(&format!("part: {text}"), 200)
+        Event::Partial { part, .. } => {
+            output::one_line(&format!("part: {}", part.as_text().unwrap_or("not text")), 200)
         }
-        Event::Partial { .. } => "part: not text".to_owned(),
     }
 }
 
