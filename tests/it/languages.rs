@@ -172,7 +172,7 @@ async fn a_new_plugin_in_rust_can_be_built_and_called() {
     is_the_example(&component).await;
     assert_eq!(
         imports(&component).await,
-        ["airlock:host/call@0.1.0", "airlock:host/log@0.1.0", "airlock:types/types@0.1.0"]
+        ["airlock:host/context@0.1.0", "airlock:host/log@0.1.0", "airlock:types/types@0.1.0"]
     );
     // The macros embed the manifest in the module and the build embeds it in the component, where a
     // module's section cannot be taken for the component's.

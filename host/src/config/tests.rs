@@ -640,8 +640,8 @@ async fn a_secret_without_a_value_is_reported_with_its_plugin_and_what_the_plugi
     "#);
 }
 
-#[test]
-fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
+#[tokio::test]
+async fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
     let home = tempfile::tempdir().expect("a directory");
     let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"today","inputSchema":{}},{"name":"week","inputSchema":{}}]}"#;
     let component = format!(
@@ -652,8 +652,9 @@ fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
         wat::parse_str(component).expect("a component"),
     )
     .expect("a file");
-    std::fs::write(home.path().join("plan.wasm"), "").expect("a file");
-    let check = |tool: Value, tools: Value| {
+    let plan = wat::parse_str("(component)").expect("a component");
+    std::fs::write(home.path().join("plan.wasm"), plan).expect("a file");
+    let check = async |tool: Value, tools: Value| {
         let file = clients(json!([
             {"name": "weather", "connection_type": "wasm", "wasm_config": {"component": "weather.wasm"},
              "tools_to_execute": ["today"]},
@@ -663,13 +664,13 @@ fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
         ]));
         let origin = home.path().join("gateway.json").display().to_string();
         let config = Config::parse(&file.to_string(), &origin, &|_| None).expect("a configuration");
-        config.check_files("gateway.json").map_err(|error| error.to_string())
+        config.check_files("gateway.json").await.map_err(|error| error.to_string())
     };
     // The tools of a server, and those of a component that embeds none, are not known.
     let known = json!({"forecast": "weather-today", "search": "web-any", "self": "plan-any"});
-    assert_eq!(check(known, json!(["weather-today"])), Ok(()));
+    assert_eq!(check(known, json!(["weather-today"])).await, Ok(()));
     assert_snapshot!(
-        check(json!({"forecast": "weather-tomorrow"}), json!(["weather-week"])).expect_err("unknown"),
+        check(json!({"forecast": "weather-tomorrow"}), json!(["weather-week"])).await.expect_err("unknown"),
         @r#"
     gateway.json has 2 errors:
       mcp.client_configs[name = "plan"].wasm_config.grants.tool.forecast: the plugin weather has no tool "weather-tomorrow"; it has weather-today, weather-week

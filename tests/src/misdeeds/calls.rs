@@ -31,8 +31,7 @@ pub(super) const ALL: &[Misdeed] = &[
         "sends parts of its answer without an end",
         Text::run(
             "(loop $again
-               (call $emit (local.get $context) (i32.const 0) (i32.const 0) (i32.const 2)
-                 (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+               (call $emit (local.get $context) (i32.const 0) (i32.const 2))
                (br $again))
              unreachable",
         ),
@@ -43,8 +42,7 @@ pub(super) const ALL: &[Misdeed] = &[
         "sends one part that is too large ahead of its answer",
         Text::run(
             "(drop (memory.grow (i32.const 32)))
-             (call $emit (local.get $context) (i32.const 0) (i32.const 65536) (i32.const 0x100001)
-               (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+             (call $emit (local.get $context) (i32.const 65536) (i32.const 0x100001))
              (call $ok)",
         ),
         &["budget"],

@@ -473,7 +473,7 @@ async fn an_unknown_credential_is_logged_with_the_granted_ones_and_not_reported_
     let session = session(&names, &server, None, &granted, vec![credential], Bounds::PLUGIN, LONG);
     for name in ["tokn", "hush-hush\n", &"x".repeat(1000)] {
         let request =
-            Request { credential: Some(name.to_owned()), ..get("https://x.example.com/") };
+            Request { credentials: vec![name.to_owned()], ..get("https://x.example.com/") };
         let refused = session.send(request).await.expect_err("it is refused").to_string();
         assert_eq!(refused, "the request is not permitted");
     }

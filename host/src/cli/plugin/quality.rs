@@ -310,6 +310,8 @@ mod tests {
             "outputSchema": {"type": "object"},
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         });
+        let mut reads = tool.clone();
+        reads["name"] = json!("get");
         insta::assert_snapshot!(told(json!([tool, reads]), Some(&manifest)), @"");
     }
 }

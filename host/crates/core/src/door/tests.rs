@@ -422,7 +422,7 @@ fn a_storm_of_progress_does_not_displace_content_from_the_queue_of_events() {
     for done in 0..10_000 {
         reporter.progress(Progress { done: f64::from(done), total: None, message: None });
     }
-    reporter.emit(Content::Text { text: "part".into() });
+    reporter.emit(Content::text("part"));
     let mut received = Vec::new();
     while let Ok(event) = events.try_recv() {
         received.push(event);

@@ -13,7 +13,7 @@ use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
 use wasmtime::AsContextMut as _;
 
-use super::{Store, call, http, kv, kv::KvError, secrets, secrets::SecretError};
+use super::{Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
 use crate::{
     Effect, Grants, KvStore, Limits,
     engine::engine,
@@ -79,7 +79,7 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
             let read = kv::get(store.as_context_mut(), again(), key()).await?;
             assert!(read.is_ok(), "{effects:?}: {read:?}");
             let set = kv::set(store.as_context_mut(), again(), key(), vec![1], None, None).await?;
-            let deleted = kv::delete(store.as_context_mut(), again(), key()).await?;
+            let deleted = kv::delete(store.as_context_mut(), again(), key(), None).await?;
             assert_eq!(set.is_ok(), deleted.is_ok(), "{effects:?}");
             if set.is_err() {
                 assert_eq!(refused(&store), ["write_kv"]);
@@ -112,7 +112,10 @@ async fn a_tool_without_the_effect_has_no_secret() {
 #[tokio::test]
 async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
     let send = async |effects: &[Effect], credential: Option<&str>| {
-        let request = Request { credential: credential.map(str::to_owned), ..Request::default() };
+        let request = Request {
+            credentials: credential.map(str::to_owned).into_iter().collect(),
+            ..Request::default()
+        };
         let grants = Grants::default().narrowed(effects.iter().copied().collect());
         let sent = with(grants, None, None, async |store| http::send(store, request).await);
         let error = sent.await.expect("it ends well").expect_err("there is no outlet");
@@ -137,7 +140,7 @@ async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
 #[tokio::test]
 async fn progress_costs_fuel_and_is_no_host_call() {
     let report = |store: &mut Store<'_>, message: usize| {
-        call::progress(store, 1.0, None, Some("x".repeat(message)))
+        context::progress(store, 1.0, None, Some("x".repeat(message)))
     };
     let reported = with(Grants::default(), None, None, async |mut store| {
         let before = store.data().meter.debt();
@@ -147,9 +150,9 @@ async fn progress_costs_fuel_and_is_no_host_call() {
         let fuel = store.data().meter.debt() - before;
         // All host calls of the limit are left.
         for _ in 0..Limits::PLUGIN.host_calls {
-            call::id(&mut store)?;
+            context::id(&mut store)?;
         }
-        assert!(call::id(&mut store).is_err());
+        assert!(context::id(&mut store).is_err());
         Ok(fuel)
     });
     let ended = reported.await;

@@ -15,7 +15,7 @@ use crate::{
     door::{Caller, Event, Events, Origin, Progress},
     gateway::Gateway,
     plugin::{Manifest, Metadata},
-    tool::{CallError, Content, ToolOutput},
+    tool::{CallError, ToolOutput},
 };
 
 /// Name of the plugin in the configuration that is made for the call.

@@ -38,15 +38,18 @@ const GUEST: &str = r#"
       (import "airlock:host/http@0.1.0" (instance $http
         (type $h (record (field "name" string) (field "value" (list u8))))
         (export "header" (type $header (eq $h)))
+        (type $d (enum "follow" "manual"))
+        (export "redirects" (type $redirects (eq $d)))
         (type $q (record
           (field "method" string) (field "url" string) (field "headers" (list $header)) (field "body" (option (list u8)))
-          (field "timeout-ms" (option u64)) (field "max-response-bytes" (option u64)) (field "credential" (option string))))
+          (field "timeout-ms" (option u64)) (field "max-response-bytes" (option u64)) (field "credentials" (list string))
+          (field "redirects" $redirects)))
         (export "request" (type $request (eq $q)))
         (type $r (record
           (field "status" u16) (field "headers" (list $header)) (field "body" (list u8)) (field "final-url" string)))
         (export "response" (type $response (eq $r)))
         (type $k (enum "denied" "invalid-request" "dns" "connect" "tls" "timeout" "too-large" "too-many-redirects" "protocol"
-          "unavailable"))
+          "unavailable" "limit-reached" "other"))
         (export "http-error-kind" (type $kind (eq $k)))
         (type $e (record (field "kind" $kind) (field "message" string) (field "request-sent" bool)))
         (export "http-error" (type $error (eq $e)))
@@ -173,7 +176,11 @@ fn request(
         ("body".into(), optional(body.map(bytes))),
         ("timeout-ms".into(), optional(None)),
         ("max-response-bytes".into(), optional(None)),
-        ("credential".into(), optional(credential.map(|name| Val::String(name.into())))),
+        (
+            "credentials".into(),
+            Val::List(credential.map(|name| Val::String(name.into())).into_iter().collect()),
+        ),
+        ("redirects".into(), Val::Enum("follow".into())),
     ])
 }
 
