@@ -14,9 +14,6 @@ pub const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
 pub const SERVICE_FILTER: &str = "airlock=info,warn,rmcp=off";
 /// Default filter of interactive commands: failures only.
 pub const COMMAND_FILTER: &str = "warn,rmcp=off";
-/// Default filter of `airlock plugin dev`: failures, and everything that the plugin writes.
-pub const AUTHOR_FILTER: &str =
-    "warn,rmcp=off,airlock_sandbox::imports::log=info,airlock_sandbox::wasi::stdio=debug";
 /// Default filter of the demo, where failures are part of the scenes.
 pub const DEMO_FILTER: &str = "error,rmcp=off";
 

@@ -192,7 +192,7 @@ async fn imports(component: &Path) -> Vec<String> {
 async fn imports_what_it_requests(component: &Path) {
     let imports = imports(component).await;
     let of_host = imports.iter().filter_map(|import| import.strip_prefix("airlock:host/"));
-    assert_eq!(of_host.collect::<Vec<_>>(), ["call@0.1.0", "http@0.1.0", "log@0.1.0"]);
+    assert_eq!(of_host.collect::<Vec<_>>(), ["context@0.1.0", "http@0.1.0", "log@0.1.0"]);
 }
 
 async fn new(place: &Path, name: &str, language: &str) -> Finished {

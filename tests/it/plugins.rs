@@ -79,7 +79,7 @@ async fn a_tool_uses_only_the_grants_that_its_manifest_declares_effects_for() {
             {"name": "scribble", "effects": ["write_files", "tools"]},
         ],
         "request": {
-            "files": {"data": {"access": "read-write", "reason": "Reads and writes."}},
+            "files": {"data": {"access": "read_write", "reason": "Reads and writes."}},
             "tools": {"call": ["guest-ok"], "reason": "Calls."},
         },
     });
@@ -102,6 +102,6 @@ async fn a_tool_uses_only_the_grants_that_its_manifest_declares_effects_for() {
     let relay = json!({"tool": "guest-ok", "arguments": {}});
     assert_eq!(
         gateway.execute("guest-relay", &relay).await.content(),
-        "the tool 'guest-relay' does not declare the effect \"call-tools\" in plugin.toml"
+        "the tool 'guest-relay' does not declare the effect \"tools\" in plugin.toml"
     );
 }

@@ -75,7 +75,7 @@ impl Args {
     /// Log filter that applies unless the operator sets one.
     pub(super) fn log_filter(&self) -> &'static str {
         match &self.command {
-            Command::Dev(_) => telemetry::AUTHOR_FILTER,
+            Command::Dev(_) => dev::FILTER,
             _ => telemetry::COMMAND_FILTER,
         }
     }

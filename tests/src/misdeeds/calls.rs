@@ -115,7 +115,7 @@ pub(super) const ALL: &[Misdeed] = &[
         },
         &["budget"],
     )
-    .lent(r#"{"tools":["itself-run"]}"#),
+    .granted(r#"{"tools":["itself-run"]}"#),
     Misdeed::written(
         "batch_large",
         "calls 1,000,000 tools at once",

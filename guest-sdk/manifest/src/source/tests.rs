@@ -24,8 +24,8 @@ fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
     checked.map_err(|bad| bad.to_string())
 }
 
-fn faults(test: &str, text: &str) -> String {
-    of(test, &[(FILE, text)]).expect_err("a fault")
+fn faults(name: &str, text: &str) -> String {
+    of(name, &[(FILE, text)]).expect_err("a fault")
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_manifest_that_is_too_large_or_has_too_many_faults_is_refused_in_few_words()
     let large = format!("{HEAD}[metadata]\ntext = '{}'\n", "x".repeat(MAX_BYTES));
     let told = faults("large", &large);
     assert!(told.starts_with("plugin.toml: has 262") && told.len() < 200, "{told}");
-    let many: String = (0..1_000).map(|key| format!("k{key} = 1\n")).collect();
-    let told = faults("many", &(many + HEAD));
+    let many: Vec<_> = (0..1_000).map(|key| format!("k{key} = 1\n")).collect();
+    let told = faults("many", &(many.concat() + HEAD));
     assert_eq!(told.lines().count(), 52, "{told}");
     assert!(told.ends_with("there are more, which are not listed"), "{told}");
 }

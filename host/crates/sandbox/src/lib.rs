@@ -149,7 +149,7 @@ impl Sandbox {
         let component = self.0.compiler.component(wasm.clone()).await?;
         let (sandbox, client) = (self.clone(), client.clone());
         // Blocking: it walks the component and checks the directories.
-        let open = move || Plugin::new(sandbox, client, &component, &wasm, grants, limits, host);
+        let open = move || Plugin::new(sandbox, client, &component, &wasm, &grants, limits, host);
         tokio::task::spawn_blocking(open)
             .await
             .unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))

@@ -77,7 +77,7 @@ impl Plugin {
         client: ClientName,
         component: &Component,
         wasm: &[u8],
-        grants: Grants,
+        grants: &Grants,
         limits: Limits,
         host: HostResources,
     ) -> Result<Self, LoadError> {
@@ -85,7 +85,7 @@ impl Plugin {
         for directory in &grants.directories {
             check_directory(directory, sandbox.off_limits())?;
         }
-        let mounts = Mounts::new(&grants).map_err(|error| LoadError::Directory {
+        let mounts = Mounts::new(grants).map_err(|error| LoadError::Directory {
             path: std::env::temp_dir(),
             reason: format!("no place for scratch directories: {error}"),
         })?;
@@ -94,7 +94,7 @@ impl Plugin {
             circuit: Circuit::new(client.clone(), &limits),
             share: sandbox.share(),
             log: Arc::default(),
-            rights: Rights::new(&client, &grants, &host),
+            rights: Rights::new(&client, grants, &host),
             sandbox,
             client,
             guest,

@@ -23,6 +23,10 @@ use crate::cli::{
     signals::Signals,
 };
 
+/// Default filter of the log: failures, and everything that the plugin writes.
+pub(super) const FILTER: &str =
+    "warn,rmcp=off,airlock_sandbox::imports::log=info,airlock_sandbox::wasi::stdio=debug";
+
 /// Build and try a plugin after every change
 ///
 /// Watches the sources and `plugin.toml` in a directory. After a change it builds the plugin and

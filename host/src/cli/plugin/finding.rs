@@ -173,7 +173,9 @@ mod tests {
         let manifest = manifest(&json!({"tools": {"call": ["text-count"], "reason": "r"}}));
         let source = Source::of("id = 'p'\n\n[request.tools]\ncall = ['text-count']\n");
         let mut found = unused(&[KV.to_owned()], &manifest);
-        found.iter_mut().for_each(|finding| finding.locate(&source));
+        for finding in &mut found {
+            finding.locate(&source);
+        }
         let lines: Vec<_> = found.iter().flat_map(Finding::lines).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         plugin.toml:3: request.tools: requested, and the component does not import the interface for it

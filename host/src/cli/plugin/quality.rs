@@ -312,6 +312,11 @@ mod tests {
         });
         let mut reads = tool.clone();
         reads["name"] = json!("get");
-        insta::assert_snapshot!(told(json!([tool, reads]), Some(&manifest)), @"");
+        insta::assert_snapshot!(told(json!([tool, reads]), Some(&manifest)), @"
+            Fail every request has a tool that may use it: plugin.toml: request.files.data: no tool may use it
+            Warn the manifest lists every tool: get: plugin.toml does not list it, so it has no effects
+            Fail the manifest's effects agree with the annotations: plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads; plugin.toml: tool[1].name: gone: the plugin has no such tool
+            Warn a tool that uses the network says that its world is open: plugin.toml: tool[0].effects: put: it uses the network, and its annotations say that its world is closed
+            ");
     }
 }

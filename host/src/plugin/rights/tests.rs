@@ -183,7 +183,7 @@ fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
         found.notes,
         [
             "grants.tool.other opens nothing: the plugin does not ask for it",
-            "tool.notify is not granted, and the plugin can do without: reports",
+            "tool.notify is not granted, and the plugin can do without",
         ]
     );
     insta::assert_snapshot!(

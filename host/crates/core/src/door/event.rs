@@ -43,7 +43,7 @@ pub enum Event {
         /// The call.
         call: CallId,
         /// The content.
-        part: Content,
+        part: Box<Content>,
     },
 }
 

@@ -28,7 +28,7 @@ impl<'c> Reporter<'c> {
 
     /// Emits content before the result. The provider limits number and size.
     pub fn emit(&self, part: Content) {
-        self.send(|call| Event::Partial { call, part: part.clone() });
+        self.send(|call| Event::Partial { call, part: Box::new(part.clone()) });
         self.report.emit(part);
     }
 

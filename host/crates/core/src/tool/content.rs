@@ -161,6 +161,7 @@ impl Content {
 
     /// Removes the members of [`extra`](Self::extra) that have a field of their own. For a source
     /// that sends them apart from the block: in JSON, a member would appear twice.
+    #[must_use]
     pub fn without_duplicates(mut self) -> Self {
         self.extra.retain(|name, _| !FIELDS.contains(&name.as_str()));
         self
@@ -231,6 +232,7 @@ impl ContentBlock {
 impl Resource {
     /// Removes the members of [`extra`](Self::extra) that have a field of their own, as
     /// [`Content::without_duplicates`] does.
+    #[must_use]
     pub fn without_duplicates(mut self) -> Self {
         self.extra.retain(|name, _| !RESOURCE_FIELDS.contains(&name.as_str()));
         self

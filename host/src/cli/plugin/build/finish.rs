@@ -69,7 +69,9 @@ fn findings(
     let mut findings = finding::unrequested(component, imports, &project.manifest)?;
     findings.extend(finding::unused(imports, &project.manifest));
     if let Some(source) = Source::in_directory(&project.directory) {
-        findings.iter_mut().for_each(|finding| finding.locate(&source));
+        for finding in &mut findings {
+            finding.locate(&source);
+        }
     }
     Ok(findings)
 }

@@ -66,7 +66,9 @@ fn text(manifest: &Manifest, host: &Version, plugin: &Version) -> String {
 /// of its files names it.
 fn packages() -> Vec<Package> {
     let mut directories = BTreeMap::<&str, Vec<_>>::new();
-    for (path, text) in WIT.iter().filter(|(path, _)| path.ends_with(".wit")) {
+    for (path, text) in
+        WIT.iter().filter(|(path, _)| Path::new(path).extension() == Some("wit".as_ref()))
+    {
         let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
         directories.entry(directory).or_default().push((file, *text));
     }
@@ -113,10 +115,12 @@ mod tests {
 
     fn manifest(contract: &str) -> Manifest {
         let manifest = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": contract,
+            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "request": {"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}},
         });
-        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+        let mut manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        contract.clone_into(&mut manifest.contract);
+        manifest
     }
 
     #[test]

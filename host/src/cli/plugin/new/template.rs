@@ -160,13 +160,14 @@ mod tests {
             "sdk/Cargo.toml",
             "sdk/guest-sdk/src/lib.rs",
             "sdk/guest-sdk/macros/src/lib.rs",
-            "sdk/wit/plugin.wit",
+            "sdk/wit/plugin/0.1.0/plugin.wit",
         ] {
             assert!(has(Language::Rust, file), "{file}");
         }
         for language in [Language::JavaScript, Language::Python] {
             assert!(
-                has(language, "wit/plugin.wit") && has(language, "wit/deps/host/host.wit"),
+                has(language, "wit/plugin/0.1.0/plugin.wit")
+                    && has(language, "wit/host/0.1.0/host.wit"),
                 "{language}"
             );
         }
