@@ -9,10 +9,13 @@ OTHERS := $(TARGET)/others
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock
 
-.PHONY: help demo test bench hostile lint plugins wasm peers
+# Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
+SOURCE_DATE_EPOCH := 1767225600
+
+.PHONY: help demo test bench hostile lint plugins packages test-packages wasm peers
 
 help: ## lists the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm ## shows the gateway at work: plugins, an MCP server, scripts and approvals, with a scripted model
 	@echo "demo: building airlock (some minutes the first time)"
@@ -50,6 +53,18 @@ plugins: wasm ## builds each first-party component to target/plugins/<name>.wasm
 		env CARGO_TARGET_DIR="$(abspath $(TARGET))/guests" $${toolchain:+RUSTUP_TOOLCHAIN=$${toolchain#+}} \
 			$(TARGET)/debug/airlock plugin build plugins/$$plugin --output $(TARGET)/plugins/$$plugin.wasm; \
 	done
+
+packages: ## packs the SDKs for JavaScript and Python to target/packages, as they are published
+	@mkdir -p $(TARGET)/packages
+	@cd guest-sdk/javascript && npm pack --loglevel=error --pack-destination $(abspath $(TARGET))/packages
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) python3 -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--wheel-dir $(TARGET)/packages ./guest-sdk/python
+	@cd $(TARGET)/packages && sha256sum airlock[-_]plugin-*
+
+test-packages: ## tests the SDKs for JavaScript and Python, without a gateway or network
+	@cd guest-sdk/javascript && node --import ./register.js --test test/*.test.js
+	@cd guest-sdk/python && python3 -m unittest discover --top-level-directory . --start-directory tests
+	@tests/examples
 
 wasm: ## makes sure that Rust can compile to WebAssembly
 	@echo "wasm: looking for the WebAssembly targets"

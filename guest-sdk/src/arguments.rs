@@ -13,18 +13,78 @@ use crate::{Error, schema};
 /// Longest piece of an argument that a message repeats, in characters.
 const EXCERPT_MAX: usize = 40;
 
+/// The values that a message is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject {
+    /// Arguments of a tool.
+    Arguments,
+    /// Settings of the operator.
+    Settings,
+}
+
+impl Subject {
+    fn one(self) -> &'static str {
+        match self {
+            Self::Arguments => "argument",
+            Self::Settings => "setting",
+        }
+    }
+
+    fn all(self) -> &'static str {
+        match self {
+            Self::Arguments => "the arguments",
+            Self::Settings => "the settings",
+        }
+    }
+
+    fn none(self) -> &'static str {
+        match self {
+            Self::Arguments => "this tool takes no arguments",
+            Self::Settings => "this plugin has no settings",
+        }
+    }
+}
+
 /// Parses arguments. Fails with `invalid-input` if they do not match the schema.
 pub fn parse<A: DeserializeOwned + JsonSchema>(arguments: &str) -> Result<A, Error> {
-    let mut json = serde_json::Deserializer::from_str(arguments);
-    let parsed = serde_path_to_error::deserialize(&mut json);
+    read(arguments, Subject::Arguments).map_err(Error::invalid_input)
+}
+
+/// Parses an object. The error is a message that names the value and what it must be.
+pub(crate) fn read<A: DeserializeOwned + JsonSchema>(
+    text: &str,
+    subject: Subject,
+) -> Result<A, String> {
+    let mut json = serde_json::Deserializer::from_str(text);
     // The schema is built only for an error.
-    parsed
-        .map_err(|error| Error::invalid_input(explain(arguments, &error, &schema::of_input::<A>())))
+    serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| explain(text, &error, &schema::of_input::<A>(), subject))
+}
+
+/// Checks a value for `range = …`. The error says what is valid.
+pub fn in_range<T: PartialOrd + Display>(
+    value: &T,
+    min: Option<T>,
+    max: Option<T>,
+) -> Result<(), String> {
+    let is_low = min.as_ref().is_some_and(|min| value < min);
+    let is_high = max.as_ref().is_some_and(|max| value > max);
+    // NaN is neither below nor above, and JSON does not have it.
+    if !is_low && !is_high {
+        return Ok(());
+    }
+    Err(match (min, max) {
+        (Some(min), Some(max)) => format!("it must be from {min} to {max}, not {value}"),
+        (Some(min), None) => format!("it must be {min} or more, not {value}"),
+        (None, Some(max)) => format!("it must be {max} or less, not {value}"),
+        (None, None) => return Ok(()),
+    })
 }
 
 /// Returns `value` if it is in `range`. Fails with an error that names the argument otherwise.
 ///
-/// `#[schemars(range(…))]` only tells a model the range; this function enforces it.
+/// `#[arg(range = …)]` checks an argument before the function runs. This function is for a range
+/// that depends on other values.
 ///
 /// ```
 /// use airlock_guest::within;
@@ -51,38 +111,43 @@ fn explain(
     arguments: &str,
     error: &serde_path_to_error::Error<serde_json::Error>,
     schema: &Schema,
+    subject: Subject,
 ) -> String {
+    let all = subject.all();
     let value = match serde_json::from_str(arguments) {
         Ok(Value::Object(value)) => value,
-        Ok(other) => return format!("the arguments must be a JSON object, not {}", found(&other)),
-        Err(error) => return format!("the arguments are not JSON: {error}"),
+        Ok(other) => return format!("{all} must be a JSON object, not {}", found(&other)),
+        Err(error) => return format!("{all} are not JSON: {error}"),
     };
     let known = names(schema);
-    if let Some(unknown) = value.keys().find(|name| !known.contains(&name.as_str())) {
-        return unknown_argument(unknown, &known);
+    let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    let unknown = value.keys().find(|name| is_closed && !known.contains(&name.as_str()));
+    if let Some(unknown) = unknown {
+        return unknown_argument(unknown, &known, subject);
     }
     if let Some(missing) = required(schema).find(|name| !value.contains_key(*name)) {
-        return missing_argument(missing, schema);
+        return missing_argument(missing, schema, subject);
     }
-    misfit(&Value::Object(value), error, schema)
+    misfit(&Value::Object(value), error, schema, subject)
 }
 
-fn unknown_argument(name: &str, known: &[&str]) -> String {
-    let shown = excerpt(name);
+fn unknown_argument(name: &str, known: &[&str], subject: Subject) -> String {
+    let (shown, one) = (excerpt(name), subject.one());
     if known.is_empty() {
-        return format!("unknown argument `{shown}`; this tool takes no arguments");
+        return format!("unknown {one} `{shown}`; {}", subject.none());
     }
     match nearest(name, known) {
-        Some(nearest) => format!("unknown argument `{shown}`; did you mean `{nearest}`?"),
-        None => format!("unknown argument `{shown}`; known are {}", list(known)),
+        Some(nearest) => format!("unknown {one} `{shown}`; did you mean `{nearest}`?"),
+        None => format!("unknown {one} `{shown}`; known are {}", list(known)),
     }
 }
 
-fn missing_argument(name: &str, schema: &Schema) -> String {
+fn missing_argument(name: &str, schema: &Schema, subject: Subject) -> String {
+    let one = subject.one();
     let property = property(schema, name);
     match property.map(without_null).and_then(expected) {
-        Some(expected) => format!("argument `{name}` is missing; it must be {expected}"),
-        None => format!("argument `{name}` is missing"),
+        Some(expected) => format!("{one} `{name}` is missing; it must be {expected}"),
+        None => format!("{one} `{name}` is missing"),
     }
 }
 
@@ -91,7 +156,9 @@ fn misfit(
     arguments: &Value,
     error: &serde_path_to_error::Error<serde_json::Error>,
     schema: &Schema,
+    subject: Subject,
 ) -> String {
+    let one = subject.one();
     let mut at = arguments;
     let mut expects = Some(schema.as_value());
     for segment in error.path() {
@@ -110,8 +177,8 @@ fn misfit(
     }
     let path = error.path();
     match expects.filter(|schema| !admits_type(schema, at)).and_then(expected) {
-        Some(expected) => format!("argument `{path}` must be {expected}, not {}", found(at)),
-        None => format!("argument `{path}` does not fit: {}", without_position(error.inner())),
+        Some(expected) => format!("{one} `{path}` must be {expected}, not {}", found(at)),
+        None => format!("{one} `{path}` does not fit: {}", without_position(error.inner())),
     }
 }
 

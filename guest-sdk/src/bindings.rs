@@ -4,8 +4,8 @@
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::pedantic)]
 
 wit_bindgen::generate!({
-    path: "../wit",
-    world: "tool-plugin-revealing",
+    path: ["../wit/types/0.1.0", "../wit/host/0.1.0", "../wit/plugin/0.1.0"],
+    world: "airlock:plugin/tool-plugin@0.1.0",
     generate_all,
     pub_export_macro: true,
     default_bindings_module: "::airlock_guest::__private::bindings",

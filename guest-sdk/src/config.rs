@@ -1,73 +1,129 @@
 //! The plugin's configuration, written by the operator. The host checks it against the schema that
-//! the plugin's `plugin.toml` names. It is empty if the operator wrote none, and in native builds.
+//! the plugin's `plugin.toml` names. It is empty if the operator wrote none.
 //!
 //! ```
-//! use airlock_guest::{Error, config, serde::Deserialize};
+//! use airlock_guest::{Error, config, data, serde_json::json, testing::Host};
 //!
-//! /// What the operator may set.
-//! #[derive(Deserialize)]
-//! #[serde(crate = "airlock_guest::serde", default)]
-//! struct Config {
-//!     /// Rows in one answer.
-//!     rows: usize,
+//! /// Settings of the operator.
+//! #[data]
+//! struct Settings {
+//!     /// Rows in one result.
+//!     #[data(default = 100, range = 1..=1000)]
+//!     rows: u32,
+//!     /// Language of the texts.
+//!     language: Option<String>,
 //! }
 //!
-//! impl Default for Config {
-//!     fn default() -> Self {
-//!         Self { rows: 100 }
+//! fn rows() -> Result<u32, Error> {
+//!     Ok(config::load::<Settings>()?.rows)
+//! }
+//!
+//! assert_eq!(Host::new().run(|_| rows()), Ok(100));
+//! assert_eq!(Host::new().config(json!({ "rows": 5 })).run(|_| rows()), Ok(5));
+//! ```
+//!
+//! [`schema`] derives the schema from the same type. A test keeps the file that `plugin.toml` names
+//! equal to it:
+//!
+//! ```no_run
+//! # use airlock_guest::{config, data, serde_json};
+//! # #[data]
+//! # struct Settings {}
+//! #[test]
+//! fn the_schema_of_the_configuration_is_that_of_the_type() {
+//!     let schema = serde_json::to_string_pretty(&config::schema::<Settings>()).unwrap() + "\n";
+//!     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/config.schema.json");
+//!     if std::env::var_os("UPDATE_SCHEMA").is_some() {
+//!         std::fs::write(file, &schema).unwrap();
 //!     }
+//!     assert_eq!(std::fs::read_to_string(file).unwrap(), schema, "run with UPDATE_SCHEMA=1");
 //! }
-//!
-//! # fn main() -> Result<(), Error> {
-//! let config: Config = config::all()?;
-//! assert_eq!(config.rows, 100);
-//!
-//! let rows: Option<usize> = config::get("rows")?;
-//! assert_eq!(rows, None);
-//! # Ok(())
-//! # }
 //! ```
 
+use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 
-use crate::Error;
-use crate::bindings::airlock::host::config as host;
+use crate::arguments::{self, Subject};
+use crate::host::config as host;
+use crate::{Error, schema};
+
+/// Reads the whole configuration as a type. Fails with an internal error that names the setting if
+/// it does not fit.
+pub fn load<T: DeserializeOwned + JsonSchema>() -> Result<T, Error> {
+    arguments::read(&host::get_all(), Subject::Settings).map_err(|reason| unusable(&reason))
+}
+
+/// Returns the JSON Schema of a configuration type, for the file that `plugin.toml` names. It
+/// admits no settings that the type does not have.
+pub fn schema<T: JsonSchema>() -> Schema {
+    let mut schema = schema::of_input::<T>();
+    schema.insert("additionalProperties".to_owned(), false.into());
+    schema
+}
 
 /// Reads one member; `None` if it is absent.
 pub fn get<T: DeserializeOwned>(key: &str) -> Result<Option<T>, Error> {
-    let found = if cfg!(target_family = "wasm") { host::get(key) } else { None };
-    found.map(|json| read(&json, &format!("its member {key:?}"))).transpose()
+    let member = |json: String| {
+        serde_json::from_str(&json)
+            .map_err(|error| unusable(&format!("its member {key:?} is wrong: {error}")))
+    };
+    host::get(key).map(member).transpose()
 }
 
-/// Reads the whole configuration: a JSON object, `{}` if the operator wrote none.
-pub fn all<T: DeserializeOwned>() -> Result<T, Error> {
-    let json = if cfg!(target_family = "wasm") { host::all() } else { "{}".to_owned() };
-    read(&json, "it")
+/// Reads the whole configuration, such as a map or a `serde_json::Value`. [`load`] explains a
+/// setting that does not fit better.
+pub fn get_all<T: DeserializeOwned>() -> Result<T, Error> {
+    serde_json::from_str(&host::get_all())
+        .map_err(|error| unusable(&format!("it is wrong: {error}")))
 }
 
-/// Parses a value. A mismatch is an internal error, because the plugin's own schema admitted the
-/// value.
-fn read<T: DeserializeOwned>(json: &str, what: &str) -> Result<T, Error> {
-    serde_json::from_str(json).map_err(|error| {
-        Error::internal(format!(
-            "the plugin's configuration cannot be used: {what} is wrong: {error}"
-        ))
-    })
+/// Returns an internal error, because the plugin's own schema admitted the value.
+fn unusable(reason: &str) -> Error {
+    Error::internal(format!("the plugin's configuration cannot be used: {reason}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
 
-    #[test]
-    fn a_value_that_does_not_fit_is_named() {
-        assert_eq!(read::<Vec<u8>>("[1,2]", "it").unwrap(), [1, 2]);
-        insta::assert_snapshot!(read::<u8>("\"x\"", "its member \"rows\"").unwrap_err(), @r#"the plugin's configuration cannot be used: its member "rows" is wrong: invalid type: string "x", expected u8 at line 1 column 3"#);
+    use super::*;
+    use crate::testing::Host;
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    struct Settings {
+        rows: u8,
+        #[serde(default)]
+        deep: Option<Vec<u8>>,
     }
 
     #[test]
-    fn in_native_builds_it_is_empty() {
-        assert_eq!(get::<u8>("rows").unwrap(), None);
-        assert_eq!(all::<serde_json::Value>().unwrap(), serde_json::json!({}));
+    fn a_setting_that_does_not_fit_is_named() {
+        let load = |config| Host::new().config(config).run(|_| load::<Settings>());
+        let settings = Settings { rows: 1, deep: None };
+        assert_eq!(load(json!({ "rows": 1, "other": true })), Ok(settings));
+        insta::assert_snapshot!(load(json!({})).unwrap_err(), @"the plugin's configuration cannot be used: setting `rows` is missing; it must be an integer from 0 to 255");
+        insta::assert_snapshot!(load(json!({ "rows": 1, "other": 1, "deep": ["x"] })).unwrap_err(), @r#"the plugin's configuration cannot be used: setting `deep[0]` must be an integer from 0 to 255, not the string "x""#);
+    }
+
+    #[test]
+    fn a_member_is_read_by_its_name() {
+        Host::new().config(json!({ "rows": "x" })).run(|_| {
+            assert_eq!(get::<String>("rows").unwrap().as_deref(), Some("x"));
+            assert_eq!(get::<u8>("none").unwrap(), None);
+            insta::assert_snapshot!(get::<u8>("rows").unwrap_err(), @r#"the plugin's configuration cannot be used: its member "rows" is wrong: invalid type: string "x", expected u8 at line 1 column 3"#);
+        });
+    }
+
+    #[test]
+    fn without_a_configuration_it_is_an_empty_object() {
+        assert_eq!(get_all::<serde_json::Value>().unwrap(), json!({}));
+    }
+
+    #[test]
+    fn the_schema_admits_no_other_settings() {
+        let schema = schema::<Settings>();
+        assert_eq!(schema.get("additionalProperties"), Some(&json!(false)));
+        assert_eq!(schema.get("required"), Some(&json!(["rows"])));
     }
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::Content;
-use crate::bindings::airlock::host::call::CallContext;
+use crate::host::context::CallContext;
 use crate::wire;
 
 /// The running call. A tool receives it by taking a parameter `&Context`.
 ///
 /// ```
-/// use airlock_guest::{Context, Error, ErrorKind, tool};
+/// use airlock_guest::{Context, tool};
 ///
 /// /// Adds up numbers.
 /// #[tool(read_only, idempotent)]
@@ -17,66 +17,47 @@ use crate::wire;
 ///     /// What to add up.
 ///     numbers: Vec<f64>,
 ///     context: &Context,
-/// ) -> Result<String, Error> {
+/// ) -> String {
 ///     let mut sum = 0.0;
 ///     for (done, number) in numbers.iter().enumerate() {
-///         if context.is_cancelled() {
-///             return Err(Error::new(ErrorKind::Cancelled, "stopped"));
-///         }
 ///         context.progress(done as f64, Some(numbers.len() as f64), None);
 ///         sum += number;
 ///     }
-///     Ok(sum.to_string())
+///     sum.to_string()
 /// }
 ///
-/// assert_eq!(sum(vec![1.0, 2.5], &Context::detached()).unwrap(), "3.5");
+/// let host = airlock_guest::testing::Host::new();
+/// assert_eq!(sum(vec![1.0, 2.5], &host.context()), "3.5");
+/// assert_eq!(host.progress().len(), 2);
 /// ```
 #[derive(Debug)]
 pub struct Context<'call> {
-    handle: Option<&'call CallContext>,
-}
-
-impl Context<'_> {
-    /// Creates a context without a host, for tests. Its [`id`](Self::id) is empty, its time is
-    /// unlimited, and progress and parts are discarded.
-    pub fn detached() -> Self {
-        Self { handle: None }
-    }
-
-    /// Returns the host's identifier of this call, for correlation.
-    pub fn id(&self) -> String {
-        self.handle.map(CallContext::id).unwrap_or_default()
-    }
-
-    /// Returns the wall-clock time left before the host ends the call; `None` if it is not limited.
-    pub fn remaining(&self) -> Option<Duration> {
-        self.handle?.remaining_ms().map(Duration::from_millis)
-    }
-
-    /// Returns whether the caller has disconnected. The host ends the plugin soon after; until then
-    /// it can stop by itself.
-    pub fn is_cancelled(&self) -> bool {
-        self.handle.is_some_and(CallContext::is_cancelled)
-    }
-
-    /// Reports progress. `done` grows from report to report; `total` is its final value, if known.
-    pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
-        if let Some(handle) = self.handle {
-            handle.progress(done, total, message);
-        }
-    }
-
-    /// Sends one part of the result before the rest. It counts towards the host's limit on the
-    /// result.
-    pub fn emit(&self, part: Content) {
-        if let Some(handle) = self.handle {
-            handle.emit(&wire::content_to_host(part));
-        }
-    }
+    handle: &'call CallContext,
 }
 
 impl<'call> Context<'call> {
     pub(crate) fn new(handle: &'call CallContext) -> Self {
-        Self { handle: Some(handle) }
+        Self { handle }
+    }
+
+    /// Returns the host's identifier of this call, for correlation.
+    pub fn id(&self) -> String {
+        self.handle.id()
+    }
+
+    /// Returns the wall-clock time left before the host ends the call; `None` if it is not limited.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.handle.remaining_ms().map(Duration::from_millis)
+    }
+
+    /// Reports progress. `done` grows from report to report; `total` is its final value, if known.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        self.handle.progress(done, total, message);
+    }
+
+    /// Sends one part of the result before the rest. It counts towards the host's limit on the
+    /// result.
+    pub fn emit(&self, part: impl Into<Content>) {
+        self.handle.emit(&wire::content_to_host(part.into()));
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::Content;
+
 /// The error of a tool, as the model reads it.
 ///
 /// The model reads the message, so it names the problem and the remedy. It must not contain
@@ -25,84 +27,107 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Error(Box<Parts>);
 
+/// The members of an error.
 #[derive(Debug, Clone, PartialEq)]
-struct Parts {
-    kind: ErrorKind,
-    code: Option<String>,
-    message: String,
-    retry_after: Option<Duration>,
-    details: Option<Value>,
+pub(crate) struct Parts {
+    pub(crate) kind: ErrorKind,
+    pub(crate) code: Option<String>,
+    pub(crate) message: String,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) content: Vec<Content>,
+    pub(crate) details: Option<Value>,
+    pub(crate) meta: Option<Value>,
 }
 
-/// Kind of an error. The kinds are coarse on purpose; [`Error::code`] has the detail.
+/// Kind of an error. The kinds are few and fixed; [`Error::code`] has the detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
-    /// The arguments cannot be used; the message says what to change.
+    /// The arguments are not valid; the message says what to change.
     InvalidInput,
-    /// The thing that the arguments name does not exist, or the caller may not see it.
+    /// The arguments name something that does not exist, or that the caller may not see.
     NotFound,
+    /// The present state does not permit the operation, such as a version that has changed. Read
+    /// again, then try again.
+    Conflict,
     /// The capability was not granted.
     Denied,
-    /// A user has to sign in first.
+    /// A person must sign in first.
     AuthRequired,
     /// Too many requests; [`Error::retry_after`] is the time until the next attempt.
     RateLimited,
-    /// A service that the tool needs does not respond.
+    /// A service that the tool needs does not respond. Trying again later may help.
     Unavailable,
-    /// The time limit was reached.
+    /// The tool or the host cannot do this at all. Trying again never helps.
+    Unsupported,
+    /// The call took too long.
     Timeout,
-    /// The caller disconnected.
+    /// The caller has cancelled the call.
     Cancelled,
-    /// The arguments or the result exceed a limit.
+    /// The arguments or the result are larger than a limit.
     TooLarge,
-    /// The tool is at fault.
+    /// A fault of the tool.
     Internal,
+    /// Any other kind; [`Error::code`] says which.
+    Other,
 }
 
 impl Error {
     /// Creates an error of a kind. The common kinds have shorter constructors, such as
     /// [`Error::invalid_input`].
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts {
+        Self::from(Parts {
             kind,
             code: None,
             message: message.into(),
             retry_after: None,
+            content: Vec::new(),
             details: None,
-        }))
+            meta: None,
+        })
     }
 
-    /// The arguments cannot be used; the message says what to change.
+    /// Creates an error of the kind [`ErrorKind::InvalidInput`].
     pub fn invalid_input(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// The thing that the arguments name does not exist, or the caller may not see it.
+    /// Creates an error of the kind [`ErrorKind::NotFound`].
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// The capability was not granted.
+    /// Creates an error of the kind [`ErrorKind::Conflict`].
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Conflict, message)
+    }
+
+    /// Creates an error of the kind [`ErrorKind::Denied`].
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Denied, message)
     }
 
-    /// A service that the tool needs does not respond.
+    /// Creates an error of the kind [`ErrorKind::Unavailable`].
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
 
-    /// The arguments or the result exceed a limit.
+    /// Creates an error of the kind [`ErrorKind::Unsupported`].
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// Creates an error of the kind [`ErrorKind::TooLarge`].
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::TooLarge, message)
     }
 
-    /// The tool is at fault.
+    /// Creates an error of the kind [`ErrorKind::Internal`].
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Adds a short, stable identifier for programs, such as `channel_not_found`.
+    /// Sets a short, stable identifier for programs, such as `channel_not_found`.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.0.code = Some(code.into());
@@ -116,10 +141,31 @@ impl Error {
         self
     }
 
-    /// Adds data for scripts and the audit log.
+    /// Adds a part for the model, such as a screenshot. The message is not repeated in the parts.
+    #[must_use]
+    pub fn with(mut self, part: impl Into<Content>) -> Self {
+        self.0.content.push(part.into());
+        self
+    }
+
+    /// Adds parts in their order.
+    #[must_use]
+    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Content>) -> Self {
+        self.0.content.extend(parts);
+        self
+    }
+
+    /// Sets data for scripts and the audit log.
     #[must_use]
     pub fn with_details(mut self, details: impl Into<Value>) -> Self {
         self.0.details = Some(details.into());
+        self
+    }
+
+    /// Sets the vendor keys, a JSON object.
+    #[must_use]
+    pub fn with_meta(mut self, meta: impl Into<Value>) -> Self {
+        self.0.meta = Some(meta.into());
         self
     }
 
@@ -143,9 +189,29 @@ impl Error {
         self.0.retry_after
     }
 
+    /// Returns the parts for the model, besides the message.
+    pub fn content(&self) -> &[Content] {
+        &self.0.content
+    }
+
     /// Returns the additional data, if there is any.
     pub fn details(&self) -> Option<&Value> {
         self.0.details.as_ref()
+    }
+
+    /// Returns the vendor keys, if there are any.
+    pub fn meta(&self) -> Option<&Value> {
+        self.0.meta.as_ref()
+    }
+
+    pub(crate) fn into_parts(self) -> Parts {
+        *self.0
+    }
+}
+
+impl From<Parts> for Error {
+    fn from(parts: Parts) -> Self {
+        Self(Box::new(parts))
     }
 }
 
@@ -165,6 +231,57 @@ impl From<io::Error> for Error {
     }
 }
 
+/// Text that is not JSON, or not the expected JSON, is invalid input: that of a response, a stored
+/// value or a result of a tool is parsed by their own `json` and `decode`. A value that cannot be
+/// serialized is a fault of the tool.
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        // Only parsed text has lines.
+        let kind = match error.io_error_kind() {
+            Some(kind) => kind_of(kind),
+            None if error.line() == 0 => ErrorKind::Internal,
+            None => ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error.to_string()).with_code("json")
+    }
+}
+
+/// Keeps an [`Error`] of this crate that was wrapped, with its kind, code and parts. Otherwise
+/// the kind is that of the first cause that has one. The message has all causes.
+#[cfg(feature = "anyhow")]
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Self {
+        let message = format!("{error:#}");
+        let mut ours = error
+            .chain()
+            .find_map(known)
+            .unwrap_or_else(|| Self::new(ErrorKind::Internal, String::new()));
+        ours.0.message = message;
+        ours
+    }
+}
+
+/// Converts a cause that has a kind of its own.
+#[cfg(feature = "anyhow")]
+fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    use crate::{http::HttpError, kv::KvError};
+    if let Some(error) = cause.downcast_ref::<Error>() {
+        return Some(error.clone());
+    }
+    if let Some(error) = cause.downcast_ref::<HttpError>() {
+        return Some(error.clone().into());
+    }
+    if let Some(error) = cause.downcast_ref::<KvError>() {
+        return Some(error.clone().into());
+    }
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return Some(Error::new(kind_of(error.kind()), ""));
+    }
+    let error = cause.downcast_ref::<serde_json::Error>()?;
+    let kind = if error.line() == 0 { ErrorKind::Internal } else { ErrorKind::InvalidInput };
+    Some(Error::new(kind, "").with_code("json"))
+}
+
 fn kind_of(kind: io::ErrorKind) -> ErrorKind {
     use io::ErrorKind as Io;
     match kind {
@@ -173,11 +290,11 @@ fn kind_of(kind: io::ErrorKind) -> ErrorKind {
         Io::InvalidInput
         | Io::InvalidData
         | Io::InvalidFilename
-        | Io::AlreadyExists
         | Io::IsADirectory
         | Io::NotADirectory
-        | Io::DirectoryNotEmpty
         | Io::UnexpectedEof => ErrorKind::InvalidInput,
+        Io::AlreadyExists | Io::DirectoryNotEmpty => ErrorKind::Conflict,
+        Io::Unsupported => ErrorKind::Unsupported,
         Io::TimedOut => ErrorKind::Timeout,
         Io::FileTooLarge | Io::ArgumentListTooLong => ErrorKind::TooLarge,
         Io::ConnectionRefused
@@ -207,8 +324,39 @@ mod tests {
         assert_eq!(kind(io::ErrorKind::NotFound), ErrorKind::NotFound);
         assert_eq!(kind(io::ErrorKind::PermissionDenied), ErrorKind::Denied);
         assert_eq!(kind(io::ErrorKind::IsADirectory), ErrorKind::InvalidInput);
+        assert_eq!(kind(io::ErrorKind::AlreadyExists), ErrorKind::Conflict);
+        assert_eq!(kind(io::ErrorKind::Unsupported), ErrorKind::Unsupported);
         assert_eq!(kind(io::ErrorKind::StorageFull), ErrorKind::Unavailable);
         assert_eq!(kind(io::ErrorKind::Other), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn text_that_is_not_json_is_invalid_input_and_a_value_that_is_none_is_internal() {
+        let parsed = serde_json::from_str::<u8>("\"x\"").unwrap_err();
+        insta::assert_snapshot!(Error::from(parsed), @r#"invalid type: string "x", expected u8 at line 1 column 3"#);
+        let kind = |error: serde_json::Error| Error::from(error).kind();
+        assert_eq!(kind(serde_json::from_str::<u8>("{").unwrap_err()), ErrorKind::InvalidInput);
+        let keys_are_lists = std::collections::BTreeMap::from([(vec![1], 2)]);
+        assert_eq!(kind(serde_json::to_string(&keys_are_lists).unwrap_err()), ErrorKind::Internal);
+    }
+
+    #[cfg(feature = "anyhow")]
+    #[test]
+    fn an_error_of_anyhow_has_the_text_of_all_causes_and_the_kind_of_the_first_known_one() {
+        use anyhow::Context as _;
+        let wrapped = |error: anyhow::Error| Error::from(error.context("reading the table"));
+        let io = wrapped(io::Error::from(io::ErrorKind::NotFound).into());
+        assert_eq!(
+            (io.kind(), io.message()),
+            (ErrorKind::NotFound, "reading the table: entity not found")
+        );
+        let ours = wrapped(Error::conflict("changed").with_code("version").into());
+        assert_eq!((ours.kind(), ours.code()), (ErrorKind::Conflict, Some("version")));
+        assert_eq!(ours.message(), "reading the table: changed");
+        let kv = wrapped(crate::kv::KvError::QuotaExceeded.into());
+        assert_eq!((kv.kind(), kv.code()), (ErrorKind::TooLarge, Some("kv_quota_exceeded")));
+        let nested = Err::<(), _>(anyhow::anyhow!("odd")).context("outer").unwrap_err();
+        assert_eq!(Error::from(nested).kind(), ErrorKind::Internal);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! operator grants.
 //!
 //! The host resolves the name, checks the address, follows redirects by the same rules, and
-//! attaches a credential that the plugin names but never sees. Native builds send nothing: every
-//! request fails with [`ErrorKind::Unavailable`].
+//! attaches a credential that the plugin names but never sees. In native builds, the requests go to
+//! the server of a [`testing::Host`](crate::testing::Host).
 //!
 //! ```no_run
 //! use airlock_guest::{Error, http::Request, serde_json::Value};
@@ -16,14 +16,14 @@
 //!     response.ok()?.json()
 //! }
 //! ```
-//!
-//! [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::bindings::airlock::host::http as host;
+use crate::bindings::airlock::host::http as wit;
+use crate::host::http as host;
 use crate::{Error, ErrorKind, wire};
 
 /// A request that is not sent yet.
@@ -31,8 +31,19 @@ use crate::{Error, ErrorKind, wire};
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request(host::Request);
 
+/// Treatment of a response that redirects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Redirects {
+    /// The host follows it, if the policy permits the new request.
+    Follow,
+    /// The response is returned as it is.
+    Manual,
+}
+
 /// A response of any status; see [`Response::ok`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Response {
     /// Status code.
     pub status: u16,
@@ -54,7 +65,8 @@ impl Request {
             body: None,
             timeout_ms: None,
             max_response_bytes: None,
-            credential: None,
+            credentials: Vec::new(),
+            redirects: host::Redirects::Follow,
         })
     }
 
@@ -114,32 +126,101 @@ impl Request {
         self
     }
 
-    /// Makes the host attach a secret of this plugin, by its name in `plugin.toml`.
+    /// Makes the host add a secret of this plugin, by its name in `plugin.toml`. A request may have
+    /// up to 8.
     pub fn with_credential(mut self, name: impl Into<String>) -> Self {
-        self.0.credential = Some(name.into());
+        self.0.credentials.push(name.into());
+        self
+    }
+
+    /// Sets the treatment of a response that redirects; the default is [`Redirects::Follow`].
+    pub fn with_redirects(mut self, redirects: Redirects) -> Self {
+        self.0.redirects = match redirects {
+            Redirects::Follow => host::Redirects::Follow,
+            Redirects::Manual => host::Redirects::Manual,
+        };
         self
     }
 
     /// Sends the request and waits for the whole response.
-    pub fn send(self) -> Result<Response, Error> {
-        if !cfg!(target_family = "wasm") {
-            return Err(Error::unavailable("there is no network outside a gateway"));
-        }
-        let response = host::send(&self.0).map_err(error_from_host)?;
-        Ok(Response {
-            status: response.status,
-            headers: response
-                .headers
-                .into_iter()
-                .map(|header| (header.name, header.value))
-                .collect(),
-            body: response.body,
-            final_url: response.final_url,
-        })
+    pub fn send(self) -> Result<Response, HttpError> {
+        host::send(&self.0).map(Response::from_host).map_err(HttpError::from_host)
+    }
+
+    /// Returns the method.
+    pub fn method(&self) -> &str {
+        &self.0.method
+    }
+
+    /// Returns the URL with its query.
+    pub fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    /// Returns the first header of a name, in any case; `None` if there is none or it is not text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let header = self.0.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        str::from_utf8(&header.value).ok()
+    }
+
+    /// Returns the body; empty if there is none.
+    pub fn body(&self) -> &[u8] {
+        self.0.body.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the names of the secrets that the host adds.
+    pub fn credentials(&self) -> impl Iterator<Item = &str> {
+        self.0.credentials.iter().map(String::as_str)
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl From<host::Request> for Request {
+    fn from(request: host::Request) -> Self {
+        Self(request)
     }
 }
 
 impl Response {
+    /// Creates a response without headers and body, for [`testing`](crate::testing).
+    pub fn new(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new(), final_url: String::new() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Sets a body of JSON, and its content type.
+    #[must_use]
+    pub fn with_json(self, body: &serde_json::Value) -> Self {
+        self.with_header("content-type", "application/json").with_body(body.to_string())
+    }
+
+    fn from_host(response: host::Response) -> Self {
+        let host::Response { status, headers, body, final_url } = response;
+        let headers = headers.into_iter().map(|header| (header.name, header.value)).collect();
+        Self { status, headers, body, final_url }
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn into_host(self) -> host::Response {
+        let Self { status, headers, body, final_url } = self;
+        let header = |(name, value)| host::Header { name, value };
+        let headers = headers.into_iter().map(header).collect();
+        host::Response { status, headers, body, final_url }
+    }
+
     /// Returns the first header of a name, in any case; `None` if there is none or it is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))?;
@@ -164,7 +245,7 @@ impl Response {
         };
         let body = String::from_utf8_lossy(&self.body);
         let told: String = body.chars().filter(|c| !c.is_control()).take(TOLD).collect();
-        let error = Error::new(kind, format!("the server answered {}: {told}", self.status))
+        let error = Error::new(kind, format!("the server returned {}: {told}", self.status))
             .with_code(format!("http_{}", self.status));
         let after = self.header("retry-after").and_then(|after| after.trim().parse().ok());
         Err(match after {
@@ -181,28 +262,145 @@ impl Response {
     /// Parses the body as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            Error::unavailable(format!(
-                "the server's answer is not the JSON that was expected: {error}"
-            ))
+            Error::unavailable(format!("the server's response is not the expected JSON: {error}"))
         })
     }
 }
 
-fn error_from_host(error: host::HttpError) -> Error {
-    use host::HttpErrorKind as Kind;
-    let (kind, code) = match error.kind {
-        Kind::Denied => (ErrorKind::Denied, "http_denied"),
-        Kind::InvalidRequest => (ErrorKind::InvalidInput, "http_invalid_request"),
-        Kind::Dns => (ErrorKind::Unavailable, "http_dns"),
-        Kind::Connect => (ErrorKind::Unavailable, "http_connect"),
-        Kind::Tls => (ErrorKind::Unavailable, "http_tls"),
-        Kind::Timeout => (ErrorKind::Timeout, "http_timeout"),
-        Kind::TooLarge => (ErrorKind::TooLarge, "http_too_large"),
-        Kind::TooManyRedirects => (ErrorKind::Unavailable, "http_too_many_redirects"),
-        Kind::Protocol => (ErrorKind::Unavailable, "http_protocol"),
-        Kind::Unavailable => (ErrorKind::Unavailable, "http_unavailable"),
-    };
-    Error::new(kind, error.message).with_code(code)
+/// Reason that there is no response. A response with an error status, such as 500, is not a
+/// failure. With `?` it becomes an [`Error`] of a tool, with a code such as `http_timeout` and
+/// `request_sent` in its details.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpError {
+    /// Kind of failure.
+    pub kind: HttpErrorKind,
+    /// The failure in one line.
+    pub message: String,
+    /// True if the request may have reached the server.
+    pub request_sent: bool,
+}
+
+/// Kind of failure of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HttpErrorKind {
+    /// The policy does not permit the request. The message does not say what it would permit.
+    Denied,
+    /// The request cannot be sent as it is.
+    InvalidRequest,
+    /// The name does not resolve.
+    Dns,
+    /// The server does not accept a connection.
+    Connect,
+    /// The certificate or the encryption is not acceptable.
+    Tls,
+    /// The request took too long.
+    Timeout,
+    /// The response is larger than the limit.
+    TooLarge,
+    /// The request was redirected more often than the limit.
+    TooManyRedirects,
+    /// The response is not HTTP, or it ended early.
+    Protocol,
+    /// The host is too busy. Trying again later may help.
+    Unavailable,
+    /// This call has used all its requests. Trying again in this call never helps.
+    LimitReached,
+    /// Any other failure.
+    Other,
+}
+
+impl HttpError {
+    fn from_host(error: wit::HttpError) -> Self {
+        use wit::HttpErrorKind as Kind;
+        let kind = match error.kind {
+            Kind::Denied => HttpErrorKind::Denied,
+            Kind::InvalidRequest => HttpErrorKind::InvalidRequest,
+            Kind::Dns => HttpErrorKind::Dns,
+            Kind::Connect => HttpErrorKind::Connect,
+            Kind::Tls => HttpErrorKind::Tls,
+            Kind::Timeout => HttpErrorKind::Timeout,
+            Kind::TooLarge => HttpErrorKind::TooLarge,
+            Kind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
+            Kind::Protocol => HttpErrorKind::Protocol,
+            Kind::Unavailable => HttpErrorKind::Unavailable,
+            Kind::LimitReached => HttpErrorKind::LimitReached,
+            Kind::Other => HttpErrorKind::Other,
+        };
+        Self { kind, message: error.message, request_sent: error.request_sent }
+    }
+}
+
+impl HttpError {
+    /// Creates a failure of a request that was not sent, for [`testing`](crate::testing).
+    pub fn new(kind: HttpErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), request_sent: false }
+    }
+
+    /// Sets whether the request may have reached the server.
+    #[must_use]
+    pub fn with_request_sent(mut self, request_sent: bool) -> Self {
+        self.request_sent = request_sent;
+        self
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn into_host(self) -> wit::HttpError {
+        use wit::HttpErrorKind as Kind;
+        let kind = match self.kind {
+            HttpErrorKind::Denied => Kind::Denied,
+            HttpErrorKind::InvalidRequest => Kind::InvalidRequest,
+            HttpErrorKind::Dns => Kind::Dns,
+            HttpErrorKind::Connect => Kind::Connect,
+            HttpErrorKind::Tls => Kind::Tls,
+            HttpErrorKind::Timeout => Kind::Timeout,
+            HttpErrorKind::TooLarge => Kind::TooLarge,
+            HttpErrorKind::TooManyRedirects => Kind::TooManyRedirects,
+            HttpErrorKind::Protocol => Kind::Protocol,
+            HttpErrorKind::Unavailable => Kind::Unavailable,
+            HttpErrorKind::LimitReached => Kind::LimitReached,
+            HttpErrorKind::Other => Kind::Other,
+        };
+        wit::HttpError { kind, message: self.message, request_sent: self.request_sent }
+    }
+}
+
+/// Lets the server of a test return a response by itself.
+impl From<Response> for Result<Response, HttpError> {
+    fn from(response: Response) -> Self {
+        Ok(response)
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for HttpError {}
+
+impl From<HttpError> for Error {
+    fn from(error: HttpError) -> Self {
+        let (kind, code) = match error.kind {
+            HttpErrorKind::Denied => (ErrorKind::Denied, "http_denied"),
+            HttpErrorKind::InvalidRequest => (ErrorKind::InvalidInput, "http_invalid_request"),
+            HttpErrorKind::Dns => (ErrorKind::Unavailable, "http_dns"),
+            HttpErrorKind::Connect => (ErrorKind::Unavailable, "http_connect"),
+            HttpErrorKind::Tls => (ErrorKind::Unavailable, "http_tls"),
+            HttpErrorKind::Timeout => (ErrorKind::Timeout, "http_timeout"),
+            HttpErrorKind::TooLarge => (ErrorKind::TooLarge, "http_too_large"),
+            HttpErrorKind::TooManyRedirects => (ErrorKind::Unavailable, "http_too_many_redirects"),
+            HttpErrorKind::Protocol => (ErrorKind::Unavailable, "http_protocol"),
+            HttpErrorKind::Unavailable => (ErrorKind::Unavailable, "http_unavailable"),
+            HttpErrorKind::LimitReached => (ErrorKind::Other, "http_limit_reached"),
+            HttpErrorKind::Other => (ErrorKind::Other, "http_other"),
+        };
+        Self::new(kind, error.message)
+            .with_code(code)
+            .with_details(serde_json::json!({ "request_sent": error.request_sent }))
+    }
 }
 
 /// Percent-encodes every byte that is not unreserved (RFC 3986, section 2.3).
@@ -233,17 +431,12 @@ mod tests {
 
     #[test]
     fn an_error_status_becomes_an_error_with_kind_code_and_retry_time() {
-        let response = |status, headers| Response {
-            status,
-            headers,
-            body: b"slow\ndown".to_vec(),
-            final_url: String::new(),
-        };
-        assert!(response(204, Vec::new()).ok().is_ok());
-        let error = response(429, vec![("Retry-After".into(), b"7".to_vec())]).ok().unwrap_err();
+        let response = |status| Response::new(status).with_body("slow\ndown");
+        assert!(response(204).ok().is_ok());
+        let error = response(429).with_header("Retry-After", "7").ok().unwrap_err();
         assert_eq!(
             (error.kind(), error.message(), error.code()),
-            (ErrorKind::RateLimited, "the server answered 429: slowdown", Some("http_429"))
+            (ErrorKind::RateLimited, "the server returned 429: slowdown", Some("http_429"))
         );
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     }

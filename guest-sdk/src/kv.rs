@@ -23,25 +23,22 @@
 //! }
 //!
 //! // In a plugin: `kv::open("visits")?`.
-//! let store = Store::detached();
+//! let store = airlock_guest::testing::Host::new().kv("visits").store("visits");
 //! count_visit(&store, "/").unwrap();
 //! assert_eq!(count_visit(&store, "/").unwrap(), 2);
 //! ```
 //!
 //! A key has 1 to 512 bytes, a value at most 1 MiB. An entry counts towards the store's quota with
 //! both and 64 bytes more. Every function here is a host call. A tool call has 1,000 of them unless
-//! it was granted more; [`Keys`] makes one for each thousand keys. Native builds have no stores:
-//! [`open`] fails with [`KvError::Unavailable`], and [`Store::detached`] is for tests.
-
-mod detached;
+//! it was granted more; [`Keys`] makes one for each thousand keys. In native builds, the stores are
+//! those of a [`testing::Host`](crate::testing::Host).
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use self::detached::Detached;
-use crate::bindings::airlock::host::kv as host;
+use crate::host::kv as host;
 use crate::{Error, ErrorKind, wire};
 
 /// Largest number of keys on one page.
@@ -51,24 +48,16 @@ const TRIES: u32 = 16;
 
 /// Opens the store that the plugin requests by this name.
 pub fn open(name: &str) -> Result<Store, KvError> {
-    if !cfg!(target_family = "wasm") {
-        return Err(KvError::Unavailable("there are no stores outside a gateway".to_owned()));
-    }
-    host::open(name).map(|store| Store(Backend::Host(store))).map_err(error_from_host)
+    host::open(name).map(Store).map_err(error_from_host)
 }
 
 /// An open store.
 #[derive(Debug)]
-pub struct Store(Backend);
-
-#[derive(Debug)]
-enum Backend {
-    Host(host::Store),
-    Detached(Detached),
-}
+pub struct Store(host::Store);
 
 /// A value and its version at the time of the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The value.
     pub value: Vec<u8>,
@@ -78,6 +67,7 @@ pub struct Entry {
 
 /// One page of a store's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// Sorted by their bytes. A page before the last may have fewer than asked for, if entries have
     /// expired.
@@ -87,20 +77,16 @@ pub struct Page {
 }
 
 impl Store {
-    /// Creates a store in memory, for tests. It is empty, has no quota, and its time stands still.
-    pub fn detached() -> Self {
-        Self(Backend::Detached(Detached::default()))
-    }
-
     /// Reads an entry; `None` if it is absent or has expired.
     pub fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
-        match &self.0 {
-            Backend::Host(store) => {
-                let entry = store.get(key).map_err(error_from_host)?;
-                Ok(entry.map(|entry| Entry { value: entry.value, version: entry.version }))
-            }
-            Backend::Detached(store) => store.get(key),
-        }
+        Ok(self.0.get(key).map_err(error_from_host)?.map(Entry::from_host))
+    }
+
+    /// Reads the entries of at most 1,000 keys, in the order of the keys, as of one moment.
+    pub fn get_many(&self, keys: &[impl AsRef<str>]) -> Result<Vec<Option<Entry>>, KvError> {
+        let keys: Vec<String> = keys.iter().map(|key| key.as_ref().to_owned()).collect();
+        let entries = self.0.get_many(&keys).map_err(error_from_host)?;
+        Ok(entries.into_iter().map(|entry| entry.map(Entry::from_host)).collect())
     }
 
     /// Writes a value unconditionally. Returns its version.
@@ -111,13 +97,8 @@ impl Store {
     /// Writes a value under the conditions of `write`. Returns its version; on an error nothing
     /// changes.
     pub fn write(&self, key: &str, write: &Write) -> Result<u64, KvError> {
-        match &self.0 {
-            Backend::Host(store) => {
-                let ttl_ms = write.expires_after.map(wire::milliseconds);
-                store.set(key, &write.value, write.expected, ttl_ms).map_err(error_from_host)
-            }
-            Backend::Detached(store) => store.set(key, write),
-        }
+        let ttl_ms = write.expires_after.map(wire::milliseconds);
+        self.0.set(key, &write.value, write.if_version, ttl_ms).map_err(error_from_host)
     }
 
     /// Replaces the current entry, if any, by the result of `change`. Returns the version. If
@@ -131,7 +112,7 @@ impl Store {
         for _ in 0..TRIES {
             let entry = self.get(key)?;
             let version = entry.as_ref().map_or(0, |entry| entry.version);
-            match self.write(key, &Write { expected: Some(version), ..change(entry)? }) {
+            match self.write(key, &Write { if_version: Some(version), ..change(entry)? }) {
                 Err(KvError::Conflict) => {}
                 written => return Ok(written?),
             }
@@ -141,24 +122,24 @@ impl Store {
 
     /// Deletes an entry. Returns whether there was one.
     pub fn delete(&self, key: &str) -> Result<bool, KvError> {
-        match &self.0 {
-            Backend::Host(store) => store.delete(key).map_err(error_from_host),
-            Backend::Detached(store) => store.delete(key),
-        }
+        self.remove(key, None)
     }
 
-    /// Deletes an entry at this version. Fails with [`KvError::Conflict`] if it is at another.
-    pub fn delete_if_version(&self, key: &str, version: u64) -> Result<(), KvError> {
-        // The contract has no conditional deletion. Writing a value that expires at once has the
-        // same effect, and is atomic.
-        self.write(key, &Write::new("").if_version(version).expires_after(Duration::ZERO)).map(drop)
+    /// Deletes an entry at this version. Returns whether there was one: with version 0 it fails if
+    /// there is. Fails with [`KvError::Conflict`] if the entry is at another version, or absent.
+    pub fn delete_if(&self, key: &str, version: u64) -> Result<bool, KvError> {
+        self.remove(key, Some(version))
+    }
+
+    fn remove(&self, key: &str, if_version: Option<u64>) -> Result<bool, KvError> {
+        self.0.delete(key, if_version).map_err(error_from_host)
     }
 
     /// Lists keys that begin with `prefix`, in the order of their bytes.
     ///
     /// ```
-    /// # use airlock_guest::kv::{KvError, Store};
-    /// let store = Store::detached();
+    /// # use airlock_guest::{kv::KvError, testing::Host};
+    /// let store = Host::new().kv("files").store("files");
     /// for key in ["b/1", "a/2", "a/1"] {
     ///     store.set(key, "")?;
     /// }
@@ -174,17 +155,16 @@ impl Store {
     /// from the cursor of an earlier page. Any key may be a cursor, even one that does not exist:
     /// the keys after it are listed.
     pub fn page(&self, prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, KvError> {
-        match &self.0 {
-            Backend::Host(store) => {
-                let page = store.keys(prefix, cursor, limit).map_err(error_from_host)?;
-                Ok(Page { keys: page.keys, next: page.next })
-            }
-            Backend::Detached(store) => store.page(prefix, cursor, limit),
-        }
+        let page = self.0.keys(prefix, cursor, limit).map_err(error_from_host)?;
+        Ok(Page { keys: page.keys, next: page.next })
     }
 }
 
 impl Entry {
+    fn from_host(entry: host::Entry) -> Self {
+        Self { value: entry.value, version: entry.version }
+    }
+
     /// Parses the value as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.value).map_err(|error| {
@@ -196,10 +176,10 @@ impl Entry {
 /// A value to write, and the condition for the write.
 ///
 /// ```
-/// # use airlock_guest::kv::{KvError, Store, Write};
+/// # use airlock_guest::{kv::{KvError, Write}, testing::Host};
 /// use std::time::Duration;
 ///
-/// let store = Store::detached();
+/// let store = Host::new().kv("locks").store("locks");
 /// let first = store.write("lock", &Write::new("mine").if_absent().expires_after(Duration::from_secs(30)))?;
 /// assert_eq!(store.write("lock", &Write::new("yours").if_absent()), Err(KvError::Conflict));
 /// store.write("lock", &Write::new("still mine").if_version(first))?;
@@ -209,14 +189,14 @@ impl Entry {
 #[must_use = "nothing is written before it is handed to a store"]
 pub struct Write {
     value: Vec<u8>,
-    expected: Option<u64>,
+    if_version: Option<u64>,
     expires_after: Option<Duration>,
 }
 
 impl Write {
     /// Creates an unconditional write of a value, which stays until it is changed or deleted.
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
-        Self { value: value.into(), expected: None, expires_after: None }
+        Self { value: value.into(), if_version: None, expires_after: None }
     }
 
     /// Creates a write of a value as JSON.
@@ -235,7 +215,7 @@ impl Write {
     /// Writes only if the entry is at this version. The write fails with [`KvError::Conflict`]
     /// otherwise.
     pub fn if_version(mut self, version: u64) -> Self {
-        self.expected = Some(version);
+        self.if_version = Some(version);
         self
     }
 
@@ -299,8 +279,10 @@ pub enum KvError {
     TooLarge,
     /// The entry is not at the expected version.
     Conflict,
-    /// The store cannot be reached right now; the text explains it for people.
+    /// The store cannot be used now; the text is a message for people.
     Unavailable(String),
+    /// Any other reason; the text is a message for people.
+    Other(String),
 }
 
 impl fmt::Display for KvError {
@@ -311,7 +293,7 @@ impl fmt::Display for KvError {
             Self::QuotaExceeded => "the store is full; delete something first",
             Self::TooLarge => "a key has 1 to 512 bytes, a value at most 1 MiB",
             Self::Conflict => "the entry was changed meanwhile; read it again",
-            Self::Unavailable(text) => text,
+            Self::Unavailable(text) | Self::Other(text) => text,
         })
     }
 }
@@ -325,8 +307,9 @@ impl From<KvError> for Error {
             KvError::Denied => (ErrorKind::Denied, "kv_denied"),
             KvError::QuotaExceeded => (ErrorKind::TooLarge, "kv_quota_exceeded"),
             KvError::TooLarge => (ErrorKind::TooLarge, "kv_too_large"),
-            KvError::Conflict => (ErrorKind::Unavailable, "kv_conflict"),
+            KvError::Conflict => (ErrorKind::Conflict, "kv_conflict"),
             KvError::Unavailable(_) => (ErrorKind::Unavailable, "kv_unavailable"),
+            KvError::Other(_) => (ErrorKind::Other, "kv_other"),
         };
         Self::new(kind, error.to_string()).with_code(code)
     }
@@ -340,16 +323,22 @@ fn error_from_host(error: host::KvError) -> KvError {
         host::KvError::TooLarge => KvError::TooLarge,
         host::KvError::Conflict => KvError::Conflict,
         host::KvError::Unavailable(text) => KvError::Unavailable(text),
+        host::KvError::Other(text) => KvError::Other(text),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Host;
+
+    fn store() -> Store {
+        Host::new().kv("s").store("s")
+    }
 
     #[test]
     fn an_update_is_repeated_if_another_call_wrote_in_between() {
-        let store = Store::detached();
+        let store = store();
         let mut asked = 0;
         let update = store.update("k", |entry| -> Result<Write, KvError> {
             asked += 1;
@@ -369,7 +358,7 @@ mod tests {
 
     #[test]
     fn an_update_fails_after_all_attempts_and_an_error_writes_nothing() {
-        let store = Store::detached();
+        let store = store();
         let hopeless = store.update("k", |_| {
             store.set("k", "other")?;
             Ok(Write::new("mine"))
@@ -382,19 +371,19 @@ mod tests {
 
     #[test]
     fn an_entry_is_deleted_only_at_the_expected_version() {
-        let store = Store::detached();
+        let store = store();
         let version = store.set("k", "mine").unwrap();
         store.set("k", "other").unwrap();
-        assert_eq!(store.delete_if_version("k", version), Err(KvError::Conflict));
+        assert_eq!(store.delete_if("k", version), Err(KvError::Conflict));
         let version = store.get("k").unwrap().unwrap().version;
-        assert_eq!(store.delete_if_version("k", version), Ok(()));
+        assert_eq!(store.delete_if("k", version), Ok(true));
         assert_eq!(store.get("k"), Ok(None));
-        assert_eq!(store.delete_if_version("k", version), Err(KvError::Conflict));
+        assert_eq!(store.delete_if("k", version), Err(KvError::Conflict));
     }
 
     #[test]
     fn keys_are_read_from_as_many_pages_as_needed() {
-        let store = Store::detached();
+        let store = store();
         for number in 0..2_500 {
             store.set(&format!("n/{number:04}"), "").unwrap();
         }
@@ -414,11 +403,5 @@ mod tests {
         let entry = Entry { value: b"{".to_vec(), version: 1 };
         insta::assert_snapshot!(entry.json::<u64>().unwrap_err(), @"a stored value is not the JSON that was expected: invalid type: map, expected u64 at line 1 column 0");
         assert_eq!(Write::json(&[1, 2]).unwrap(), Write::new("[1,2]"));
-    }
-
-    #[test]
-    fn in_native_builds_no_store_can_be_opened() {
-        let error = Error::from(open("notes").unwrap_err());
-        assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some("kv_unavailable")));
     }
 }

@@ -1,14 +1,15 @@
 //! SDK for Airlock plugins in Rust. A tool is a function with an attribute.
 //!
-//! ```
-//! use airlock_guest::{Error, plugin, schemars::JsonSchema, serde::Serialize, tool};
+//! `airlock plugin new words` writes a plugin with one tool and its `plugin.toml`. This could be its
+//! `src/lib.rs`:
 //!
-//! /// How often a word occurs.
-//! #[derive(Serialize, JsonSchema)]
-//! #[serde(crate = "airlock_guest::serde")]
-//! #[schemars(crate = "airlock_guest::schemars")]
+//! ```
+//! use airlock_guest::{Error, data, log, plugin, tool};
+//!
+//! /// Number of times that a word occurs.
+//! #[data]
 //! struct Count {
-//!     /// Occurrences found.
+//!     /// Occurrences, up to the limit.
 //!     occurrences: usize,
 //! }
 //!
@@ -19,58 +20,90 @@
 //!     text: String,
 //!     /// Word to look for.
 //!     word: String,
+//!     /// Occurrences after which counting stops.
+//!     #[arg(default = 1000, range = 1..=100_000)]
+//!     limit: usize,
 //! ) -> Result<Count, Error> {
-//!     let occurrences = text.split_whitespace().filter(|found| *found == word).count();
+//!     if word.contains(char::is_whitespace) {
+//!         return Err(Error::invalid_input("`word` must be one word").with_code("several_words"));
+//!     }
+//!     let found = text.split_whitespace().filter(|found| *found == word);
+//!     let occurrences = found.take(limit).count();
+//!     log::info!(occurrences, "counted a word");
 //!     Ok(Count { occurrences })
 //! }
 //!
 //! plugin!(count_word);
-//! # fn main() {}
+//!
+//! // In `mod tests`: `cargo test` runs a tool without a gateway.
+//! # fn main() {
+//! # use airlock_guest::{serde_json::json, testing::Host};
+//! let host = Host::new();
+//! let output = host.call::<count_word>(json!({ "text": "a b a", "word": "a" })).unwrap();
+//! assert_eq!(output.structured_content, Some(json!({ "occurrences": 2 })));
+//! assert_eq!(host.logs()[0].message, "counted a word");
+//! let error = host.call::<count_word>(json!({ "text": "a", "word": "a", "limit": 0 })).unwrap_err();
+//! assert_eq!(error.message(), "argument `limit` must be an integer from 1 to 100000, not 0");
+//! # }
 //! ```
 //!
-//! A plugin is a `cdylib` built with `cargo build --target wasm32-wasip2 --release`. The attribute
-//! generates the descriptor (name, description from the doc comments, input and output schema,
-//! annotations), parses the arguments and writes the result. Invalid arguments are refused with a
-//! message that tells the model what to change.
+//! | Command | Effect |
+//! |---|---|
+//! | `airlock plugin new words` | writes a crate to start from, with this SDK |
+//! | `cargo test` | runs the tools on a [`testing::Host`] |
+//! | `airlock plugin dev` | builds, checks and reloads the plugin after every change; `--call NAME JSON` calls a tool |
+//! | `airlock plugin build` | builds `words.wasm` with its tools and its `plugin.toml` embedded |
+//! | `airlock plugin install words.wasm` | shows what the plugin requests, and adds it to the gateway |
 //!
-//! - Most plugins need only [`macro@tool`] and [`plugin!`]; [`Tool`] is the trait that they
-//!   implement.
-//! - [`IntoOutput`] lists the types that a tool may return; [`Output`] and [`Structured`] give full
-//!   control over the result.
-//! - [`Error`] is an error as the model reads it; [`within`] returns one for a number that is out
-//!   of range.
+//! The attribute generates the descriptor (name, description from the doc comments, input and
+//! output schema, annotations), parses the arguments and writes the result. Invalid arguments are
+//! refused with a message that tells the model what to change.
+//!
+//! - Most plugins need only [`macro@tool`], [`macro@data`] and [`plugin!`]; [`Tool`] is the trait
+//!   that a tool implements.
+//! - [`IntoOutput`] lists the types that a tool may return; [`Output`], [`Content`] and
+//!   [`Structured`] give full control over the result.
+//! - [`ErrorKind`] and [`Error`] are a failure as the model reads it. `?` converts errors of
+//!   I/O, JSON, stores and HTTP, and with the feature `anyhow` those of that crate.
 //! - [`Context`] is the running call: time left, progress, parts of the result sent early.
 //! - [`log`] writes diagnostics; [`tools`] calls other tools behind the same gateway; [`http`]
 //!   sends requests.
 //! - [`kv`] stores data that outlives a call; [`config`] is the configuration that the operator
 //!   wrote for the plugin; [`secrets`] checks that a secret is granted, or reads its value.
 //!
-//! Everything compiles natively too, without a host behind the imports: a tool is a function that a
-//! test can call, with [`Context::detached`] as its context.
+//! The features `log` and `tracing` forward the lines of these crates to the host. No feature is on
+//! by default. The SDK itself uses no files, clock or standard streams on WebAssembly, so a plugin
+//! that needs none compiles for `wasm32-unknown-unknown` too, and then imports no WASI.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod arguments;
 mod bindings;
 pub mod config;
+mod content;
 mod context;
 mod error;
+mod host;
 pub mod http;
 pub mod kv;
 pub mod log;
 mod output;
 mod plugin;
+mod runtime;
 mod schema;
 pub mod secrets;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
 mod tool;
 pub mod tools;
 mod wire;
 
-pub use airlock_guest_macros::{plugin, tool};
+pub use airlock_guest_macros::{data, plugin, tool};
 pub use arguments::within;
+pub use content::{Block, Content, Contents, Embedded, Link, Media};
 pub use context::Context;
 pub use error::{Error, ErrorKind};
-pub use output::{Content, Embedded, IntoOutput, Link, Output, Structured};
+pub use output::{IntoOutput, Output, Structured};
 pub use schemars;
 pub use serde;
 pub use serde_json;
@@ -79,7 +112,7 @@ pub use tool::{Annotations, Descriptor, Tool};
 /// Items for the code that the macros generate; not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::arguments::parse;
+    pub use crate::arguments::{in_range, parse};
     pub use crate::bindings::export;
     pub use crate::output::Fallible;
     pub use crate::plugin::{Entry, Plugin, is_first_of_its_name};

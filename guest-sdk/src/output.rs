@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Error, schema};
+use crate::{Content, Embedded, Error, Link, schema};
 
 /// The result of a tool: parts to read, and the same result as data.
 ///
@@ -18,71 +18,18 @@ use crate::{Error, schema};
 /// let png = vec![0x89, b'P', b'N', b'G'];
 /// let output = Output::text("The chart of last week.")
 ///     .with_image(png, "image/png")
-///     .with_link(Link::new("https://example.com/chart").with_name("the same, interactive"));
+///     .with_link(Link::new("https://example.com/chart", "chart").with_title("Interactive chart"));
 /// assert_eq!(output.content.len(), 3);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Output {
     /// Parts in reading order.
     pub content: Vec<Content>,
     /// The result as data; it matches the output schema if one was declared.
-    pub structured: Option<Value>,
-    /// Vendor keys, forwarded as MCP `_meta`.
+    pub structured_content: Option<Value>,
+    /// Vendor keys, forwarded as MCP `_meta`: a JSON object.
     pub meta: Option<Value>,
-}
-
-/// One part of a result.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Content {
-    /// Text for the model.
-    Text {
-        /// The text.
-        text: String,
-        /// Its media type; `text/plain` if absent.
-        mime_type: Option<String>,
-    },
-    /// An image.
-    Image {
-        /// The bytes, not encoded.
-        data: Vec<u8>,
-        /// Media type of the bytes.
-        mime_type: String,
-    },
-    /// A sound.
-    Audio {
-        /// The bytes, not encoded.
-        data: Vec<u8>,
-        /// Media type of the bytes.
-        mime_type: String,
-    },
-    /// A resource that the caller may fetch.
-    Link(Link),
-    /// A resource that is part of the result.
-    Embedded(Embedded),
-}
-
-/// A resource that the caller may fetch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
-    /// Location of the resource.
-    pub uri: String,
-    /// Name for people.
-    pub name: Option<String>,
-    /// Media type of the resource.
-    pub mime_type: Option<String>,
-}
-
-/// A resource that is part of the result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embedded {
-    /// Identifier of the resource.
-    pub uri: String,
-    /// Media type of the data.
-    pub mime_type: Option<String>,
-    /// The resource itself.
-    pub data: Vec<u8>,
-    /// True if `data` is UTF-8 text.
-    pub is_text: bool,
 }
 
 impl Output {
@@ -99,7 +46,7 @@ impl Output {
             Value::String(text) => return Ok(Self::text(text)),
             other => Self::text(other.to_string()),
         };
-        Ok(Self { structured: value.is_object().then_some(value), ..output })
+        Ok(Self { structured_content: value.is_object().then_some(value), ..output })
     }
 
     /// Adds a text.
@@ -110,32 +57,46 @@ impl Output {
 
     /// Adds an image; `data` is not encoded.
     #[must_use]
-    pub fn with_image(self, data: Vec<u8>, mime_type: impl Into<String>) -> Self {
-        self.with(Content::Image { data, mime_type: mime_type.into() })
+    pub fn with_image(self, data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
+        self.with(Content::image(data, mime_type))
     }
 
     /// Adds a sound; `data` is not encoded.
     #[must_use]
-    pub fn with_audio(self, data: Vec<u8>, mime_type: impl Into<String>) -> Self {
-        self.with(Content::Audio { data, mime_type: mime_type.into() })
+    pub fn with_audio(self, data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
+        self.with(Content::audio(data, mime_type))
     }
 
     /// Adds a resource that the caller may fetch.
     #[must_use]
     pub fn with_link(self, link: Link) -> Self {
-        self.with(Content::Link(link))
+        self.with(link)
     }
 
     /// Adds a resource that is part of the result.
     #[must_use]
     pub fn with_embedded(self, embedded: Embedded) -> Self {
-        self.with(Content::Embedded(embedded))
+        self.with(embedded)
     }
 
-    /// Adds a part.
+    /// Adds a part: a [`Content`], or anything that converts to one.
     #[must_use]
-    pub fn with(mut self, part: Content) -> Self {
-        self.content.push(part);
+    pub fn with(mut self, part: impl Into<Content>) -> Self {
+        self.content.push(part.into());
+        self
+    }
+
+    /// Adds parts in their order.
+    #[must_use]
+    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Content>) -> Self {
+        self.content.extend(parts);
+        self
+    }
+
+    /// Sets the result as data. It must match the output schema if the tool has one.
+    #[must_use]
+    pub fn with_structured_content(mut self, data: impl Into<Value>) -> Self {
+        self.structured_content = Some(data.into());
         self
     }
 
@@ -156,7 +117,7 @@ impl Output {
     /// assert_eq!(output.decode::<Value>().unwrap()["words"], 3);
     /// ```
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let decoded = match (&self.structured, self.first_text()) {
+        let decoded = match (&self.structured_content, self.first_text()) {
             (Some(value), _) => T::deserialize(value),
             (None, Some(text)) => serde_json::from_str(text),
             (None, None) => {
@@ -168,57 +129,7 @@ impl Output {
 
     /// Returns the first text among the parts.
     pub fn first_text(&self) -> Option<&str> {
-        self.content.iter().find_map(|part| match part {
-            Content::Text { text, .. } => Some(text.as_str()),
-            _ => None,
-        })
-    }
-}
-
-impl Content {
-    /// Creates a text part.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into(), mime_type: None }
-    }
-}
-
-impl Link {
-    /// Creates a link to a URI.
-    pub fn new(uri: impl Into<String>) -> Self {
-        Self { uri: uri.into(), name: None, mime_type: None }
-    }
-
-    /// Sets the name for people.
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// Sets the media type of the resource.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
-}
-
-impl Embedded {
-    /// Creates a text resource.
-    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { uri: uri.into(), mime_type: None, data: text.into().into_bytes(), is_text: true }
-    }
-
-    /// Creates a binary resource; `data` is not encoded.
-    pub fn bytes(uri: impl Into<String>, data: Vec<u8>) -> Self {
-        Self { uri: uri.into(), mime_type: None, data, is_text: false }
-    }
-
-    /// Sets the media type of the data.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
+        self.content.iter().find_map(Content::as_text)
     }
 }
 
@@ -252,7 +163,7 @@ impl Embedded {
     note = "derive `Serialize` and `JsonSchema` for it, or return `Output`"
 )]
 pub trait IntoOutput {
-    /// Returns the JSON Schema of [`Output::structured`]; its root type is "object". `None` if the
+    /// Returns the JSON Schema of [`Output::structured_content`]; its root type is "object". `None` if the
     /// result has no fixed shape.
     fn schema() -> Option<Schema>;
 
@@ -298,7 +209,7 @@ impl IntoOutput for Output {
 /// let answer = Structured::new(Weather { celsius: 21.5 }).with(Content::text("21.5 °C and sunny"));
 /// let output = answer.into_output().unwrap();
 /// assert_eq!(output.first_text(), Some("21.5 °C and sunny"));
-/// assert_eq!(output.structured.unwrap()["celsius"], 21.5);
+/// assert_eq!(output.structured_content.unwrap()["celsius"], 21.5);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Structured<T> {
@@ -314,10 +225,10 @@ impl<T> Structured<T> {
         Self { value, content: Vec::new() }
     }
 
-    /// Adds a part.
+    /// Adds a part: a [`Content`], or anything that converts to one.
     #[must_use]
-    pub fn with(mut self, part: Content) -> Self {
-        self.content.push(part);
+    pub fn with(mut self, part: impl Into<Content>) -> Self {
+        self.content.push(part.into());
         self
     }
 }
@@ -328,8 +239,8 @@ impl<T: Serialize + JsonSchema> IntoOutput for Structured<T> {
     }
 
     fn into_output(self) -> Result<Output, Error> {
-        let structured = Some(to_value(&self.value)?);
-        Ok(Output { content: self.content, structured, meta: None })
+        let structured_content = Some(to_value(&self.value)?);
+        Ok(Output { content: self.content, structured_content, meta: None })
     }
 }
 
@@ -371,15 +282,15 @@ mod tests {
     fn an_object_is_data_and_text() {
         let output = Output::json(&json!({ "b": 1, "a": 2 })).unwrap();
         assert_eq!(output.first_text(), Some(r#"{"b":1,"a":2}"#));
-        assert_eq!(output.structured, Some(json!({ "b": 1, "a": 2 })));
+        assert_eq!(output.structured_content, Some(json!({ "b": 1, "a": 2 })));
     }
 
     #[test]
     fn a_string_is_its_text_and_a_list_its_json() {
         let text = "a \"text\"".into_output().unwrap();
-        assert_eq!((text.first_text(), &text.structured), (Some("a \"text\""), &None));
+        assert_eq!((text.first_text(), &text.structured_content), (Some("a \"text\""), &None));
         let list = vec![1, 2].into_output().unwrap();
-        assert_eq!((list.first_text(), &list.structured), (Some("[1,2]"), &None));
+        assert_eq!((list.first_text(), &list.structured_content), (Some("[1,2]"), &None));
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! Runtime of `plugin!`: the table of tools, and the exports that use it.
 
-use crate::bindings::airlock::host::call::CallContext;
-use crate::bindings::airlock::types::types::{ToolDescriptor, ToolError, ToolOutput};
-use crate::bindings::exports::airlock::plugin::tools::Guest;
-use crate::{Context, Descriptor, Error, Output, Tool, wire};
+use crate::{Context, Descriptor, Error, Output, Tool};
 
 /// A plugin as `plugin!` declares it.
 pub trait Plugin {
@@ -54,21 +51,47 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-impl<P: Plugin> Guest for P {
-    fn describe() -> Result<Vec<ToolDescriptor>, String> {
-        Ok(P::TOOLS.iter().map(|tool| wire::descriptor_to_host((tool.descriptor)())).collect())
-    }
+/// The exports of a plugin.
+#[cfg(target_family = "wasm")]
+mod exports {
+    use super::{Plugin, descriptors, run};
+    use crate::bindings::airlock::types::types::{ToolDescriptor, ToolError, ToolOutput};
+    use crate::bindings::exports::airlock::plugin::tools::Guest;
+    use crate::host::context::CallContext;
+    use crate::{Context, runtime, wire};
 
-    fn invoke(
-        name: String,
-        arguments: String,
-        context: &CallContext,
-    ) -> Result<ToolOutput, ToolError> {
-        let output = run(P::TOOLS, &name, &arguments, &Context::new(context));
-        output.map(wire::output_to_host).map_err(|error| wire::error_to_host(&error))
+    impl<P: Plugin> Guest for P {
+        fn describe() -> Result<Vec<ToolDescriptor>, String> {
+            runtime::start();
+            Ok(descriptors(P::TOOLS).map(wire::descriptor_to_host).collect())
+        }
+
+        fn invoke(
+            name: String,
+            arguments: String,
+            context: &CallContext,
+        ) -> Result<ToolOutput, ToolError> {
+            runtime::start();
+            let output = run(P::TOOLS, &name, &arguments, &Context::new(context));
+            output.map(wire::output_to_host).map_err(wire::error_to_host)
+        }
     }
 }
 
+/// Returns the descriptors in the order of the table.
+#[cfg_attr(
+    not(any(target_family = "wasm", test)),
+    expect(dead_code, reason = "an export calls it")
+)]
+fn descriptors(tools: &[Entry]) -> impl Iterator<Item = Descriptor> {
+    tools.iter().map(|tool| (tool.descriptor)())
+}
+
+/// Runs the tool of this name.
+#[cfg_attr(
+    not(any(target_family = "wasm", test)),
+    expect(dead_code, reason = "an export calls it")
+)]
 fn run(
     tools: &[Entry],
     name: &str,
@@ -84,6 +107,7 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Host;
     use crate::{ErrorKind, schema};
 
     struct Echo;
@@ -92,14 +116,7 @@ mod tests {
         const NAME: &'static str = "echo";
 
         fn descriptor() -> Descriptor {
-            Descriptor {
-                name: Self::NAME.to_owned(),
-                title: None,
-                description: String::new(),
-                input_schema: schema::of_input::<()>(),
-                output_schema: None,
-                annotations: crate::Annotations::default(),
-            }
+            Descriptor::new(Self::NAME, "", schema::of_input::<()>())
         }
 
         fn invoke(arguments: &str, _: &Context<'_>) -> Result<Output, Error> {
@@ -123,21 +140,14 @@ mod tests {
 
     const TOOLS: &[Entry] = &[Entry::of::<Renamed>(), Entry::of::<Echo>(), Entry::of::<Echo>()];
 
-    struct Listed;
-
-    impl Plugin for Listed {
-        const TOOLS: &'static [Entry] = TOOLS;
-    }
-
     #[test]
     fn tools_are_announced_in_the_order_of_the_table() {
-        let names = Listed::describe().unwrap().into_iter().map(|tool| tool.name);
-        assert!(names.eq(["also", "echo", "echo"]));
+        assert!(descriptors(TOOLS).map(|tool| tool.name).eq(["also", "echo", "echo"]));
     }
 
     #[test]
     fn a_tool_is_found_by_its_name_and_an_unknown_one_is_not_found() {
-        let run = |name| run(TOOLS, name, "{}", &Context::detached());
+        let run = |name| run(TOOLS, name, "{}", &Host::new().context());
         assert_eq!(run("echo"), Ok(Output::text("{}")));
         assert_eq!(run("also").unwrap_err().kind(), ErrorKind::Internal);
         assert_eq!(run("none").unwrap_err().kind(), ErrorKind::NotFound);

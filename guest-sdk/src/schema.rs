@@ -46,6 +46,10 @@ impl Transform for Readable {
         if schema.get("format").and_then(Value::as_str).is_some_and(is_rust_number) {
             schema.remove("format");
         }
+        // Leaving out an optional argument is the same as null; saying so does not help a model.
+        if schema.get("default").is_some_and(Value::is_null) {
+            schema.remove("default");
+        }
         merge_cases(schema);
         transform_subschemas(self, schema);
     }

@@ -14,18 +14,18 @@
 //! # let _ = repositories("x");
 //! ```
 //!
-//! Native builds have no secrets.
+//! In native builds, the secrets are those of a [`testing::Host`](crate::testing::Host).
 //!
 //! [`Request::with_credential`]: crate::http::Request::with_credential
 
 use std::fmt;
 
-use crate::bindings::airlock::host::{secrets as host, secrets_reveal};
+use crate::host::{secrets as host, secrets_reveal};
 use crate::{Error, ErrorKind};
 
 /// Returns whether the operator granted a secret of this name and it has a value.
 pub fn exists(name: &str) -> bool {
-    cfg!(target_family = "wasm") && host::exists(name)
+    host::exists(name)
 }
 
 /// Returns the value of a secret, for the rare plugin that computes with it, such as a signature.
@@ -43,9 +43,6 @@ pub fn exists(name: &str) -> bool {
 /// }
 /// ```
 pub fn reveal(name: &str) -> Result<Revealed, Error> {
-    if !cfg!(target_family = "wasm") {
-        return Err(unavailable("there are no secrets outside a gateway"));
-    }
     secrets_reveal::reveal(name).map(Revealed).map_err(|error| match error {
         secrets_reveal::SecretError::NotFound => {
             Error::internal(format!("this plugin does not ask for a secret called {name:?}"))
@@ -55,8 +52,12 @@ pub fn reveal(name: &str) -> Result<Revealed, Error> {
             "the operator did not grant this plugin the value of its secret {name:?}"
         ))
         .with_code("secret_denied"),
-        secrets_reveal::SecretError::Unavailable => {
-            unavailable(&format!("the secret {name:?} cannot be read right now"))
+        secrets_reveal::SecretError::Unavailable(reason) => {
+            unavailable(&format!("the secret {name:?} cannot be read now: {reason}"))
+        }
+        secrets_reveal::SecretError::Other(reason) => {
+            Error::new(ErrorKind::Other, format!("the secret {name:?} cannot be read: {reason}"))
+                .with_code("secret_other")
         }
     })
 }
@@ -85,12 +86,6 @@ impl fmt::Debug for Revealed {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn native_builds_have_no_secrets() {
-        assert!(!exists("token"));
-        assert_eq!(reveal("token").unwrap_err().code(), Some("secret_unavailable"));
-    }
 
     #[test]
     fn a_value_is_redacted_when_printed() {

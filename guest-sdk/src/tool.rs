@@ -1,6 +1,7 @@
 //! A tool as a type: its descriptor and its function.
 
 use schemars::{JsonSchema, Schema};
+use serde_json::Value;
 
 use crate::{Context, Error, Output, schema};
 
@@ -10,7 +11,7 @@ use crate::{Context, Error, Output, schema};
 /// With it, a test can check what a model sees:
 ///
 /// ```
-/// use airlock_guest::{Context, Tool, tool};
+/// use airlock_guest::{Tool, testing::Host, tool};
 ///
 /// /// Answers at once.
 /// #[tool]
@@ -19,10 +20,10 @@ use crate::{Context, Error, Output, schema};
 /// }
 ///
 /// assert_eq!(ping::descriptor().description, "Answers at once.");
-/// let output = ping::invoke("{}", &Context::detached()).unwrap();
+/// let output = Host::new().call::<ping>(serde_json::json!({})).unwrap();
 /// assert_eq!(output.first_text(), Some("pong"));
 ///
-/// let error = ping::invoke(r#"{"loud": true}"#, &Context::detached()).unwrap_err();
+/// let error = Host::new().call::<ping>(serde_json::json!({ "loud": true })).unwrap_err();
 /// assert_eq!(error.message(), "unknown argument `loud`; this tool takes no arguments");
 /// ```
 pub trait Tool {
@@ -38,6 +39,7 @@ pub trait Tool {
 
 /// One tool as a plugin announces it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Descriptor {
     /// `^[a-zA-Z0-9_-]{1,64}$`, unique in the plugin; the host prefixes the client's name.
     pub name: String,
@@ -47,10 +49,34 @@ pub struct Descriptor {
     pub description: String,
     /// JSON Schema 2020-12 of the arguments; its root type is "object".
     pub input_schema: Schema,
-    /// JSON Schema 2020-12 of [`Output::structured`].
+    /// JSON Schema 2020-12 of [`Output::structured_content`].
     pub output_schema: Option<Schema>,
     /// Behaviour hints.
     pub annotations: Annotations,
+    /// Vendor keys, forwarded as MCP `_meta`: a JSON object.
+    pub meta: Option<Value>,
+    /// Other members of the MCP tool, such as `icons`: a JSON object.
+    pub extra: Option<Value>,
+}
+
+impl Descriptor {
+    /// Creates a descriptor without the optional members.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Schema,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: description.into(),
+            input_schema,
+            output_schema: None,
+            annotations: Annotations::default(),
+            meta: None,
+            extra: None,
+        }
+    }
 }
 
 /// Behaviour of a tool. Hints only: the host never relaxes a policy because of them.
@@ -62,7 +88,7 @@ pub struct Annotations {
     pub destructive: Option<bool>,
     /// Calling the tool twice with the same arguments has the effect of calling it once.
     pub idempotent: Option<bool>,
-    /// The tool reaches things outside the host's knowledge, such as the internet.
+    /// The tool uses things that the host does not know, such as the internet.
     pub open_world: Option<bool>,
 }
 
@@ -75,11 +101,9 @@ pub fn descriptor<A: JsonSchema>(
     output_schema: Option<Schema>,
 ) -> Descriptor {
     Descriptor {
-        name: name.to_owned(),
         title: title.map(str::to_owned),
-        description: schema::prose(docs),
-        input_schema: schema::of_input::<A>(),
         output_schema,
         annotations,
+        ..Descriptor::new(name, schema::prose(docs), schema::of_input::<A>())
     }
 }

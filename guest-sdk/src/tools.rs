@@ -1,8 +1,8 @@
 //! Other tools of the same gateway, from plugins and MCP servers alike.
 //!
-//! A plugin can use the tools that its operator granted and that the caller of the chain may use;
-//! every other name is not found. Native builds have no other tools: every function here fails with
-//! [`ErrorKind::Unavailable`].
+//! A plugin can use the tools that the operator binds to its slots or grants to it, and that the
+//! caller of the chain may use; every other name is not found. The name of a tool is that of the
+//! slot to which it is bound, else its full name, `<client>-<tool>`. Native builds have no other tools: every function here fails with
 //!
 //! ```no_run
 //! use airlock_guest::{Error, serde_json::{Value, json}, tools};
@@ -13,30 +13,32 @@
 //!     Ok(file["text"].as_str().unwrap_or_default().to_owned())
 //! }
 //! ```
-//!
-//! [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::bindings::airlock::host::tools as host;
+use crate::host::tools as host;
 use crate::{Descriptor, Error, Output, wire};
 
 /// A tool that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolRef {
-    /// Full name, `<client>-<tool>`.
+#[non_exhaustive]
+pub struct ToolSummary {
+    /// Name to call it by.
     pub name: String,
+    /// Name for people.
+    pub title: Option<String>,
     /// Description of the tool.
     pub description: String,
 }
 
 /// One page of the tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// Sorted by name.
-    pub items: Vec<ToolRef>,
+    pub items: Vec<ToolSummary>,
     /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
 }
@@ -44,29 +46,26 @@ pub struct Page {
 /// Lists at most `limit` (1 to 1,000) of the tools that may be called, from the start or from the
 /// cursor of an earlier page.
 pub fn list(cursor: Option<&str>, limit: u32) -> Result<Page, Error> {
-    require_host()?;
-    let page = host::list_tools(cursor, limit).map_err(wire::error_from_host)?;
-    let items = page
-        .items
-        .into_iter()
-        .map(|item| ToolRef { name: item.name, description: item.description });
+    let page = host::list(cursor, limit).map_err(wire::error_from_host)?;
+    let items = page.items.into_iter().map(|item| {
+        let host::ToolSummary { name, title, description } = item;
+        ToolSummary { name, title, description }
+    });
     Ok(Page { items: items.collect(), next: page.next })
 }
 
-/// Returns the descriptor of a tool by its full name.
+/// Returns the descriptor of a tool by its name.
 pub fn describe(name: &str) -> Result<Descriptor, Error> {
-    require_host()?;
     host::describe(name).map_err(wire::error_from_host).and_then(wire::descriptor_from_host)
 }
 
-/// Calls a tool by its full name and waits for its result.
+/// Calls a tool by its name and waits for its result.
 pub fn call(name: &str, arguments: &impl Serialize) -> Result<Output, Error> {
     send(&Call::new(name, arguments)?)
 }
 
 /// Makes one call and waits for its result.
 pub fn send(call: &Call) -> Result<Output, Error> {
-    require_host()?;
     host::call(&call.0).map_err(wire::error_from_host).and_then(wire::output_from_host)
 }
 
@@ -82,21 +81,18 @@ pub fn send(call: &Call) -> Result<Output, Error> {
 ///     Call::new("weather-today", &json!({ "city": "Oslo" }))?.with_timeout(Duration::from_secs(2)),
 ///     Call::new("weather-today", &json!({ "city": "Rome" }))?,
 /// ];
-/// for answer in tools::call_batch(calls)? {
+/// for answer in tools::call_batch(calls) {
 ///     println!("{}", answer?.first_text().unwrap_or("no text"));
 /// }
 /// # Ok(())
 /// # }
 /// ```
-pub fn call_batch(
-    calls: impl IntoIterator<Item = Call>,
-) -> Result<Vec<Result<Output, Error>>, Error> {
-    require_host()?;
+pub fn call_batch(calls: impl IntoIterator<Item = Call>) -> Vec<Result<Output, Error>> {
     let requests: Vec<host::CallRequest> = calls.into_iter().map(|call| call.0).collect();
     let answers = host::call_batch(&requests).into_iter();
-    Ok(answers
+    answers
         .map(|answer| answer.map_err(wire::error_from_host).and_then(wire::output_from_host))
-        .collect())
+        .collect()
 }
 
 /// A call that is not made yet.
@@ -104,8 +100,7 @@ pub fn call_batch(
 pub struct Call(host::CallRequest);
 
 impl Call {
-    /// Creates a call of a tool by its full name, `<client>-<tool>`. The arguments must serialize
-    /// to a JSON object.
+    /// Creates a call of a tool by its name. The arguments must serialize to a JSON object.
     pub fn new(name: impl Into<String>, arguments: &impl Serialize) -> Result<Self, Error> {
         let arguments = serde_json::to_string(arguments).map_err(|error| {
             Error::internal(format!("the arguments of a nested call are not JSON: {error}"))
@@ -119,14 +114,5 @@ impl Call {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.0.timeout_ms = Some(wire::milliseconds(timeout));
         self
-    }
-}
-
-/// Fails in native builds, where the imports would panic.
-fn require_host() -> Result<(), Error> {
-    if cfg!(target_family = "wasm") {
-        Ok(())
-    } else {
-        Err(Error::unavailable("there are no other tools outside a gateway"))
     }
 }

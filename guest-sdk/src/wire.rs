@@ -1,29 +1,43 @@
-//! Conversions between the types of this crate and those of the contract.
+//! Conversions between the types of this crate and those of the contract, without loss.
 
 use std::time::Duration;
 
+use schemars::Schema;
 use serde_json::Value;
 
 use crate::bindings::airlock::types::types as wit;
+use crate::content::{Block, Contents, Media};
+use crate::error::Parts;
 use crate::{Annotations, Content, Descriptor, Embedded, Error, ErrorKind, Link, Output};
 
 pub(crate) fn descriptor_to_host(descriptor: Descriptor) -> wit::ToolDescriptor {
-    let Annotations { read_only, destructive, idempotent, open_world } = descriptor.annotations;
+    let Descriptor {
+        name,
+        title,
+        description,
+        input_schema,
+        output_schema,
+        annotations,
+        meta,
+        extra,
+    } = descriptor;
+    let Annotations { read_only, destructive, idempotent, open_world } = annotations;
     wit::ToolDescriptor {
-        name: descriptor.name,
-        title: descriptor.title,
-        description: descriptor.description,
-        input_schema: descriptor.input_schema.as_value().to_string(),
-        output_schema: descriptor.output_schema.map(|schema| schema.as_value().to_string()),
+        name,
+        title,
+        description,
+        input_schema: input_schema.as_value().to_string(),
+        output_schema: output_schema.map(|schema| schema.as_value().to_string()),
         annotations: wit::ToolAnnotations { read_only, destructive, idempotent, open_world },
-        meta: None,
+        meta: text(meta),
+        extra: text(extra),
     }
 }
 
 pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<Descriptor, Error> {
-    let schema = |text: String| {
-        let schema = serde_json::from_str(&text);
-        schema.map_err(|error| Error::internal(format!("the host sent an invalid schema: {error}")))
+    let schema = |text: String| -> Result<Schema, Error> {
+        Schema::try_from(json(&text)?)
+            .map_err(|error| Error::internal(format!("the host sent an invalid schema: {error}")))
     };
     let wit::ToolAnnotations { read_only, destructive, idempotent, open_world } =
         descriptor.annotations;
@@ -34,89 +48,136 @@ pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<De
         input_schema: schema(descriptor.input_schema)?,
         output_schema: descriptor.output_schema.map(schema).transpose()?,
         annotations: Annotations { read_only, destructive, idempotent, open_world },
+        meta: value(descriptor.meta)?,
+        extra: value(descriptor.extra)?,
     })
 }
 
 pub(crate) fn output_to_host(output: Output) -> wit::ToolOutput {
+    let Output { content, structured_content, meta } = output;
     wit::ToolOutput {
-        content: output.content.into_iter().map(content_to_host).collect(),
-        structured: output.structured.map(|value| value.to_string()),
-        meta: output.meta.map(|value| value.to_string()),
+        content: content.into_iter().map(content_to_host).collect(),
+        structured_content: text(structured_content),
+        meta: text(meta),
     }
 }
 
 pub(crate) fn output_from_host(output: wit::ToolOutput) -> Result<Output, Error> {
     Ok(Output {
-        content: output.content.into_iter().map(content_from_host).collect(),
-        structured: output.structured.map(|text| json(&text)).transpose()?,
-        meta: output.meta.map(|text| json(&text)).transpose()?,
+        content: output.content.into_iter().map(content_from_host).collect::<Result<_, _>>()?,
+        structured_content: value(output.structured_content)?,
+        meta: value(output.meta)?,
     })
 }
 
 pub(crate) fn content_to_host(content: Content) -> wit::Content {
-    match content {
-        Content::Text { text, mime_type } => wit::Content::Text(wit::TextPart { text, mime_type }),
-        Content::Image { data, mime_type } => {
-            wit::Content::Image(wit::BlobPart { data, mime_type })
-        }
-        Content::Audio { data, mime_type } => {
-            wit::Content::Audio(wit::BlobPart { data, mime_type })
-        }
-        Content::Link(Link { uri, name, mime_type }) => {
-            wit::Content::ResourceLink(wit::LinkPart { uri, name, mime_type })
-        }
-        Content::Embedded(Embedded { uri, mime_type, data, is_text }) => {
-            wit::Content::Embedded(wit::EmbeddedPart { uri, mime_type, data, is_text })
-        }
+    let Content { block, annotations, meta, extra } = content;
+    wit::Content {
+        block: block_to_host(block),
+        annotations: text(annotations),
+        meta: text(meta),
+        extra: text(extra),
     }
 }
 
-fn content_from_host(content: wit::Content) -> Content {
-    match content {
-        wit::Content::Text(wit::TextPart { text, mime_type }) => Content::Text { text, mime_type },
-        wit::Content::Image(wit::BlobPart { data, mime_type }) => {
-            Content::Image { data, mime_type }
+pub(crate) fn content_from_host(content: wit::Content) -> Result<Content, Error> {
+    Ok(Content {
+        block: block_from_host(content.block)?,
+        annotations: value(content.annotations)?,
+        meta: value(content.meta)?,
+        extra: value(content.extra)?,
+    })
+}
+
+fn block_to_host(block: Block) -> wit::ContentBlock {
+    let media = |Media { data, mime_type }| wit::Media { data, mime_type };
+    match block {
+        Block::Text(text) => wit::ContentBlock::Text(text),
+        Block::Image(image) => wit::ContentBlock::Image(media(image)),
+        Block::Audio(audio) => wit::ContentBlock::Audio(media(audio)),
+        Block::Link(link) => {
+            let Link { uri, name, title, description, mime_type, size } = link;
+            let link = wit::ResourceLink { uri, name, title, description, mime_type, size };
+            wit::ContentBlock::ResourceLink(link)
         }
-        wit::Content::Audio(wit::BlobPart { data, mime_type }) => {
-            Content::Audio { data, mime_type }
+        Block::Embedded(Embedded { uri, mime_type, contents, meta, extra }) => {
+            let contents = match contents {
+                Contents::Text(text) => wit::ResourceContents::Text(text),
+                Contents::Blob(blob) => wit::ResourceContents::Blob(blob),
+            };
+            let (meta, extra) = (text(meta), text(extra));
+            let resource = wit::EmbeddedResource { uri, mime_type, contents, meta, extra };
+            wit::ContentBlock::EmbeddedResource(resource)
         }
-        wit::Content::ResourceLink(wit::LinkPart { uri, name, mime_type }) => {
-            Content::Link(Link { uri, name, mime_type })
-        }
-        wit::Content::Embedded(wit::EmbeddedPart { uri, mime_type, data, is_text }) => {
-            Content::Embedded(Embedded { uri, mime_type, data, is_text })
-        }
+        Block::Other(block) => wit::ContentBlock::Other(block.to_string()),
     }
 }
 
-pub(crate) fn error_to_host(error: &Error) -> wit::ToolError {
+fn block_from_host(block: wit::ContentBlock) -> Result<Block, Error> {
+    let media = |wit::Media { data, mime_type }| Media { data, mime_type };
+    Ok(match block {
+        wit::ContentBlock::Text(text) => Block::Text(text),
+        wit::ContentBlock::Image(image) => Block::Image(media(image)),
+        wit::ContentBlock::Audio(audio) => Block::Audio(media(audio)),
+        wit::ContentBlock::ResourceLink(link) => {
+            let wit::ResourceLink { uri, name, title, description, mime_type, size } = link;
+            Block::Link(Link { uri, name, title, description, mime_type, size })
+        }
+        wit::ContentBlock::EmbeddedResource(resource) => {
+            let wit::EmbeddedResource { uri, mime_type, contents, meta, extra } = resource;
+            let contents = match contents {
+                wit::ResourceContents::Text(text) => Contents::Text(text),
+                wit::ResourceContents::Blob(blob) => Contents::Blob(blob),
+            };
+            let (meta, extra) = (value(meta)?, value(extra)?);
+            Block::Embedded(Embedded { uri, mime_type, contents, meta, extra })
+        }
+        wit::ContentBlock::Other(block) => Block::Other(json(&block)?),
+    })
+}
+
+pub(crate) fn error_to_host(error: Error) -> wit::ToolError {
+    let Parts { kind, code, message, retry_after, content, details, meta } = error.into_parts();
     wit::ToolError {
-        kind: kind_to_host(error.kind()),
-        code: error.code().map(str::to_owned),
-        message: error.message().to_owned(),
-        retry_after_ms: error.retry_after().map(milliseconds),
-        details: error.details().map(Value::to_string),
+        kind: kind_to_host(kind),
+        code,
+        message,
+        retry_after_ms: retry_after.map(milliseconds),
+        content: content.into_iter().map(content_to_host).collect(),
+        details: text(details),
+        meta: text(meta),
     }
 }
 
-/// Converts the error of a nested call. Details that are not JSON are dropped, so that the error
+/// Converts the error of a nested call. Members that are not JSON are dropped, so that the error
 /// itself is always reported.
 pub(crate) fn error_from_host(error: wit::ToolError) -> Error {
-    let mut ours = Error::new(kind_from_host(error.kind), error.message);
-    if let Some(code) = error.code {
-        ours = ours.with_code(code);
-    }
-    if let Some(after) = error.retry_after_ms {
-        ours = ours.with_retry_after(Duration::from_millis(after));
-    }
-    match error.details.as_deref().map(json) {
-        Some(Ok(details)) => ours.with_details(details),
-        _ => ours,
-    }
+    let value = |text| value(text).unwrap_or_default();
+    Error::from(Parts {
+        kind: kind_from_host(error.kind),
+        code: error.code,
+        message: error.message,
+        retry_after: error.retry_after_ms.map(Duration::from_millis),
+        content: error
+            .content
+            .into_iter()
+            .filter_map(|part| content_from_host(part).ok())
+            .collect(),
+        details: value(error.details),
+        meta: value(error.meta),
+    })
 }
 
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn text(value: Option<Value>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn value(text: Option<String>) -> Result<Option<Value>, Error> {
+    text.map(|text| json(&text)).transpose()
 }
 
 fn json(text: &str) -> Result<Value, Error> {
@@ -128,14 +189,17 @@ fn kind_to_host(kind: ErrorKind) -> wit::ErrorKind {
     match kind {
         ErrorKind::InvalidInput => wit::ErrorKind::InvalidInput,
         ErrorKind::NotFound => wit::ErrorKind::NotFound,
+        ErrorKind::Conflict => wit::ErrorKind::Conflict,
         ErrorKind::Denied => wit::ErrorKind::Denied,
         ErrorKind::AuthRequired => wit::ErrorKind::AuthRequired,
         ErrorKind::RateLimited => wit::ErrorKind::RateLimited,
         ErrorKind::Unavailable => wit::ErrorKind::Unavailable,
+        ErrorKind::Unsupported => wit::ErrorKind::Unsupported,
         ErrorKind::Timeout => wit::ErrorKind::Timeout,
         ErrorKind::Cancelled => wit::ErrorKind::Cancelled,
         ErrorKind::TooLarge => wit::ErrorKind::TooLarge,
         ErrorKind::Internal => wit::ErrorKind::Internal,
+        ErrorKind::Other => wit::ErrorKind::Other,
     }
 }
 
@@ -143,14 +207,17 @@ fn kind_from_host(kind: wit::ErrorKind) -> ErrorKind {
     match kind {
         wit::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
         wit::ErrorKind::NotFound => ErrorKind::NotFound,
+        wit::ErrorKind::Conflict => ErrorKind::Conflict,
         wit::ErrorKind::Denied => ErrorKind::Denied,
         wit::ErrorKind::AuthRequired => ErrorKind::AuthRequired,
         wit::ErrorKind::RateLimited => ErrorKind::RateLimited,
         wit::ErrorKind::Unavailable => ErrorKind::Unavailable,
+        wit::ErrorKind::Unsupported => ErrorKind::Unsupported,
         wit::ErrorKind::Timeout => ErrorKind::Timeout,
         wit::ErrorKind::Cancelled => ErrorKind::Cancelled,
         wit::ErrorKind::TooLarge => ErrorKind::TooLarge,
         wit::ErrorKind::Internal => ErrorKind::Internal,
+        wit::ErrorKind::Other => ErrorKind::Other,
     }
 }
 
@@ -160,24 +227,97 @@ mod tests {
 
     use super::*;
 
+    /// Returns parts of every kind with every member set.
+    fn parts() -> Vec<Content> {
+        let link = Link::new("x:y", "z")
+            .with_title("The Z")
+            .with_description("for reading")
+            .with_mime_type("text/plain")
+            .with_size(u64::MAX);
+        let embedded = Embedded::text("x:t", "text")
+            .with_mime_type("text/markdown")
+            .with_meta(json!({ "vendor/of": "resource" }))
+            .with_extra(json!({ "lastModified": "2026-11-22" }));
+        let full = Content::from(embedded)
+            .with_annotations(json!({ "audience": ["user"], "priority": 0.5 }))
+            .with_meta(json!({ "vendor/of": "part" }))
+            .with_extra(json!({ "icons": [] }));
+        vec![
+            Content::text("text"),
+            Content::image([1], "image/png"),
+            Content::audio([2], "audio/wav"),
+            Content::from(link),
+            full,
+            Content::from(Embedded::blob("x:b", [0, 255])),
+            Content::other(json!({ "type": "tool_use", "id": 1 })),
+        ]
+    }
+
     #[test]
     fn an_output_is_unchanged_after_a_round_trip() {
         let output = Output::json(&json!({ "a": [1, null] }))
             .unwrap()
-            .with_image(vec![1], "image/png")
-            .with_audio(vec![2], "audio/wav")
-            .with_link(Link::new("x:y").with_name("z"))
-            .with_embedded(Embedded::text("x:t", "text").with_mime_type("text/markdown"))
+            .with_parts(parts())
             .with_meta(json!({ "vendor/key": true }));
         assert_eq!(output_from_host(output_to_host(output.clone())), Ok(output));
     }
 
     #[test]
-    fn an_error_is_unchanged_after_a_round_trip() {
-        let error = Error::new(ErrorKind::RateLimited, "slowly")
-            .with_code("quota")
-            .with_retry_after(Duration::from_millis(1500))
-            .with_details(json!({ "left": 0 }));
-        assert_eq!(error_from_host(error_to_host(&error)), error);
+    fn an_error_of_every_kind_is_unchanged_after_a_round_trip() {
+        use ErrorKind::{
+            AuthRequired, Cancelled, Conflict, Denied, Internal, InvalidInput, NotFound, Other,
+            RateLimited, Timeout, TooLarge, Unavailable, Unsupported,
+        };
+        for kind in [
+            InvalidInput,
+            NotFound,
+            Conflict,
+            Denied,
+            AuthRequired,
+            RateLimited,
+            Unavailable,
+            Unsupported,
+            Timeout,
+            Cancelled,
+            TooLarge,
+            Internal,
+            Other,
+        ] {
+            let error = Error::new(kind, "slowly")
+                .with_code("quota")
+                .with_retry_after(Duration::from_millis(1500))
+                .with_parts(parts())
+                .with_details(json!({ "left": 0 }))
+                .with_meta(json!({ "vendor/key": true }));
+            assert_eq!(error_from_host(error_to_host(error.clone())), error);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_is_unchanged_after_a_round_trip() {
+        let schema = Schema::try_from(json!({ "type": "object" })).unwrap();
+        let descriptor = Descriptor {
+            title: Some("Title".to_owned()),
+            output_schema: Some(schema.clone()),
+            annotations: Annotations { read_only: Some(true), ..Annotations::default() },
+            meta: Some(json!({ "vendor/key": true })),
+            extra: Some(json!({ "icons": [] })),
+            ..Descriptor::new("name", "Description.", schema)
+        };
+        assert_eq!(descriptor_from_host(descriptor_to_host(descriptor.clone())), Ok(descriptor));
+    }
+
+    #[test]
+    fn an_error_with_members_that_are_not_json_is_still_reported() {
+        let mut error = error_to_host(Error::not_found("gone").with_code("gone"));
+        error.details = Some("{".to_owned());
+        error.meta = Some("}".to_owned());
+        error.content = vec![wit::Content {
+            block: wit::ContentBlock::Other("[".to_owned()),
+            annotations: None,
+            meta: None,
+            extra: None,
+        }];
+        assert_eq!(error_from_host(error), Error::not_found("gone").with_code("gone"));
     }
 }

@@ -44,8 +44,8 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
     let sdk: String = sdk.iter().map(|file| entry("sdk/", file)).collect();
     let wit: String = files(root, "wit")?.iter().map(|file| entry("", file)).collect();
     let text = format!(
-        "/// The SDK, a workspace of its own.\nconst SDK: &[(&str, &str)] = &[\n    (\"sdk/Cargo.toml\", {workspace:?}),\n{sdk}];\n\n\
-         /// The contract.\nconst WIT: &[(&str, &str)] = &[\n{wit}];\n"
+        "/// The SDK, a workspace of its own.\npub(super) const SDK: &[(&str, &str)] = &[\n    (\"sdk/Cargo.toml\", {workspace:?}),\n{sdk}];\n\n\
+         /// The contract.\npub(super) const WIT: &[(&str, &str)] = &[\n{wit}];\n"
     );
     let out =
         PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);

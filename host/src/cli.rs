@@ -136,7 +136,7 @@ impl Command {
             Self::Tools(args) => tools::run(&args).await,
             Self::Call(args) => call::run(&args).await,
             Self::Run(args) => run::run(&args).await,
-            Self::Check(args) => check::run(&args),
+            Self::Check(args) => check::run(&args).await,
             Self::Plugin(args) => plugin::run(&args).await,
             Self::Schema(args) => schema::run(&args),
         }
@@ -147,6 +147,7 @@ impl Command {
         match self {
             Self::Serve(_) => telemetry::SERVICE_FILTER,
             Self::Demo(_) | Self::DemoMcpServer => telemetry::DEMO_FILTER,
+            Self::Plugin(args) => args.log_filter(),
             _ => telemetry::COMMAND_FILTER,
         }
     }

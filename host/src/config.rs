@@ -2,6 +2,7 @@
 //!
 //! Only this module knows the file's format and reads the environment. It starts nothing.
 
+mod callable;
 mod error;
 mod file;
 mod files;
@@ -117,7 +118,7 @@ impl Config {
         };
         let components = plugins().map(|plugin| plugin.component.clone());
         let secrets =
-            plugins().flat_map(|plugin| plugin.grant.secrets.values()).filter_map(|secret| {
+            plugins().flat_map(|plugin| plugin.grant.secret.values()).filter_map(|secret| {
                 match &secret.source {
                     secret::Source::File(path) => Some(path.clone()),
                     secret::Source::Env(_) => None,

@@ -42,6 +42,7 @@ impl NativeTools {
             output_schema: None,
             annotations: Annotations::default(),
             meta: None,
+            extra: Map::new(),
         });
         let body: Body = Box::new(move |arguments| Box::pin(body(arguments)));
         self.bodies.entry(name.to_owned()).or_insert(body);

@@ -9,6 +9,7 @@
 //! [`Plugins`] loads what these documents permit, and loads it again when a file has changed.
 
 mod component;
+mod consent;
 mod drift;
 mod grant;
 mod load;
@@ -21,24 +22,28 @@ mod profile;
 mod progress;
 mod rights;
 mod watch;
+mod widening;
 
 use std::path::PathBuf;
 
 pub(crate) use self::{component::read_component, progress::compiling};
 pub use self::{
+    consent::Consent,
     drift::{Change, Drift},
-    grant::{DirectoryGrant, Grant, HttpGrant, PartialQuota, SecretGrant, StoreGrant},
+    grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
     lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin},
     manifest::{
-        BadManifest, Effect, FilesAccess, FilesRequest, HttpRequest, InjectRequest, Manifest,
+        BadManifest, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Manifest,
         Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
-        SecretRequest, StoreRequest, SwitchRequest, ToolEffects, ToolsRequest,
+        SecretRequest, SlotRequest, SwitchRequest, ToolEffects, ToolsRequest,
     },
     metadata::{Metadata, MetadataError},
-    plugins::{Configured, PluginError, Plugins, Reloaded, Resources},
+    plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
     profile::Profile,
-    rights::{ReadSecret, Refusal, Rights},
+    rights::{ReadSecret, Reason, Refusal, Rights},
+    widening::Widening,
 };
+pub use crate::sandbox::Effect;
 
 /// Settings of one plugin.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! The command line: exit codes, and one JSON document on stdout with `--json`.
 
-use airlock_tests::{Airlock, Client, Setup, guests, misbehaving, wait};
+use airlock_tests::{Airlock, Client, Setup, component, guests, misbehaving, wait};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -156,6 +156,45 @@ async fn check_reports_missing_files_and_variables() {
     );
     let _ =
         setup.airlock("check").env("AIRLOCK_TEST_URL", "http://127.0.0.1:9/mcp").run().await.ok();
+}
+
+#[tokio::test]
+async fn check_and_serve_agree_on_a_secret_without_a_value() {
+    let request = json!({"secret": {"token": {"reveal": true, "reason": "Signs in."}}});
+    let setup = Setup::new();
+    let wasm = setup.directory().join("mail.wasm");
+    std::fs::write(&wasm, component::with_manifest(guests::HOSTILE, "mail", &request))
+        .expect("a file");
+    let grants = json!({"secret": {"token": {"from": "env:AIRLOCK_TEST_TOKEN"}}});
+    let setup = setup.client(Client::wasm("mail", &wasm).set("/wasm_config/grants", grants));
+    let unset = setup.airlock("check").run().await.failed();
+    assert!(
+        unset.stderr.contains(
+            "grants.secret.token.from: the secret \"token\" of the plugin mail has no value"
+        ) && unset.stderr.contains("AIRLOCK_TEST_TOKEN is not set"),
+        "{unset}"
+    );
+    let tools = setup.airlock("tools").run().await.ok();
+    assert!(tools.stdout.contains("AIRLOCK_TEST_TOKEN is not set"), "{tools}");
+    for command in ["check", "tools"] {
+        let run = setup.airlock(command).env("AIRLOCK_TEST_TOKEN", "hush-hush").run().await.ok();
+        assert!(!run.stdout.contains("is not set"), "{run}");
+    }
+}
+
+#[tokio::test]
+async fn tools_shows_the_invisible_characters_of_a_description() {
+    let wasm = component::with_tools(guests::HOSTILE, |tools| {
+        tools.iter_mut().find(|tool| tool["name"] == "ok").expect("it has the tool")["description"] =
+            json!("Answers\n at once.\u{200b}\u{202e}");
+    })
+    .await;
+    let setup = Setup::new();
+    let path = setup.directory().join("guest.wasm");
+    std::fs::write(&path, wasm).expect("a file");
+    let tools = setup.client(Client::wasm("guest", &path)).airlock("tools").run().await.ok();
+    let line = tools.stdout.lines().find(|line| line.starts_with("guest-ok ")).expect("a line");
+    assert!(line.ends_with("  Answers at once.⟨U+200B⟩⟨U+202E⟩"), "{tools}");
 }
 
 #[tokio::test]

@@ -5,7 +5,13 @@ use std::{collections::BTreeMap, env, fmt::Write as _, fs};
 use airlock_tests::root;
 use sha2::{Digest as _, Sha256};
 
-const FILES: [&str; 3] = ["plugin.wit", "deps/host/host.wit", "deps/types/types.wit"];
+/// The released WIT files. `wit/executor` is private to the gateway.
+const FILES: [&str; 3] =
+    ["types/0.1.0/types.wit", "host/0.1.0/host.wit", "plugin/0.1.0/plugin.wit"];
+
+/// JSON Schemas of the custom sections of a component.
+const SCHEMAS: [&str; 2] =
+    ["sections/0.1.0/manifest.schema.json", "sections/0.1.0/tools.schema.json"];
 
 /// Contents of `wit/contract.lock`: the status, then a line with digest and name for each file.
 struct Record {
@@ -47,7 +53,7 @@ fn items(file: &str) -> Vec<String> {
         let is_other = ["package ", "use ", "import ", "export ", "include ", "}"]
             .iter()
             .any(|start| line.starts_with(start));
-        let name = line.split([':', ',', '(']).next()?.trim();
+        let name = line.split([':', ',', '(']).next()?.trim().trim_start_matches('%');
         let is_name = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         (!is_other && is_name).then(|| name.to_owned())
@@ -71,9 +77,10 @@ fn every_item_of_the_contract_is_explained_to_authors() {
 fn the_contract_matches_its_record_and_frozen_files_do_not_change() {
     let record = record();
     assert!(["candidate", "frozen"].contains(&&*record.status), "{}", record.status);
+    let files = [&FILES[..], &SCHEMAS].concat();
     let changed: Vec<_> =
-        FILES.iter().filter(|file| record.digests.get(**file) != Some(&digest(file))).collect();
-    if changed.is_empty() {
+        files.iter().filter(|file| record.digests.get(**file) != Some(&digest(file))).collect();
+    if changed.is_empty() && record.digests.len() == files.len() {
         return;
     }
     assert_ne!(
@@ -83,7 +90,7 @@ fn the_contract_matches_its_record_and_frozen_files_do_not_change() {
     let mut text =
         "# Digests of the contract's files, and whether they may still change: wit/README.md, Versions.\nstatus candidate\n"
             .to_owned();
-    for file in FILES {
+    for file in &files {
         writeln!(text, "{}  {file}", digest(file)).expect("text grows");
     }
     assert!(
@@ -93,24 +100,41 @@ fn the_contract_matches_its_record_and_frozen_files_do_not_change() {
     fs::write(root().join("wit/contract.lock"), text).expect("the record is written");
 }
 
+/// Returns the names of the entries of a directory in `wit`, sorted.
+fn entries(directory: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join("wit").join(directory)).expect("a directory");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
+    let mut names: Vec<_> = entries.map(|entry| name(entry.expect("an entry"))).collect();
+    names.sort();
+    names
+}
+
 #[test]
-fn all_packages_have_one_version_and_the_host_implements_it() {
-    let versions: Vec<_> = FILES
-        .iter()
-        .map(|file| {
-            let text =
-                fs::read_to_string(root().join("wit").join(file)).expect("a file of the contract");
-            let first = text
-                .lines()
-                .next()
-                .and_then(|line| line.strip_prefix("package "))
-                .expect("a package");
-            first.trim_end_matches(';').split_once('@').expect("a version").1.to_owned()
-        })
-        .collect();
-    assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
-    let (major, rest) = versions[0].split_once('.').expect("a version");
-    let minor = rest.split('.').next().expect("a version");
-    let module = root().join(format!("host/crates/sandbox/src/contract/v{major}_{minor}.rs"));
-    assert!(module.is_file(), "{} is the module of version {}", module.display(), versions[0]);
+fn every_version_of_a_package_is_recorded_and_stands_in_the_directory_of_its_number() {
+    let of_packages = ["types", "host", "plugin"].iter().flat_map(|package| {
+        entries(package)
+            .into_iter()
+            .map(move |version| format!("{package}/{version}/{package}.wit"))
+    });
+    assert_eq!(of_packages.collect::<Vec<_>>(), FILES);
+    for file in FILES {
+        let mut parts = file.split('/');
+        let (package, version) =
+            (parts.next().expect("a package"), parts.next().expect("a version"));
+        let text =
+            fs::read_to_string(root().join("wit").join(file)).expect("a file of the contract");
+        let first = format!("package airlock:{package}@{version};");
+        assert_eq!(text.lines().next(), Some(first.as_str()), "{file}");
+        assert_eq!(entries(&format!("{package}/{version}")).len(), 1, "{file} stands alone");
+    }
+}
+
+#[test]
+fn the_host_has_a_module_for_every_version_that_a_plugin_can_export() {
+    for version in entries("plugin") {
+        let mut numbers = version.split('.');
+        let (major, minor) = (numbers.next().expect("a number"), numbers.next().expect("a number"));
+        let module = root().join(format!("host/crates/sandbox/src/contract/v{major}_{minor}.rs"));
+        assert!(module.is_file(), "{} is the module of version {version}", module.display());
+    }
 }

@@ -1,6 +1,8 @@
 //! The documents: their samples run, their links lead somewhere, and what they name exists. Command
 //! lines are parsed by a test of `cli`.
 
+mod evolution;
+mod plugin_format;
 mod readme;
 
 use std::{
@@ -144,12 +146,14 @@ fn every_make_target_that_a_document_names_exists() {
     assert!(seen >= 5, "{seen} targets");
 }
 
-/// Returns a block of JSON as a whole configuration: it is one, or one client of it.
+/// Returns a block of JSON as a whole configuration: it is one, or one client of it. A client's slots
+/// are bound to tools of another one, `language`.
 fn configuration(block: &str) -> Value {
     let value: Value =
         serde_json::from_str(block).unwrap_or_else(|error| panic!("{error}: {block}"));
     if value.get("connection_type").is_some() {
-        json!({"mcp": {"client_configs": [value]}})
+        let other = json!({"name": "language", "connection_type": "stdio", "stdio_config": {"command": "true"}});
+        json!({"mcp": {"client_configs": [value, other]}})
     } else {
         value
     }

@@ -209,3 +209,24 @@ async fn a_plugin_calls_only_tools_that_its_grant_and_its_caller_both_permit() {
         "{answer:#}"
     );
 }
+
+#[tokio::test]
+async fn a_plugin_calls_the_tool_that_is_bound_to_its_slot_and_not_by_the_tools_own_name() {
+    let slots = json!({"shout": "alpha-echo", "hidden": "alpha-pid"});
+    let gateway = Setup::new()
+        .client(
+            airlock_tests::Client::wasm("hostile", airlock_tests::guests::HOSTILE)
+                .set("/wasm_config/grants/tool", slots),
+        )
+        .client(misbehaving("alpha", []).execute(&["echo"]))
+        .serve_connected()
+        .await;
+    let relay = async |tool: &str| {
+        let arguments = json!({"tool": tool, "arguments": {"text": "through"}});
+        gateway.execute("hostile-relay", &arguments).await.content()
+    };
+    assert_eq!(relay("shout").await, "through");
+    for name in ["alpha-echo", "hidden", "alpha-pid", "other"] {
+        assert_eq!(relay(name).await, format!("tool '{name}' is not available or not permitted"));
+    }
+}

@@ -37,9 +37,9 @@ impl Granted {
     /// Starts a gateway with the guest that attempts every operation. The guest may write to `docs`
     /// within a quota, and has a scratch directory.
     async fn gateway_with_quotas(&self, bytes: u64, files: u64) -> Gateway {
-        let docs = json!({"name": "docs", "path": self.docs(), "access": "read_write", "max_bytes": format!("{bytes}B"), "max_files": files});
+        let docs = json!({"path": self.docs(), "access": "read_write", "max_bytes": format!("{bytes}B"), "max_files": files});
         let client = Client::wasm("escape", guests::ESCAPE)
-            .set("/wasm_config/grants/directories", json!([docs]))
+            .set("/wasm_config/grants/files", json!({"docs": docs}))
             .set("/wasm_config/grants/scratch", json!({"max_bytes": "5000B", "max_files": 3}));
         Setup::new().client(client).serve_connected().await
     }

@@ -141,6 +141,7 @@ async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
 async fn a_plugin_in_javascript_returns_fails_logs_and_reports_progress() {
     let component = languages::javascript().await;
     is_the_example(&component).await;
+    imports_what_it_requests(&component).await;
     keeps_to_the_contract(&component, "TypeError", "probe.js:").await;
 }
 
@@ -148,6 +149,7 @@ async fn a_plugin_in_javascript_returns_fails_logs_and_reports_progress() {
 async fn a_plugin_in_python_returns_fails_logs_and_reports_progress() {
     let component = languages::python().await;
     is_the_example(&component).await;
+    imports_what_it_requests(&component).await;
     keeps_to_the_contract(&component, "AttributeError", "app.py").await;
 }
 
@@ -168,11 +170,29 @@ async fn a_new_plugin_in_rust_can_be_built_and_called() {
     let component = directory.join("my-plugin.wasm");
     assert_eq!(built["file"].as_str(), component.to_str(), "{built:#}");
     is_the_example(&component).await;
+    assert_eq!(
+        imports(&component).await,
+        ["airlock:host/context@0.1.0", "airlock:host/log@0.1.0", "airlock:types/types@0.1.0"]
+    );
     // The macros embed the manifest in the module and the build embeds it in the component, where a
     // module's section cannot be taken for the component's.
     let bytes = fs::read(&component).expect("the component");
     let manifests = bytes.windows(16).filter(|window| window == b"airlock:manifest").count();
     assert_eq!(manifests, 2, "sections that hold a manifest");
+}
+
+/// Returns the imports of a component.
+async fn imports(component: &Path) -> Vec<String> {
+    let inspect = Airlock::new().arg("plugin").arg("inspect").arg(component).arg("--json");
+    let document = inspect.run().await.ok().json();
+    serde_json::from_value(document["imports"].clone()).expect("a list of names")
+}
+
+/// Checks that a component imports only what its manifest requests of the host.
+async fn imports_what_it_requests(component: &Path) {
+    let imports = imports(component).await;
+    let of_host = imports.iter().filter_map(|import| import.strip_prefix("airlock:host/"));
+    assert_eq!(of_host.collect::<Vec<_>>(), ["context@0.1.0", "http@0.1.0", "log@0.1.0"]);
 }
 
 async fn new(place: &Path, name: &str, language: &str) -> Finished {
@@ -193,7 +213,7 @@ async fn a_new_plugin_overwrites_nothing() {
     assert_eq!(fs::read_to_string(file).expect("it is there"), "mine");
     assert_eq!(
         fs::read_dir(place.path().join("weather")).expect("a directory").count(),
-        7,
+        8,
         "nothing was added"
     );
 }
@@ -224,16 +244,58 @@ async fn a_failed_compilation_prints_the_errors_of_the_compiler() {
     fs::write(directory.join("plugin.js"), "export const tools = {\n  describe( {\n")
         .expect("a file");
     let failed = languages::build(&directory).await.failed();
-    assert!(
-        failed.stderr.contains("plugin.js:") && failed.stderr.contains("SyntaxError"),
-        "{failed}"
-    );
+    let document = failed.json();
+    let output = document["output"][0]["text"].as_str().expect("the output of node");
+    assert!(output.contains("plugin.js:") && output.contains("SyntaxError"), "{failed}");
     assert_eq!(
-        failed.json()["error"]["message"],
-        "node --check failed; its output is above",
+        document["error"]["message"], "node --check failed; its output is in `output`",
         "{failed}"
     );
     assert!(!directory.join("broken.wasm").exists());
+}
+
+#[tokio::test]
+async fn errors_and_warnings_of_rustc_reach_the_author() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let _ = new(place.path(), "faulty", "rust").await.ok();
+    let directory = place.path().join("faulty");
+    let source = directory.join("src/lib.rs");
+    let good = fs::read_to_string(&source).expect("it is there");
+    fs::write(&source, good.replace("4.0, Sky::Snow", "4.0, Sky::Sleet")).expect("a file");
+    let failed = languages::build(&directory).await.failed().json();
+    let output = failed["output"].to_string();
+    assert!(output.contains("no variant") && output.contains("src/lib.rs:"), "{failed:#}");
+    let shown = languages::build_for_people(&directory).await.failed();
+    assert!(shown.stderr.contains("no variant") && shown.stderr.contains("src/lib.rs:"), "{shown}");
+
+    let warns = good.replace("log::info!(", "let unread = 1;\n    log::info!(");
+    fs::write(&source, warns).expect("a file");
+    let built = languages::build(&directory).await.ok().json();
+    assert!(built["output"].to_string().contains("unused variable: `unread`"), "{built:#}");
+    let shown = languages::build_for_people(&directory).await.ok();
+    assert!(shown.stderr.contains("unused variable: `unread`"), "{shown}");
+}
+
+#[tokio::test]
+async fn an_import_that_is_not_requested_is_a_finding_of_build_and_check() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let _ = new(place.path(), "eager", "rust").await.ok();
+    let directory = place.path().join("eager");
+    let source = directory.join("src/lib.rs");
+    let good = fs::read_to_string(&source).expect("it is there");
+    let asks = "let _ = airlock_guest::http::Request::get(\"https://example.com\").send();\n    log::info!(";
+    fs::write(&source, good.replace("log::info!(", asks)).expect("a file");
+    let built = languages::build(&directory).await.ok().json();
+    let finding = &built["findings"][0];
+    assert_eq!(finding["at"], "airlock:host/http@0.1.0", "{built:#}");
+    assert!(finding["found"].as_str().is_some_and(|found| found.contains("`send`")), "{built:#}");
+    let checked = Airlock::new().arg("plugin").arg("check").current_dir(&directory).run().await;
+    let checked = checked.failed();
+    assert!(
+        checked.stdout.contains("FAIL  it imports only what plugin.toml requests"),
+        "{checked}"
+    );
+    assert!(checked.stdout.contains("write: [request.http.NAME]"), "{checked}");
 }
 
 #[test]

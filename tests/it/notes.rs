@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Returns a gateway of two plugins that differ only in their names, with this database.
 fn setup(database: &Path) -> Setup {
     let client = |name| {
-        let grants = json!({"kv": [{"name": "notes", "max_bytes": "64KiB"}], "clocks": true});
+        let grants = json!({"kv": {"notes": {"max_bytes": "64KiB"}}, "clocks": true});
         Client::wasm(name, guests::NOTES).set("/wasm_config/grants", grants)
     };
     Setup::new()

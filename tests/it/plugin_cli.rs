@@ -221,6 +221,7 @@ async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
     let manifest = json!({
         "schema": "airlock.plugin/1", "id": "forged", "version": "1.0.0", "contract": "0.1",
         "description": "Counts.\n  digest    sha256:0",
+        "metadata": {"author": "Ann\n  digest    sha256:0"},
     });
     let wasm = fs::read(guests::HOSTILE).expect("the component");
     workspace.write(
@@ -229,7 +230,8 @@ async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
     );
     let shown = workspace.airlock(&["plugin", "inspect", "described.wasm"]).await.ok();
     assert!(
-        shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n"),
+        shown.stdout.starts_with("forged 1.0.0  Counts.⟨U+000A⟩  digest    sha256:0\n")
+            && shown.stdout.contains("\n  author: Ann⟨U+000A⟩  digest    sha256:0\n"),
         "{shown}"
     );
 }
@@ -239,8 +241,8 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     let workspace = Workspace::new();
     let request = json!({
         "clocks": {"reason": "Dates what it writes."},
-        "random": {"reason": "Rolls dice.", "optional": true},
-        "files": {"data": {"access": "read-write", "reason": "Keeps\u{202e} its notes."}},
+        "tool": {"search": {"reason": "Finds more.", "optional": true}},
+        "files": {"data": {"access": "read_write", "reason": "Keeps\u{202e} its notes."}},
     });
     workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
     let refused = workspace.install("asking.wasm", &[]).await.failed();
@@ -261,17 +263,182 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
     let installed = workspace.airlock(&arguments).await.ok();
     assert!(
-        installed.stderr.contains("random is not granted, and the plugin can do without"),
+        installed.stderr.contains("tool.search is not granted, and the plugin can do without"),
         "{installed}"
     );
     let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
     let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
     assert_eq!(
-        (&grants["clocks"], &grants["directories"][0]["access"]),
+        (&grants["clocks"], &grants["files"]["data"]["access"]),
         (&json!(true), &json!("read_write")),
         "{config:#}"
     );
     assert_eq!(workspace.airlock(&["call", "asking-ok"]).await.ok().stdout, "ok\n");
+}
+
+/// Returns the arguments of the last command that a message proposes.
+fn proposed(run: &Finished) -> Vec<String> {
+    let mut lines = run.stderr.lines().map(str::trim);
+    let command = lines.rfind(|line| line.starts_with("airlock ")).expect("it proposes a command");
+    command.split(' ').skip(1).map(ToOwned::to_owned).collect()
+}
+
+/// Writes a plugin that sends a secret to its place on the network.
+fn write_sender(workspace: &Workspace, file: &str, id: &str, place: &Value) {
+    let mut api = place.clone();
+    api["reason"] = json!("Reads forecasts.");
+    let request = json!({
+        "http": {"api": api},
+        "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["api"], "reason": "Signs in."}},
+    });
+    workspace.write(file, component::with_manifest(guests::HOSTILE, id, &request));
+}
+
+#[tokio::test]
+async fn a_build_whose_granted_request_became_wider_is_installed_only_if_it_is_named_again() {
+    let workspace = Workspace::new();
+    let sender = |file: &str, place: Value| write_sender(&workspace, file, "sender", &place);
+    sender("one.wasm", json!({"url": "https://api.example.com"}));
+    sender("moved.wasm", json!({"url": "https://api.example.com:8443"}));
+    sender("narrow.wasm", json!({"url": "https://api.example.com:8443/v1"}));
+    let grants = ["--grant", "http.api", "--grant", "secret.token=env:AIRLOCK_TEST_TOKEN"];
+    let _ = workspace.install("one.wasm", &grants).await.ok();
+    let state = || {
+        ["airlock.json", "airlock.lock", "plugins/sender.wasm"]
+            .map(|name| fs::read(workspace.path(name)).expect("it is installed"))
+    };
+    let before = state();
+
+    let told = "granted: http.api now reaches https://api.example.com:8443 GET,HEAD /**, with secret.token (accepted: https://api.example.com GET,HEAD /**)";
+    let refused = workspace.install("moved.wasm", &["--replace"]).await.failed();
+    assert!(refused.stderr.contains(told) && refused.stdout.contains(told), "{refused}");
+    assert_eq!(state(), before, "what is refused changes nothing");
+    let unseen = workspace.install("moved.wasm", &[]).await.failed();
+    assert_eq!(
+        proposed(&unseen),
+        ["plugin", "install", "moved.wasm", "--regrant", "http.api", "--replace"]
+    );
+    for more in [&["--regrant", "http.other"][..], &["--grant", "clocks"]] {
+        let _ = workspace.install("moved.wasm", &[&["--replace"], more].concat()).await.failed();
+    }
+    assert_eq!(state(), before, "what is refused changes nothing");
+    let command = proposed(&refused);
+    let arguments: Vec<_> = command.iter().map(String::as_str).collect();
+    let _ = workspace.airlock(&arguments).await.ok();
+    assert!(workspace.read("airlock.lock").contains("8443"));
+
+    let narrower = workspace.install("narrow.wasm", &["--replace"]).await.ok();
+    assert!(!narrower.stdout.contains("granted:"), "{narrower}");
+    let named = [&["--replace"], &grants[..2]].concat();
+    let _ = workspace.install("one.wasm", &named).await.ok();
+}
+
+#[tokio::test]
+async fn a_wider_request_or_another_id_is_accepted_only_if_it_is_named() {
+    let workspace = Workspace::new();
+    write_sender(&workspace, "one.wasm", "sender", &json!({"url": "https://api.example.com"}));
+    let grants = ["--grant", "http.api", "--grant", "secret.token=env:AIRLOCK_TEST_TOKEN"];
+    let _ = workspace.install("one.wasm", &grants).await.ok();
+    let lock = workspace.read("airlock.lock");
+    let accept = async |more: &[&str]| {
+        workspace.airlock(&[&["plugin", "accept", "sender"], more].concat()).await
+    };
+
+    let moved = json!({"url": "https://api.example.org", "methods": ["POST"]});
+    write_sender(&workspace, "plugins/sender.wasm", "sender", &moved);
+    let differs = workspace.airlock(&["plugin", "diff"]).await.failed();
+    let told = "granted: http.api now reaches https://api.example.org POST /**, with secret.token";
+    assert!(differs.stdout.contains(told), "{differs}");
+    assert!(
+        differs.stderr.contains("airlock plugin accept sender --regrant http.api"),
+        "{differs}"
+    );
+    let unloaded = workspace.airlock(&["call", "sender-ok"]).await.failed();
+    assert!(unloaded.stderr.contains(told), "{unloaded}");
+    for more in [&[][..], &["--change-id"], &["--regrant", "secret.token"]] {
+        let refused = accept(more).await.failed();
+        assert!(refused.stderr.contains(told), "{refused}");
+        assert_eq!(proposed(&refused), ["plugin", "accept", "sender", "--regrant", "http.api"]);
+    }
+    let all = workspace.airlock(&["plugin", "accept", "--all"]).await.failed();
+    assert!(all.stderr.contains(told), "{all}");
+    assert_eq!(workspace.read("airlock.lock"), lock, "what is refused changes nothing");
+    let _ = accept(&["--regrant", "http.api"]).await.ok();
+
+    write_sender(&workspace, "plugins/sender.wasm", "stranger", &moved);
+    let refused = accept(&[]).await.failed();
+    assert!(refused.stderr.contains("its id (sender is now stranger)"), "{refused}");
+    let _ = accept(&["--change-id"]).await.ok();
+    write_sender(&workspace, "other.wasm", "sender", &moved);
+    let refused = workspace.install("other.wasm", &["--name", "sender"]).await.failed();
+    let command = proposed(&refused);
+    assert_eq!(command[5..], ["--replace", "--change-id"], "{refused}");
+    let arguments: Vec<_> = command.iter().map(String::as_str).collect();
+    let _ = workspace.airlock(&arguments).await.ok();
+}
+
+#[tokio::test]
+async fn a_proposed_installation_installs_and_each_reason_is_printed_once() {
+    let workspace = Workspace::new();
+    write_sender(
+        &workspace,
+        "local.wasm",
+        "local",
+        &json!({"url": "http://127.0.0.1:9", "private": true}),
+    );
+    let refused = workspace.install("local.wasm", &["--grant", "http.api"]).await.failed();
+    assert!(
+        refused.stderr.contains(
+            "http.api is granted, but the profile untrusted does not open private networks"
+        ) && refused.stderr.contains("secret.token is required and not granted")
+            && !refused.stderr.contains("grants")
+            && !refused.stderr.contains("http.api is required"),
+        "{refused}"
+    );
+    for reason in ["Reads forecasts.", "Signs in."] {
+        let printed = format!("{}{}", refused.stdout, refused.stderr);
+        assert_eq!(printed.matches(reason).count(), 1, "{refused}");
+    }
+    for run in [refused, workspace.install("local.wasm", &[]).await.failed()] {
+        let command = proposed(&run);
+        let arguments: Vec<_> = command.iter().map(String::as_str).collect();
+        assert!(command.ends_with(&["--grant".into(), "secret.token=env:LOCAL_TOKEN".into()]));
+        let _ = workspace.airlock(&arguments).await.ok();
+        for file in ["airlock.json", "airlock.lock"] {
+            fs::remove_file(workspace.path(file)).expect("it was installed");
+        }
+    }
+    let config = workspace.airlock(&["plugin", "install", "local.wasm", "--set", "a=1"]).await;
+    let config = config.failed();
+    assert!(
+        config.stderr.contains("config: the plugin takes no configuration")
+            && config.stderr.contains("once you have resolved what is left"),
+        "{config}"
+    );
+}
+
+#[tokio::test]
+async fn a_running_gateway_without_a_lock_file_loads_no_build_that_widens_a_grant() {
+    let setup = Setup::new();
+    let path = setup.directory().join("guest.wasm");
+    let build = |url: &str| {
+        let request = json!({"http": {"api": {"url": url, "reason": "r"}}});
+        component::with_manifest(guests::HOSTILE, "guest", &request)
+    };
+    fs::write(&path, build("https://api.example.com")).expect("a file");
+    let plugin = Client::wasm("guest", &path).set("/wasm_config/grants", json!({"http": ["api"]}));
+    let gateway = setup.client(plugin).serve_connected().await;
+    replace(&path, &build("https://example.org"));
+    let (status, body) = reload(&gateway, "guest").await;
+    assert_eq!(status, 409, "{body}");
+    assert!(
+        body["error"]["message"].as_str().is_some_and(|message| message
+            .contains("granted: http.api now reaches https://example.org GET,HEAD /**")),
+        "{body}"
+    );
+    assert_eq!(gateway.execute("guest-ok", &json!({})).await.content(), "ok");
+    replace(&path, &build("https://api.example.com/v1"));
+    assert_eq!(reload(&gateway, "guest").await.0, 200);
 }
 
 #[tokio::test]

@@ -37,15 +37,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "plugin",
         &[
-            "catalog", "egress", "limit", "sandbox", "schema", "secret", "store", "text", "tool",
-            "units",
+            "catalog", "egress", "json", "limit", "sandbox", "schema", "secret", "store", "text",
+            "tool", "units",
         ],
     ),
     ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
     ("native", &["door", "tool"]),
     ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
     ("model", &["json", "secret", "text", "tls", "tool"]),
-    ("agent", &["catalog", "door", "model", "text", "tool"]),
+    ("agent", &["catalog", "door", "json", "model", "text", "tool"]),
     ("mcp", &["catalog", "door", "tool"]),
     ("server", &["agent", "catalog", "door", "json", "mcp", "model", "tenant", "text", "tool"]),
     // The settings of each module, and no code that runs.

@@ -41,16 +41,9 @@ impl Ended {
     /// Returns the text of a successful result, or the code of the error.
     pub fn text(&self) -> &str {
         match &self.answer {
-            Ok(output) => output.content.iter().find_map(text_of).unwrap_or_default(),
+            Ok(output) => output.content.iter().find_map(Content::as_text).unwrap_or_default(),
             Err(error) => error.code(),
         }
-    }
-}
-
-fn text_of(part: &Content) -> Option<&str> {
-    match part {
-        Content::Text { text } => Some(text),
-        _ => None,
     }
 }
 

@@ -22,9 +22,10 @@ const LIMIT: Duration = Duration::from_mins(6);
 
 /// Builds the example in JavaScript, with the additional tools `knock`, `visit` and `crash`.
 pub async fn javascript() -> PathBuf {
-    let fixture = [("airlock.js", "airlock.js"), ("plugin.js", "plugin.js")];
+    let fixture = [("plugin.js", "plugin.js")];
     let installed = ("node_modules", "node_modules");
     built("javascript", &fixture, "probe.js", installed, |directory| {
+        copy(&root().join("guest-sdk/javascript"), &directory.join("airlock-plugin"))?;
         let package = fs::read_to_string(example("javascript").join("package.json"))?;
         fs::write(
             directory.join("package.json"),
@@ -36,17 +37,27 @@ pub async fn javascript() -> PathBuf {
 
 /// Builds the example in Python, with the additional tools `knock`, `visit` and `crash`.
 pub async fn python() -> PathBuf {
-    let fixture = [("airlock.py", "airlock.py"), ("app.py", "example.py")];
+    let fixture = [("app.py", "example.py")];
     built("python", &fixture, "app.py", ("componentize", ".venv"), |directory| {
+        let package = "airlock_plugin";
+        copy(&root().join("guest-sdk/python").join(package), &directory.join(package))?;
         fs::copy(example("python").join("requirements.txt"), directory.join("requirements.txt"))
             .map(drop)
     })
     .await
 }
 
-/// Builds the plugin in a directory, in any language.
+/// Builds the plugin in a directory, in any language, and prints a JSON document.
 pub async fn build(directory: &Path) -> Finished {
-    let build = Airlock::new().arg("plugin").arg("build").arg(directory).arg("--json");
+    run(Airlock::new().arg("plugin").arg("build").arg(directory).arg("--json")).await
+}
+
+/// Builds the plugin in a directory, in any language, and prints text.
+pub async fn build_for_people(directory: &Path) -> Finished {
+    run(Airlock::new().arg("plugin").arg("build").arg(directory)).await
+}
+
+async fn run(build: Airlock) -> Finished {
     // The crates were downloaded when the guests of this repository were built. The target
     // directory is kept between runs.
     let build = build.env("CARGO_NET_OFFLINE", "true").env("CARGO_TARGET_DIR", kept().join("rust"));
@@ -82,6 +93,7 @@ async fn built(
     let fixtures = root().join("tests/guests/languages");
     let key = digest(&[
         example(language),
+        root().join("guest-sdk").join(language),
         fixtures.clone(),
         root().join("wit"),
         root().join("host/src/cli/plugin/build"),
@@ -102,6 +114,21 @@ async fn built(
     let _ = build(&directory).await.ok();
     fs::write(stamp, key).expect("a file in it");
     component
+}
+
+/// Copies a directory. A compiler follows no link out of the plugin.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?.path();
+        let place = to.join(entry.file_name().unwrap_or_default());
+        if entry.is_dir() {
+            copy(&entry, &place)?;
+        } else {
+            fs::copy(&entry, &place)?;
+        }
+    }
+    Ok(())
 }
 
 fn link(to: &Path, link: &Path) {
@@ -135,8 +162,9 @@ fn digest(directories: &[PathBuf]) -> String {
         for entry in fs::read_dir(&directory).expect("a directory of sources") {
             let path = entry.expect("it can be read").path();
             // Packages that were installed into the example are not its sources.
-            let is_installed =
-                ["node_modules", ".venv", "target", "wit"].iter().any(|name| path.ends_with(name));
+            let is_installed = ["node_modules", ".venv", "target", "wit", "__pycache__"]
+                .iter()
+                .any(|name| path.ends_with(name));
             if !path.is_dir() {
                 files.push(path);
             } else if !is_installed {

@@ -59,9 +59,9 @@ pub enum Limit {
 const LITTLE_FUEL: (&str, Limit) = ("fuel", Limit::Count(50_000_000));
 
 /// Placeholder for the address of a server that accepts connections and never sends anything.
-const SILENT: &str = "SILENT";
+const SIGRANTED: &str = "SIGRANTED";
 
-/// Returns the address that replaces [`SILENT`]. The kernel completes the connections; no code
+/// Returns the address that replaces [`SIGRANTED`]. The kernel completes the connections; no code
 /// accepts them.
 fn silent() -> String {
     static LISTENER: LazyLock<TcpListener> =
@@ -88,7 +88,7 @@ impl Misdeed {
         Self { limits, ..self }
     }
 
-    const fn lent(self, grants: &'static str) -> Self {
+    const fn granted(self, grants: &'static str) -> Self {
         Self { grants, ..self }
     }
 
@@ -103,7 +103,7 @@ impl Misdeed {
     /// Returns the arguments to call it with.
     pub fn arguments(&self) -> String {
         match self.guest {
-            Guest::Compiled(_, arguments) => arguments.replace(SILENT, &silent()),
+            Guest::Compiled(_, arguments) => arguments.replace(SIGRANTED, &silent()),
             Guest::Written(_) => "{}".to_owned(),
         }
     }
@@ -139,7 +139,7 @@ impl Misdeed {
         if self.grants.is_empty() {
             return limits;
         }
-        let grants: Value = serde_json::from_str(&self.grants.replace(SILENT, &silent()))
+        let grants: Value = serde_json::from_str(&self.grants.replace(SIGRANTED, &silent()))
             .unwrap_or_else(|error| panic!("{}: {error}", self.name));
         limits.set("/wasm_config/grants", grants)
     }

@@ -211,14 +211,9 @@ impl Client {
 
     /// Grants a directory to a plugin.
     #[must_use]
-    pub fn directory(mut self, name: &str, path: &Path, access: &str) -> Self {
-        let directory = json!({"name": name, "path": path, "access": access});
-        let mut directories = self.0["wasm_config"]["grants"]["directories"].take();
-        match directories.as_array_mut() {
-            Some(directories) => directories.push(directory),
-            None => directories = json!([directory]),
-        }
-        self.set("/wasm_config/grants/directories", directories)
+    pub fn directory(self, name: &str, path: &Path, access: &str) -> Self {
+        let grant = json!({"path": path, "access": access});
+        self.set(&format!("/wasm_config/grants/files/{name}"), grant)
     }
 
     /// Grants tools to a plugin.

@@ -124,27 +124,33 @@ const TYPES: &str = r#"
   (export "tool-annotations" (type $annotations (eq $annotations_)))
   (type $descriptor_ (record (field "name" string) (field "title" (option string)) (field "description" string)
     (field "input-schema" string) (field "output-schema" (option string)) (field "annotations" $annotations)
-    (field "meta" (option string))))
+    (field "meta" (option string)) (field "extra" (option string))))
   (export "tool-descriptor" (type $descriptor (eq $descriptor_)))
-  (type $text_ (record (field "text" string) (field "mime-type" (option string))))
-  (export "text-part" (type $text (eq $text_)))
-  (type $blob_ (record (field "data" (list u8)) (field "mime-type" string)))
-  (export "blob-part" (type $blob (eq $blob_)))
-  (type $link_ (record (field "uri" string) (field "name" (option string)) (field "mime-type" (option string))))
-  (export "link-part" (type $link (eq $link_)))
-  (type $embedded_ (record (field "uri" string) (field "mime-type" (option string)) (field "data" (list u8))
-    (field "is-text" bool)))
-  (export "embedded-part" (type $embedded (eq $embedded_)))
-  (type $content_ (variant (case "text" $text) (case "image" $blob) (case "audio" $blob) (case "resource-link" $link)
-    (case "embedded" $embedded)))
+  (type $media_ (record (field "data" (list u8)) (field "mime-type" string)))
+  (export "media" (type $media (eq $media_)))
+  (type $link_ (record (field "uri" string) (field "name" string) (field "title" (option string))
+    (field "description" (option string)) (field "mime-type" (option string)) (field "size" (option u64))))
+  (export "resource-link" (type $link (eq $link_)))
+  (type $contents_ (variant (case "text" string) (case "blob" (list u8))))
+  (export "resource-contents" (type $contents (eq $contents_)))
+  (type $embedded_ (record (field "uri" string) (field "mime-type" (option string)) (field "contents" $contents)
+    (field "meta" (option string)) (field "extra" (option string))))
+  (export "embedded-resource" (type $embedded (eq $embedded_)))
+  (type $block_ (variant (case "text" string) (case "image" $media) (case "audio" $media) (case "resource-link" $link)
+    (case "embedded-resource" $embedded) (case "other" string)))
+  (export "content-block" (type $block (eq $block_)))
+  (type $content_ (record (field "block" $block) (field "annotations" (option string)) (field "meta" (option string))
+    (field "extra" (option string))))
   (export "content" (type $content (eq $content_)))
-  (type $output_ (record (field "content" (list $content)) (field "structured" (option string)) (field "meta" (option string))))
+  (type $output_ (record (field "content" (list $content)) (field "structured-content" (option string))
+    (field "meta" (option string))))
   (export "tool-output" (type $output (eq $output_)))
-  (type $kind_ (enum "invalid-input" "not-found" "denied" "auth-required" "rate-limited" "unavailable" "timeout" "cancelled"
-    "too-large" "internal"))
+  (type $kind_ (enum "invalid-input" "not-found" "conflict" "denied" "auth-required" "rate-limited" "unavailable"
+    "unsupported" "timeout" "cancelled" "too-large" "internal" "other"))
   (export "error-kind" (type $kind (eq $kind_)))
   (type $error_ (record (field "kind" $kind) (field "code" (option string)) (field "message" string)
-    (field "retry-after-ms" (option u64)) (field "details" (option string))))
+    (field "retry-after-ms" (option u64)) (field "content" (list $content)) (field "details" (option string))
+    (field "meta" (option string))))
   (export "tool-error" (type $error (eq $error_)))))
 (import "airlock:types/types@0.1.0" (instance $types (type $types)))
 (alias export $types "content" (type $content))
@@ -170,7 +176,7 @@ const TYPES: &str = r#"
   (export "[method]call-context.progress" (func (type $progress)))
   (type $emit (func (param "self" (borrow $context)) (param "part" $content)))
   (export "[method]call-context.emit" (func (type $emit)))))
-(import "airlock:host/call@0.1.0" (instance $call (type $call_type)))
+(import "airlock:host/context@0.1.0" (instance $call (type $call_type)))
 (alias export $call "call-context" (type $context))
 
 (type $tools_type (instance
@@ -178,14 +184,14 @@ const TYPES: &str = r#"
   (export "tool-output" (type $output (eq $output_)))
   (alias outer 1 $error (type $error_))
   (export "tool-error" (type $error (eq $error_)))
-  (type $ref_ (record (field "name" string) (field "description" string)))
-  (export "tool-ref" (type $ref (eq $ref_)))
-  (type $page_ (record (field "items" (list $ref)) (field "next" (option string))))
+  (type $summary_ (record (field "name" string) (field "title" (option string)) (field "description" string)))
+  (export "tool-summary" (type $summary (eq $summary_)))
+  (type $page_ (record (field "items" (list $summary)) (field "next" (option string))))
   (export "tool-page" (type $page (eq $page_)))
   (type $request_ (record (field "name" string) (field "arguments" string) (field "timeout-ms" (option u64))))
   (export "call-request" (type $request (eq $request_)))
   (type $list (func (param "cursor" (option string)) (param "limit" u32) (result (result $page (error $error)))))
-  (export "list-tools" (func (type $list)))
+  (export "list" (func (type $list)))
   (type $call (func (param "request" $request) (result (result $output (error $error)))))
   (export "call" (func (type $call)))
   (type $batch (func (param "requests" (list $request)) (result (list (result $output (error $error))))))
@@ -221,7 +227,7 @@ const LOWERED: &str = r#"
 (core func $remaining (canon lower (func $call "[method]call-context.remaining-ms") (memory $memory)))
 (core func $progress (canon lower (func $call "[method]call-context.progress") (memory $memory)))
 (core func $emit (canon lower (func $call "[method]call-context.emit") (memory $memory)))
-(core func $list (canon lower (func $tools "list-tools") (memory $memory) (realloc $realloc)))
+(core func $list (canon lower (func $tools "list") (memory $memory) (realloc $realloc)))
 (core func $call (canon lower (func $tools "call") (memory $memory) (realloc $realloc)))
 (core func $batch (canon lower (func $tools "call-batch") (memory $memory) (realloc $realloc)))
 (core func $drop (canon resource.drop $context))
@@ -240,8 +246,8 @@ const IMPORTS: &str = r#"
   (import "host" "remaining" (func $remaining (param i32 i32)))
   ;; context, done, total (tag, value), message (tag, address, length)
   (import "host" "progress" (func $progress (param i32 f64 i32 f64 i32 i32 i32)))
-  ;; context, tag of the part, its eight values
-  (import "host" "emit" (func $emit (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  ;; address of the context and, 8 bytes on, the part
+  (import "host" "emit" (func $emit_part (param i32)))
   ;; cursor (tag, address, length), limit, where to put the page
   (import "host" "list" (func $list (param i32 i32 i32 i32 i32)))
   ;; name, arguments (address, length), timeout (tag, value), where to put the answer
@@ -250,7 +256,7 @@ const IMPORTS: &str = r#"
   (import "host" "batch" (func $batch (param i32 i32 i32)))
   (import "host" "drop" (func $drop (param i32)))"#;
 
-/// Results: at 64 the `result<tool-output, tool-error>`, at 128 its single part.
+/// Results: at 64 the `result<tool-output, tool-error>`, at 128 its single part, which has 120 bytes.
 const ANSWERS: &str = "
   ;; A good answer of `length` parts at `at`.
   (func $parts (param $at i32) (param $length i32) (result i32)
@@ -260,9 +266,9 @@ const ANSWERS: &str = "
     (i32.const 64))
   ;; A good answer of one text.
   (func $text (param $at i32) (param $length i32) (result i32)
-    (memory.fill (i32.const 128) (i32.const 0) (i32.const 36))
-    (i32.store (i32.const 132) (local.get $at))
-    (i32.store (i32.const 136) (local.get $length))
+    (memory.fill (i32.const 128) (i32.const 0) (i32.const 120))
+    (i32.store (i32.const 136) (local.get $at))
+    (i32.store (i32.const 140) (local.get $length))
     (call $parts (i32.const 128) (i32.const 1)))
   ;; A good answer of data alone, as JSON text.
   (func $data (param $at i32) (param $length i32) (result i32)
@@ -271,6 +277,13 @@ const ANSWERS: &str = "
     (i32.store (i32.const 84) (local.get $at))
     (i32.store (i32.const 88) (local.get $length))
     (i32.const 64))
+  ;; Sends a text ahead of the answer.
+  (func $emit (param $context i32) (param $at i32) (param $length i32)
+    (memory.fill (i32.const 2048) (i32.const 0) (i32.const 128))
+    (i32.store (i32.const 2048) (local.get $context))
+    (i32.store (i32.const 2064) (local.get $at))
+    (i32.store (i32.const 2068) (local.get $length))
+    (call $emit_part (i32.const 2048)))
   (func $ok (result i32) (call $text (i32.const 0) (i32.const 2)))";
 
 /// Parameters of `invoke`: two strings and a borrowed handle.

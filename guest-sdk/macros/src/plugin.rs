@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::env;
 use std::path::Path as FilePath;
 
+use airlock_manifest::BadManifest;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
@@ -13,8 +14,10 @@ use syn::{Error, Path, Token};
 
 pub(crate) fn expand(tools: TokenStream) -> TokenStream {
     let tools = parse(tools).map_or_else(Error::into_compile_error, |tools| render(&tools));
-    let manifest = embedded().map_err(|message| Error::new(Span::call_site(), message));
-    let manifest = manifest.unwrap_or_else(Error::into_compile_error);
+    let manifest = match env::var_os("CARGO_MANIFEST_DIR") {
+        Some(directory) => embedded(FilePath::new(&directory)).unwrap_or_else(faults),
+        None => TokenStream::new(),
+    };
     quote!(#tools #manifest)
 }
 
@@ -68,14 +71,14 @@ fn render(tools: &[Path]) -> TokenStream {
     }
 }
 
-/// Renders the crate's `plugin.toml` as a custom section of the module; nothing if there is none.
-fn embedded() -> Result<TokenStream, String> {
-    let Some(directory) = env::var_os("CARGO_MANIFEST_DIR") else { return Ok(TokenStream::new()) };
-    let Some(manifest) = airlock_manifest::read(FilePath::new(&directory))? else {
-        return Ok(TokenStream::new());
-    };
-    let (section, length) = (airlock_manifest::SECTION, manifest.json.len());
-    let json = Literal::byte_string(manifest.json.as_bytes());
+/// Renders `plugin.toml` of a directory as a custom section of the module; nothing if there is none.
+fn embedded(directory: &FilePath) -> Result<TokenStream, BadManifest> {
+    let Some(manifest) = airlock_manifest::read(directory)? else { return Ok(TokenStream::new()) };
+    // Sizes, times, URLs and versions are left to `airlock plugin build`.
+    manifest.locate(airlock_manifest::check(&manifest.document, &|_, _| Ok(())).result())?;
+    let json = manifest.json();
+    let (section, length) = (airlock_manifest::SECTION, json.len());
+    let json = Literal::byte_string(json.as_bytes());
     // Tells the compiler that the crate depends on these files.
     let files = manifest.files.iter().map(|file| file.display().to_string());
     Ok(quote! {
@@ -89,4 +92,33 @@ fn embedded() -> Result<TokenStream, String> {
             static MANIFEST: [u8; #length] = *#json;
         };
     })
+}
+
+/// Renders every fault of a manifest as a compile error.
+#[expect(clippy::needless_pass_by_value, reason = "it takes the error of a `Result`")]
+fn faults(bad: BadManifest) -> TokenStream {
+    bad.lines()
+        .iter()
+        .map(|line| Error::new(Span::call_site(), line).into_compile_error())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_fault_of_a_manifest_is_a_compile_error_with_its_position() {
+        let directory = env::temp_dir().join(format!("airlock-macros-{}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory");
+        let text = "schema = 'airlock.plugin/1'\nid = 'A'\nversion = '1.0.0'\ncontract = '0.1'\n[request.htp]\n";
+        fs::write(directory.join("plugin.toml"), text).expect("a file");
+        let rendered = embedded(&directory).map_err(faults).expect_err("two faults").to_string();
+        fs::remove_dir_all(&directory).expect("it is ours");
+        assert_eq!(rendered.matches("compile_error").count(), 2, "{rendered}");
+        assert!(rendered.contains("plugin.toml:2:6: id: found"), "{rendered}");
+        assert!(rendered.contains("plugin.toml:5:10: request.htp: unknown key"), "{rendered}");
+    }
 }

@@ -3,11 +3,12 @@
 mod options;
 mod signature;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, Item, ItemFn};
 
+use crate::field;
 use options::Options;
 use signature::{Answer, Input, Signature};
 
@@ -17,9 +18,13 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return error.into_compile_error(),
     };
     let tool = parse_tool(options, &mut function);
-    let tool = tool.map_or_else(Error::into_compile_error, |(options, signature)| {
-        render(&options, &signature, &function)
-    });
+    let tool = match tool {
+        Ok((options, signature)) => render(&options, &signature, &function),
+        Err(error) => {
+            let (errors, stub) = (error.into_compile_error(), render_stub(&function));
+            quote!(#errors #stub)
+        }
+    };
     quote! {
         // A tool owns its arguments even if it only reads them, and has as many as its callers
         // need.
@@ -61,6 +66,36 @@ fn parse_tool(options: TokenStream, function: &mut ItemFn) -> syn::Result<(Optio
     }
 }
 
+/// Renders a type in place of that of a refused tool, so that `plugin!` does not add an error of
+/// its own for each. A method has none: an `impl` cannot contain a type.
+fn render_stub(function: &ItemFn) -> TokenStream {
+    let (vis, ident) = (&function.vis, &function.sig.ident);
+    if function.sig.receiver().is_some() {
+        return TokenStream::new();
+    }
+    let name = ident.to_string();
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code)]
+        #vis enum #ident {}
+
+        impl ::airlock_guest::Tool for #ident {
+            const NAME: &'static str = #name;
+
+            fn descriptor() -> ::airlock_guest::Descriptor {
+                ::core::unreachable!()
+            }
+
+            fn invoke(
+                _: &str,
+                _: &::airlock_guest::Context<'_>,
+            ) -> ::core::result::Result<::airlock_guest::Output, ::airlock_guest::Error> {
+                ::core::unreachable!()
+            }
+        }
+    }
+}
+
 fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenStream {
     let vis = &function.vis;
     let ident = &function.sig.ident;
@@ -68,10 +103,15 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
     let title = option(options.title.as_ref());
     let annotations = options.annotations();
     let docs = &signature.docs;
-    let fields = signature.arguments().map(|argument| {
-        let signature::Argument { attrs, ident, ty } = argument;
-        quote!(#(#attrs)* #ident: #ty)
-    });
+    let owner = Ident::new("__Arguments", Span::call_site());
+    let (fields, functions): (Vec<_>, Vec<_>) = signature
+        .arguments()
+        .map(|argument| {
+            let signature::Argument { attrs, options, ident, ty } = argument;
+            let field::Rendered { attributes, functions } = options.render(&owner, ident, ty);
+            (quote!(#(#attrs)* #attributes #ident: #ty), functions)
+        })
+        .unzip();
     let inputs = signature.inputs.iter().map(|input| match input {
         Input::Argument(argument) => {
             let ident = &argument.ident;
@@ -95,6 +135,10 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
             #[schemars(crate = "::airlock_guest::__private::schemars")]
             struct __Arguments {
                 #(#fields,)*
+            }
+
+            impl __Arguments {
+                #(#functions)*
             }
 
             impl ::airlock_guest::Tool for #ident {
@@ -138,7 +182,8 @@ fn render_answer(answer: &Answer, call: &TokenStream) -> (TokenStream, TokenStre
     }
 }
 
-fn option(value: Option<&impl ToTokens>) -> TokenStream {
+/// Renders an `Option` with its path.
+pub(crate) fn option(value: Option<&impl ToTokens>) -> TokenStream {
     value.map_or_else(
         || quote!(::core::option::Option::None),
         |value| quote!(::core::option::Option::Some(#value)),

@@ -1,105 +1,43 @@
-//! Reads `plugin.toml` and converts it to the form that a component embeds: JSON, with the schema
-//! of the configuration in place of the name of its file.
+//! Reads `plugin.toml`, checks it, and converts it to the form that a component embeds: JSON, with
+//! the schema of the configuration in place of the name of its file.
 //!
-//! The macros of the SDK embed it at compile time; `airlock plugin build` embeds it in every
-//! component that it writes. The host validates its content.
+//! Both forms are checked by one table of keys, and all faults are reported at once: of the file
+//! with line and column, of the embedded form with the path of the key. The macros of the SDK check
+//! and embed the file at compile time, `airlock plugin build` checks it before it compiles, and the
+//! gateway checks the embedded form of every component. Only the gateway reads sizes, times, URLs
+//! and versions; it passes the reader as a [`Read`]. The table `[build]` is for the builder alone
+//! and is not embedded.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+mod fault;
+mod form;
+mod key_path;
+mod keys;
+mod rules;
+mod shape;
+mod source;
 
 use serde_json::Value;
 
+pub use self::{
+    fault::{BadManifest, Fault, Faults, Position},
+    form::{Form, Read},
+    key_path::{KeyPath, Step},
+    keys::key_paths,
+    source::{FILE, Source, read},
+};
+
 /// Name of the custom section that holds the manifest.
 pub const SECTION: &str = "airlock:manifest";
-/// Name of the file next to a plugin's sources.
-const FILE: &str = "plugin.toml";
+/// Required value of the key `schema`.
+pub const SCHEMA: &str = "airlock.plugin/1";
+/// Maximum size of a manifest in its embedded form, in bytes.
+pub const MAX_BYTES: usize = 256 << 10;
 
-/// A manifest in its embedded form.
-#[derive(Debug)]
-pub struct Manifest {
-    /// The JSON.
-    pub json: String,
-    /// The files that it was made from.
-    pub files: Vec<PathBuf>,
-}
-
-/// Reads `plugin.toml` in a directory; `None` if there is no such file. The error names the file
-/// and the reason in one sentence.
-pub fn read(directory: &Path) -> Result<Option<Manifest>, String> {
-    let file = directory.join(FILE);
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{FILE} cannot be read: {error}")),
-    };
-    let mut manifest: Value = toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?;
-    let mut files = vec![file];
-    if let Some(config) = manifest.get_mut("config").and_then(Value::as_object_mut)
-        && let Some(name) = config.remove("schema_file")
-    {
-        let name = name
-            .as_str()
-            .ok_or_else(|| format!("{FILE}: config.schema_file is the name of a file"))?;
-        config.insert("schema".to_owned(), schema(&directory.join(name), name)?);
-        files.push(directory.join(name));
-    }
-    Ok(Some(Manifest { json: manifest.to_string(), files }))
-}
-
-fn schema(file: &Path, name: &str) -> Result<Value, String> {
-    let text = fs::read_to_string(file)
-        .map_err(|error| format!("{name}, which {FILE} names, cannot be read: {error}"))?;
-    serde_json::from_str(&text)
-        .map_err(|error| format!("{name}, which {FILE} names, is not JSON: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the outcome for a directory with these files.
-    fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
-        let directory =
-            std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
-        fs::create_dir_all(&directory).expect("a directory");
-        for (name, text) in files {
-            fs::write(directory.join(name), text).expect("a file");
-        }
-        let read = read(&directory);
-        fs::remove_dir_all(&directory).expect("it is ours");
-        Ok(read?.map(|manifest| {
-            assert_eq!(manifest.files.len(), files.len());
-            manifest.json
-        }))
-    }
-
-    #[test]
-    fn a_manifest_becomes_json_in_its_own_order_with_the_schema_inside() {
-        let manifest = "id = 'a'\nversion = '1.0.0'\n[[tool]]\nname = 'b'\neffects = []\n[config]\nschema_file = 'c.json'\n";
-        let json = of("whole", &[("plugin.toml", manifest), ("c.json", "{\"type\": \"object\"}")]);
-        let expected = r#"{"id":"a","version":"1.0.0","tool":[{"name":"b","effects":[]}],"config":{"schema":{"type":"object"}}}"#;
-        assert_eq!(json, Ok(Some(expected.to_owned())));
-    }
-
-    #[test]
-    fn without_a_plugin_toml_there_is_no_manifest() {
-        assert_eq!(of("none", &[]), Ok(None));
-    }
-
-    #[test]
-    fn an_error_names_the_file_that_cannot_be_embedded() {
-        let missing = of("missing", &[("plugin.toml", "[config]\nschema_file = 'c.json'")])
-            .expect_err("no such file");
-        assert!(
-            missing.starts_with("c.json, which plugin.toml names, cannot be read: "),
-            "{missing}"
-        );
-        let broken = of("broken", &[("plugin.toml", "id = ")]).expect_err("no TOML");
-        assert!(broken.starts_with("plugin.toml: TOML parse error at line 1"), "{broken}");
-        let files = [("plugin.toml", "[config]\nschema_file = 'c.json'"), ("c.json", "{")];
-        let schema = of("schema", &files).expect_err("no JSON");
-        assert!(schema.starts_with("c.json, which plugin.toml names, is not JSON: "), "{schema}");
-        assert!(of("number", &[("plugin.toml", "[config]\nschema_file = 1")]).is_err());
-    }
+/// Checks a manifest in its embedded form. `read` checks the texts whose form only the gateway
+/// knows.
+pub fn check(document: &Value, read: Read<'_>) -> Faults {
+    let mut faults = Faults::default();
+    shape::check(document, read, &mut faults);
+    rules::check(document, &mut faults);
+    faults
 }

@@ -1,12 +1,13 @@
 //! Request to the model, extended in every round.
 
-use std::{collections::BTreeSet, io};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::{Request, Settings, round::Ended};
 use crate::{
     door::Caller,
+    json,
     model::{Object, Prompt},
 };
 
@@ -81,24 +82,6 @@ impl Conversation {
 
 /// Returns the bytes that the messages of a response take in a conversation.
 pub(super) fn message_bytes(answer: &Object) -> usize {
-    let mut count = Count(0);
-    for choice in answer.get("choices").and_then(Value::as_array).into_iter().flatten() {
-        // `Count` never fails.
-        let _ = serde_json::to_writer(&mut count, &choice["message"]);
-    }
-    count.0
-}
-
-/// Writer that counts bytes.
-struct Count(usize);
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
+    choices.map(|choice| json::text_len(&choice["message"])).sum()
 }

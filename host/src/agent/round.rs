@@ -89,7 +89,8 @@ impl Ended {
         match result {
             Ok(text) => Self { call, id, text: text.into(), error: None },
             Err(error) => {
-                let text = format!("Error executing tool {}: {error}", call.name).into();
+                let text =
+                    format!("Error executing tool {}: {}", call.name, error.to_text()).into();
                 Self { call, id, text, error: Some(error) }
             }
         }

@@ -11,7 +11,9 @@ use crate::{
 /// Check a configuration without starting anything
 ///
 /// Reads the file, looks up the environment variables that it names, and checks that the files that
-/// it names exist. Plugins that are not pinned in `airlock.lock` are listed; they are no error.
+/// it names exist. Reports every plugin that the gateway would not load with these grants, and
+/// secrets without a value; no plugin is run. Plugins that are not pinned in `airlock.lock` are
+/// listed; they are no error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock check --config airlock.json")]
 pub(super) struct Args {
@@ -22,11 +24,14 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let file = args.config.path.display().to_string();
     let config = Config::load(&args.config.path);
     let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
-    let checked = config.and_then(|config| config.check_files(&file));
+    let checked = match config {
+        Ok(config) => config.check_files(&file).await,
+        Err(error) => Err(error),
+    };
     if args.json {
         output::document(&report(&file, checked.as_ref().err(), &unpinned))?;
         return Ok(checked.is_ok().into());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::ConfigError,
-    text::{self, causes, printable},
+    text::{causes, visible, visible_line},
     tool::CallError,
 };
 
@@ -43,7 +43,7 @@ impl From<&CallError> for Failure {
                 code: error.code().to_owned(),
                 message,
                 details: None,
-                causes: causes(error).map(ToString::to_string).collect(),
+                causes: new_causes(error),
             },
         }
     }
@@ -60,12 +60,24 @@ impl From<&anyhow::Error> for Failure {
             code: code.to_owned(),
             message: error.to_string(),
             details: None,
-            causes: causes(error.as_ref()).map(ToString::to_string).collect(),
+            causes: new_causes(error.as_ref()),
         }
     }
 }
 
-/// Prints a line as it is. Text from a tool or a server must pass through [`plain`] first.
+/// Returns the causes of an error, nearest first. A cause that was told before is left out, because
+/// many libraries repeat the cause in their own message.
+fn new_causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    let mut told = vec![error.to_string()];
+    for cause in causes(error).map(ToString::to_string) {
+        if !told.iter().any(|text| text.contains(&cause)) {
+            told.push(cause);
+        }
+    }
+    told.split_off(1)
+}
+
+/// Prints a line as it is. Text from a tool or a server must pass through [`for_stdout`] first.
 pub(super) fn line(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
@@ -91,13 +103,19 @@ pub(super) fn failure(error: &anyhow::Error, as_json: bool) {
 /// Prints a failure for people.
 pub(super) fn complain(failure: &Failure) {
     let (bold, end) = if is_colourful() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    let mut text = format!("{bold}error:{end} {}", printable(&failure.message));
+    let mut text = format!("{bold}error:{end} {}", shown(&failure.message));
     for cause in &failure.causes {
         text.push_str("\n  caused by: ");
-        text.push_str(&printable(cause));
+        text.push_str(&shown(cause));
     }
     // A failure to write is ignored: no other stream is left to report it on.
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Prints a warning for people to standard error. The text may have several lines.
+pub(super) fn warning(text: &str) {
+    let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
+    let _ = writeln!(io::stderr(), "{bold}warning:{end} {}", shown(text));
 }
 
 /// Prints an indented hint to standard error.
@@ -105,19 +123,31 @@ pub(super) fn hint(text: &str) {
     let _ = writeln!(io::stderr(), "  {text}");
 }
 
-fn is_colourful() -> bool {
+/// Returns whether standard error is a terminal and its user wants colours.
+pub(super) fn is_colourful() -> bool {
     io::stderr().is_terminal()
         && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Prepares text for standard output: [`printable`] on a terminal, unchanged for a file or a pipe.
+/// Prepares text for standard output: [`shown`] on a terminal, unchanged for a file or a pipe.
 pub(super) fn for_stdout(text: &str) -> String {
-    if io::stdout().is_terminal() { printable(text) } else { text.to_owned() }
+    if io::stdout().is_terminal() { shown(text) } else { text.to_owned() }
 }
 
-/// Returns `text` on one line, cut to at most `width` characters.
+/// Makes the invisible characters of a text from outside visible. Tabs and both kinds of line
+/// breaks are kept, because results have columns and lines.
+fn shown(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n");
+    lines.split('\t').map(visible).collect::<Vec<_>>().join("\t")
+}
+
+/// Returns `text` on one line with its invisible characters made visible, cut to at most `width`
+/// characters.
 pub(super) fn one_line(text: &str, width: usize) -> String {
-    let line = text::one_line(text);
+    // Every run of spaces becomes one, except for look-alikes that a person should know of.
+    let is_gap = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
+    let words: Vec<_> = text.split(is_gap).filter(|word| !word.is_empty()).collect();
+    let line = visible_line(&words.join(" "));
     match line.char_indices().nth(width) {
         None => line,
         Some(_) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -146,8 +176,27 @@ mod tests {
     }
 
     #[test]
+    fn a_cause_that_the_message_contains_is_not_printed_again() {
+        let error = anyhow::anyhow!("no such file").context("no such file").context("it failed");
+        let Failure { message, causes, .. } = Failure::from(&error);
+        assert_eq!(
+            (message.as_str(), causes.as_slice()),
+            ("it failed", &["no such file".into()][..])
+        );
+        let error = anyhow::anyhow!("no such file").context("it failed: no such file");
+        assert!(Failure::from(&error).causes.is_empty());
+    }
+
+    #[test]
     fn a_line_is_cut_to_its_width() {
         assert_eq!(one_line("a  b\nc", 5), "a b c");
         assert_eq!(one_line("äöüäöü", 5), "äöüä…");
+    }
+
+    #[test]
+    fn text_from_outside_is_shown_with_its_invisible_characters() {
+        let text = "a\u{200b}b\tc\r\n\u{1b}[2J\u{a0}";
+        assert_eq!(shown(text), "a⟨U+200B⟩b\tc\n⟨U+001B⟩[2J⟨U+00A0⟩");
+        assert_eq!(one_line(text, 100), "a⟨U+200B⟩b c ⟨U+001B⟩[2J⟨U+00A0⟩");
     }
 }

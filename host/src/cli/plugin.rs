@@ -9,19 +9,26 @@ mod accept;
 mod build;
 mod check;
 mod component;
+mod consent;
+mod dev;
 mod diff;
 mod edit;
 mod example;
+mod finding;
 mod grant;
 mod inspect;
 mod install;
+mod interfaces;
 mod language;
 mod new;
 mod pins;
 mod quality;
 mod requested;
+mod source;
+mod vendored;
 
 use super::Done;
+use crate::telemetry;
 
 /// Write, build, inspect, install and accept plugins
 ///
@@ -32,7 +39,7 @@ use super::Done;
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin build weather\n  airlock plugin inspect weather.wasm\n  airlock plugin install weather.wasm --grant http.api"
+    after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin dev weather --call get_weather '{\"city\": \"Oslo\"}'\n  airlock plugin build weather\n  airlock plugin inspect weather.wasm\n  airlock plugin install weather.wasm --grant http.api"
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -43,6 +50,7 @@ pub(super) struct Args {
 enum Command {
     New(new::Args),
     Build(build::Args),
+    Dev(dev::Args),
     Inspect(inspect::Args),
     Check(check::Args),
     Install(install::Args),
@@ -54,6 +62,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     match &args.command {
         Command::New(args) => new::run(args),
         Command::Build(args) => build::run(args).await,
+        Command::Dev(args) => dev::run(args).await,
         Command::Inspect(args) => inspect::run(args).await,
         Command::Check(args) => check::run(args).await,
         Command::Install(args) => install::run(args).await,
@@ -63,13 +72,21 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 impl Args {
+    /// Log filter that applies unless the operator sets one.
+    pub(super) fn log_filter(&self) -> &'static str {
+        match &self.command {
+            Command::Dev(_) => dev::FILTER,
+            _ => telemetry::COMMAND_FILTER,
+        }
+    }
+
     pub(super) fn wants_json(&self) -> bool {
         match &self.command {
             Command::Inspect(args) => args.json,
             Command::Check(args) => args.json,
             Command::Diff(args) => args.json,
             Command::Build(args) => args.json,
-            Command::New(_) | Command::Install(_) | Command::Accept(_) => false,
+            Command::New(_) | Command::Dev(_) | Command::Install(_) | Command::Accept(_) => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::output::Failure;
 use crate::{
     door::{CallRecord, Ledger, Outcome},
-    tool::Content,
+    tool::{Content, ContentBlock},
 };
 
 /// A call that another call made.
@@ -78,8 +78,8 @@ pub(super) fn millis(duration: Duration) -> f64 {
 }
 
 fn into_text(content: Content) -> Option<String> {
-    match content {
-        Content::Text { text } => Some(text),
+    match content.block {
+        ContentBlock::Text { text } => Some(text),
         _ => None,
     }
 }

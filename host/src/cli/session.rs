@@ -22,7 +22,7 @@ const SETTLE: Duration = Duration::from_secs(35);
 const DEFAULT: &str = "airlock.json";
 
 /// Path of the configuration.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct ConfigFile {
     /// The configuration file.
     #[arg(short = 'c', long = "config", value_name = "FILE", default_value = DEFAULT)]

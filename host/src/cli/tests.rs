@@ -40,6 +40,8 @@ fn every_command_parses_as_its_example_says() {
         "airlock plugin diff weather -c airlock.json --json",
         "airlock plugin accept weather text",
         "airlock plugin accept --all",
+        "airlock plugin accept weather --regrant http.api --change-id",
+        "airlock plugin install weather.wasm --replace --regrant http.api --change-id",
     ] {
         assert!(parse(line).is_ok(), "{line}");
     }
@@ -55,6 +57,8 @@ fn invalid_arguments_exit_with_2_and_help_with_0() {
         "airlock plugin",
         "airlock plugin accept",
         "airlock plugin accept weather --all",
+        "airlock plugin accept --all --regrant http.api",
+        "airlock plugin accept --all --change-id",
         "airlock plugin install weather.wasm --grant everything",
     ] {
         let code = parse(line).err().map(|error| error.exit_code());

@@ -63,7 +63,7 @@ impl Report {
         }
         let _ = write!(text, "\n{}{}", self.environment(), language::NOTE);
         Some(ToolOutput {
-            content: vec![Content::Text { text }],
+            content: vec![Content::text(text)],
             structured: Some(json!({ "result": result })),
             meta: None,
         })
@@ -142,13 +142,13 @@ impl Report {
 fn printed(chain: &Chain) -> String {
     let mut out = String::new();
     let mut left_out = 0;
-    for part in chain.reporter().emitted() {
-        let Content::Text { text } = part else { continue };
+    for part in &chain.reporter().emitted() {
+        let Some(text) = part.as_text() else { continue };
         if left_out > 0 || out.len() + text.len() >= MAX_PRINTED {
             left_out += 1;
             continue;
         }
-        out.push_str(&text);
+        out.push_str(text);
         out.push('\n');
     }
     out.truncate(out.trim_end().len());

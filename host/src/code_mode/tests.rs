@@ -65,7 +65,7 @@ impl Runner for Fake {
                 call.run().await.map_err(ScriptError::Stopped)?;
             }
             for line in &self.prints {
-                chain.reporter().emit(Content::Text { text: line.clone() });
+                chain.reporter().emit(Content::text(line));
             }
             self.ends.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it runs once")
         })

@@ -246,24 +246,26 @@ pub(super) struct Grants {
     pub(super) http: Vec<NameOr<HttpRule>>,
     /// Secrets, by the plugin's name for each.
     #[serde(default)]
-    pub(super) secrets: BTreeMap<String, SecretGrant>,
-    /// Stores of keys and values that survive a call: a name, or a name with a size.
+    pub(super) secret: BTreeMap<String, SecretGrant>,
+    /// Stores of keys and values that survive a call, by name; `{}` grants one with the default
+    /// size.
     #[serde(default)]
-    pub(super) kv: Vec<NameOr<StoreGrant>>,
-    /// Directories, each seen by the plugin as `/NAME`.
+    pub(super) kv: BTreeMap<String, KvGrant>,
+    /// Directories, by name: 1 to 64 letters, digits, `_` or `-`. The plugin sees each as `/NAME`.
     #[serde(default)]
-    pub(super) directories: Vec<Directory>,
+    pub(super) files: BTreeMap<String, FilesGrant>,
     /// An empty directory for each call, seen as `/tmp` and removed afterwards.
     pub(super) scratch: Option<Scratch>,
-    /// Tools that it may call, by full name `CLIENT-TOOL`.
+    /// Tools that it may call by its own slots: the full name `CLIENT-TOOL` for each slot of its
+    /// manifest.
+    #[serde(default)]
+    pub(super) tool: BTreeMap<String, String>,
+    /// Tools that it may call by full name, `CLIENT-TOOL`.
     #[serde(default)]
     pub(super) tools: Vec<String>,
     /// True to grant the real time. Default: false; clocks start at the same moment in every call.
     #[serde(default)]
     pub(super) clocks: bool,
-    /// True to grant real randomness. Default: false; every call gets the same numbers.
-    #[serde(default)]
-    pub(super) random: bool,
 }
 
 /// Hosts and paths that a plugin may send requests to.
@@ -301,7 +303,7 @@ pub(super) struct SecretGrant {
     pub(super) reveal: bool,
 }
 
-/// Place of a secret in requests: a header, or a parameter of the query.
+/// Place of a secret in requests: a header, Basic authentication, or a parameter of the query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inject {
@@ -310,6 +312,9 @@ pub(super) struct Inject {
     /// Text before the value in the header, such as `Bearer `.
     #[serde(default)]
     pub(super) prefix: String,
+    /// User of Basic authentication, whose password is the secret. If it is empty, the secret is
+    /// `user:password`.
+    pub(super) basic: Option<String>,
     /// The parameter of the query.
     pub(super) query: Option<String>,
 }
@@ -317,9 +322,7 @@ pub(super) struct Inject {
 /// A store of keys and values.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StoreGrant {
-    /// Its name.
-    pub(super) name: String,
+pub(super) struct KvGrant {
     /// Size that it may have. Default: the plugin's request, at most 4MiB.
     pub(super) max_bytes: Option<Size>,
 }
@@ -337,9 +340,7 @@ pub(super) struct Scratch {
 /// A directory that a plugin may use.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Directory {
-    /// Its name in the plugin: 1 to 64 letters, digits, `_` or `-`.
-    pub(super) name: String,
+pub(super) struct FilesGrant {
     /// The directory.
     pub(super) path: PathBuf,
     /// Access that the plugin gets.

@@ -1,31 +1,28 @@
-//! Checks that the files named by a configuration exist, and that its plugins are pinned.
+//! Checks that the files and the tools named by a configuration exist, and that its plugins could be
+//! loaded and are pinned.
 
 use std::path::Path;
 
-use super::{Config, ConfigError, KeyPath, Problem, Source};
+use super::{Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment};
 use crate::{
     model::{self, Models},
-    text::with_causes,
+    plugin::{self, Metadata, Reason, Rights, read_component},
+    secret,
+    text::{visible_line, with_causes},
     tool::ClientName,
 };
 
 impl Config {
-    /// Checks every component, script and directory. `origin` names the configuration file in the
-    /// error. A gateway also starts without these files; only the affected source fails.
-    pub fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
+    /// Checks every script, component and directory, that the grant of each plugin is what the plugin
+    /// needs, and every tool that a plugin may call, as far as it is known. `origin` names the
+    /// configuration file in the error. A gateway also starts without them; only the affected source
+    /// fails.
+    pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         for provider in &self.providers {
-            if let model::Kind::Scripted { script } = &provider.kind {
-                let key =
-                    KeyPath::default().member("providers").member(&provider.name).member("script");
-                problems.extend(missing(key.clone(), script, Path::is_file, "file"));
-                if script.is_file()
-                    && let Err(error) = Models::new(std::slice::from_ref(provider))
-                {
-                    problems.push(Problem { key, message: with_causes(&error) });
-                }
-            }
+            problems.extend(check_script(provider));
         }
+        let mut callable = Callable::new(self);
         for client in &self.clients {
             let Source::Plugin(plugin) = &client.source else { continue };
             let key = KeyPath::default()
@@ -33,20 +30,8 @@ impl Config {
                 .member("client_configs")
                 .named(client.name.as_str())
                 .member("wasm_config");
-            problems.extend(missing(
-                key.member("component"),
-                &plugin.component,
-                Path::is_file,
-                "file",
-            ));
-            for directory in &plugin.grant.directories {
-                let key = key
-                    .member("grants")
-                    .member("directories")
-                    .named(&directory.name)
-                    .member("path");
-                problems.extend(missing(key, &directory.path, Path::is_dir, "directory"));
-            }
+            problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
+            problems.extend(callable.problems(&key.member("grants"), &plugin.grant));
         }
         if problems.is_empty() {
             Ok(())
@@ -68,6 +53,56 @@ impl Config {
             self.clients.iter().filter(|client| matches!(client.source, Source::Plugin(_)));
         plugins.map(|client| client.name.clone()).collect()
     }
+}
+
+fn check_script(provider: &model::Settings) -> Option<Problem> {
+    let model::Kind::Scripted { script } = &provider.kind else { return None };
+    let key = KeyPath::default().member("providers").member(&provider.name).member("script");
+    missing(key.clone(), script, Path::is_file, "file").or_else(|| {
+        let error = Models::new(std::slice::from_ref(provider)).err()?;
+        Some(Problem { key, message: with_causes(&error) })
+    })
+}
+
+async fn check_plugin(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
+    let component = key.member("component");
+    let mut problems = Vec::new();
+    match missing(component.clone(), &plugin.component, Path::is_file, "file") {
+        Some(problem) => problems.push(problem),
+        None => problems.extend(refusal(key, client, plugin).await),
+    }
+    for (name, directory) in &plugin.grant.files {
+        let key = key.member("grants").member("files").member(name).member("path");
+        problems.extend(missing(key, &directory.path, Path::is_dir, "directory"));
+    }
+    problems
+}
+
+/// Returns the reasons for which the gateway would not load a plugin. The component is not run.
+async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
+    let unusable = |error: &(dyn std::error::Error + 'static)| {
+        vec![Problem { key: key.member("component"), message: with_causes(error) }]
+    };
+    let metadata = match read_component(&plugin.component).await {
+        Ok(wasm) => Metadata::of(&wasm),
+        Err(error) => return unusable(&error),
+    };
+    let manifest = match metadata {
+        Ok(metadata) => metadata.manifest,
+        Err(error) => return unusable(&error),
+    };
+    let read = |source: &secret::Source| source.read(&environment);
+    let refusal = Rights::intersect(manifest.as_ref(), &plugin.grant, &read).err();
+    let problem = |reason: Reason| match &reason {
+        Reason::NoValue { secret, error } => Problem {
+            key: key.member("grants").member("secret").member(secret).member("from"),
+            message: format!(
+                "the secret {secret:?} of the plugin {client} has no value, so that the plugin is not loaded: {error}"
+            ),
+        },
+        _ => Problem { key: key.clone(), message: visible_line(&reason.to_string()) },
+    };
+    refusal.into_iter().flat_map(|refusal| refusal.reasons).map(problem).collect()
 }
 
 fn missing(key: KeyPath, path: &Path, is_there: fn(&Path) -> bool, what: &str) -> Option<Problem> {

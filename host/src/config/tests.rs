@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     limit::{Limit, LimitSet},
     model,
-    plugin::{DirectoryGrant, Grant, PartialQuota},
+    plugin::{FilesGrant, Grant, PartialQuota},
     sandbox::Access,
     tool::Whitelist,
     upstream::Transport,
@@ -112,7 +112,7 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
         "connection_type": "inprocess",
         "wasm_config": {
             "component": "p.wasm",
-            "grants": {"directories": [{"name": "in", "path": "data", "access": "read_only"}], "tools": ["p-read-it"]},
+            "grants": {"files": {"in": {"path": "data", "access": "read_only"}}, "tools": ["p-read-it"]},
             "limits": {"deadline": "250ms", "memory": "1MiB"},
         },
         "tools_to_execute": ["*"],
@@ -121,14 +121,13 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
     assert_eq!(client.policy.execute, Whitelist::All);
     let Source::Plugin(plugin) = &client.source else { panic!("a plugin") };
     assert_eq!(plugin.component, PathBuf::from("/etc/airlock/p.wasm"));
-    let directory = DirectoryGrant {
-        name: "in".into(),
+    let files = FilesGrant {
         path: "/etc/airlock/data".into(),
         access: Access::ReadOnly,
         quota: PartialQuota::default(),
     };
     let expected = Grant {
-        directories: vec![directory],
+        files: [("in".to_owned(), files)].into(),
         tools: vec!["p-read-it".into()],
         limits: LimitSet::default().with(Limit::Deadline, 250_000_000).with(Limit::Memory, 1 << 20),
         ..Grant::default()
@@ -148,12 +147,12 @@ fn every_grant_of_a_plugin_is_read() {
             "descriptions": {"run": "Runs."},
             "grants": {
                 "http": ["api", {"url": "http://localhost:9", "methods": ["POST"], "paths": ["/a/*"], "private": true}],
-                "secrets": {"token": {"from": "file:token", "audience": ["api"], "inject": {"header": "x-key"}, "reveal": true}},
-                "kv": ["notes", {"name": "cache", "max_bytes": "1MiB"}],
-                "directories": [{"name": "out", "path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}],
+                "secret": {"token": {"from": "file:token", "audience": ["api"], "inject": {"header": "x-key"}, "reveal": true}},
+                "kv": {"notes": {}, "cache": {"max_bytes": "1MiB"}},
+                "files": {"out": {"path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}},
                 "scratch": {"max_files": 3},
+                "tool": {"forecast": "p-today"},
                 "clocks": true,
-                "random": true,
             },
             "limits": {"http_requests": 3, "http_timeout": "2s", "memory": "1GiB"},
         },
@@ -427,13 +426,17 @@ fn grants_and_limits_are_checked() {
     let plugin = |wasm: Value| {
         clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
     };
-    let directory = |name: &str| json!({"name": name, "path": "x", "access": "read_write"});
-    let directories = json!([directory("a/b"), directory("ok"), directory("ok")]);
+    let directory = json!({"path": "x", "access": "read_write"});
+    let files = json!({"a/b": directory, "ok": directory, "*": directory});
     let tools = json!(["read", "q-read", "p-*"]);
-    let grants = json!({"directories": directories, "tools": tools});
+    let slots = json!({"forecast": "today", "search": "q-web"});
+    let grants = json!({"kv": {"": {}}, "files": files, "tool": slots, "tools": tools});
     assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
-        mcp.client_configs[0].wasm_config.grants.directories[0].name: found "a/b", expected 1 to 64 letters, digits, `_` or `-`
-        mcp.client_configs[0].wasm_config.grants.directories[2].name: another one is named "ok" already
+        mcp.client_configs[0].wasm_config.grants.kv[""]: found the name "", expected 1 to 64 letters, digits, `_` or `-`
+        mcp.client_configs[0].wasm_config.grants.files["*"]: found the name "*", expected 1 to 64 letters, digits, `_` or `-`
+        mcp.client_configs[0].wasm_config.grants.files["a/b"]: found the name "a/b", expected 1 to 64 letters, digits, `_` or `-`
+        mcp.client_configs[0].wasm_config.grants.tool.forecast: found "today", expected one tool's full name: CLIENT-TOOL
+        mcp.client_configs[0].wasm_config.grants.tool.search: "q-web": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
         mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
@@ -446,6 +449,30 @@ fn grants_and_limits_are_checked() {
         mcp.client_configs[0].wasm_config.limits.memory: must be from 64KiB to 64MiB with the profile "untrusted", found 8GiB
         mcp.client_configs[0].wasm_config.limits.host_calls: must be from 0 to 1000 with the profile "untrusted", found 9999999
         "#);
+}
+
+#[test]
+fn a_secret_is_injected_in_one_form() {
+    let secret = |inject: Value| {
+        let secrets = json!({"t": {"from": "env:GOOD", "inject": inject}});
+        let wasm = json!({"component": "x", "grants": {"secret": secrets}});
+        clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
+    };
+    for inject in [json!({"basic": "me"}), json!({"basic": ""}), json!({"query": "key"})] {
+        good(&secret(inject));
+    }
+    assert_snapshot!(
+        error(&secret(json!({"basic": "a:b"}))),
+        @r#"mcp.client_configs[0].wasm_config.grants.secret.t.inject: found the user "a:b", expected printable ASCII without a colon; leave it empty if the secret is "user:password""#
+    );
+    assert_snapshot!(
+        error(&secret(json!({"basic": "me", "header": "x-key"}))),
+        @"mcp.client_configs[0].wasm_config.grants.secret.t.inject: expected one of `header`, `basic` and `query`"
+    );
+    assert_snapshot!(
+        error(&secret(json!({"basic": "me", "prefix": "Bearer "}))),
+        @"mcp.client_configs[0].wasm_config.grants.secret.t.inject.prefix: can be set only with `header`"
+    );
 }
 
 #[test]
@@ -558,22 +585,98 @@ fn a_missing_configuration_file_is_reported_with_the_cause() {
     assert!(std::error::Error::source(&error).is_some());
 }
 
-#[test]
-fn missing_files_named_by_the_configuration_are_reported() {
+#[tokio::test]
+async fn missing_files_and_values_named_by_the_configuration_are_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("gateway.json");
     let wasm = json!({
         "component": "p.wasm",
-        "grants": {"directories": [{"name": "in", "path": ".", "access": "read_only"}]},
+        "grants": {"files": {"in": {"path": ".", "access": "read_only"}}},
     });
     let file = clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]));
     std::fs::write(&path, file.to_string()).expect("a file");
     let config = Config::load(&path).expect("a good file");
-    let error = config.check_files("gateway.json").expect_err("no component").to_string();
+    let error = config.check_files("gateway.json").await.expect_err("no component").to_string();
     let masked = error.replace(&directory.path().display().to_string(), "…");
     assert_snapshot!(masked, @r#"gateway.json: mcp.client_configs[name = "p"].wasm_config.component: there is no file …/p.wasm"#);
-    std::fs::write(directory.path().join("p.wasm"), "").expect("a file");
-    config.check_files("gateway.json").expect("all files");
+    let wasm = directory.path().join("p.wasm");
+    std::fs::write(&wasm, "").expect("a file");
+    let error = config.check_files("gateway.json").await.expect_err("no component").to_string();
+    assert!(error.contains("wasm_config.component: "), "{error}");
+    std::fs::write(&wasm, wat::parse_str("(component)").expect("a component")).expect("a file");
+    config.check_files("gateway.json").await.expect("all files");
+}
+
+#[tokio::test]
+async fn a_secret_without_a_value_is_reported_with_its_plugin_and_what_the_plugin_is_not_granted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gateway.json");
+    let manifest = json!({
+        "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+        "request": {
+            "clocks": {"reason": "dates"},
+            "secret": {"token": {"reveal": true, "reason": "signs in"}},
+        },
+    });
+    let manifest = manifest.to_string();
+    let component = format!("(component (@custom \"airlock:manifest\" {manifest:?}))");
+    let wasm = wat::parse_str(component).expect("a component");
+    std::fs::write(directory.path().join("p.wasm"), wasm).expect("a file");
+    let wasm = json!({
+        "component": "p.wasm",
+        "grants": {"secret": {
+            "token": {"from": "env:AIRLOCK_TEST_UNSET"},
+            "other": {"from": "env:AIRLOCK_TEST_UNSET"},
+        }},
+    });
+    let file = clients(json!([{"name": "mail", "connection_type": "wasm", "wasm_config": wasm}]));
+    std::fs::write(&path, file.to_string()).expect("a file");
+    let config = Config::load(&path).expect("a good file");
+    let error = config.check_files("gateway.json").await.expect_err("refused").to_string();
+    assert_snapshot!(error, @r#"
+    gateway.json has 2 errors:
+      mcp.client_configs[name = "mail"].wasm_config.grants.secret.token.from: the secret "token" of the plugin mail has no value, so that the plugin is not loaded: the environment variable AIRLOCK_TEST_UNSET is not set, or is not text
+      mcp.client_configs[name = "mail"].wasm_config: the plugin needs clocks (dates), which is not granted; grant it with "clocks": true
+    "#);
+}
+
+#[tokio::test]
+async fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_run() {
+    let home = tempfile::tempdir().expect("a directory");
+    let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"today","inputSchema":{}},{"name":"week","inputSchema":{}}]}"#;
+    let component = format!(
+        r#"(component (instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (@custom "airlock:tools" {section:?}))"#
+    );
+    std::fs::write(
+        home.path().join("weather.wasm"),
+        wat::parse_str(component).expect("a component"),
+    )
+    .expect("a file");
+    let plan = wat::parse_str("(component)").expect("a component");
+    std::fs::write(home.path().join("plan.wasm"), plan).expect("a file");
+    let check = async |tool: Value, tools: Value| {
+        let file = clients(json!([
+            {"name": "weather", "connection_type": "wasm", "wasm_config": {"component": "weather.wasm"},
+             "tools_to_execute": ["today"]},
+            {"name": "web", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
+            {"name": "plan", "connection_type": "wasm",
+             "wasm_config": {"component": "plan.wasm", "grants": {"tool": tool, "tools": tools}}},
+        ]));
+        let origin = home.path().join("gateway.json").display().to_string();
+        let config = Config::parse(&file.to_string(), &origin, &|_| None).expect("a configuration");
+        config.check_files("gateway.json").await.map_err(|error| error.to_string())
+    };
+    // The tools of a server, and those of a component that embeds none, are not known.
+    let known = json!({"forecast": "weather-today", "search": "web-any", "self": "plan-any"});
+    assert_eq!(check(known, json!(["weather-today"])).await, Ok(()));
+    assert_snapshot!(
+        check(json!({"forecast": "weather-tomorrow"}), json!(["weather-week"])).await.expect_err("unknown"),
+        @r#"
+    gateway.json has 2 errors:
+      mcp.client_configs[name = "plan"].wasm_config.grants.tool.forecast: the plugin weather has no tool "weather-tomorrow"; it has weather-today, weather-week
+      mcp.client_configs[name = "plan"].wasm_config.grants.tools[0]: "weather-week" is not in the `tools_to_execute` of weather, so nothing can call it
+    "#
+    );
 }
 
 #[test]

@@ -125,11 +125,12 @@ fn write_files(directory: &Path) -> anyhow::Result<()> {
 /// Returns the configuration, in the form that an operator would write.
 fn config(directory: &Path) -> anyhow::Result<Value> {
     let this_program = std::env::current_exe().context("cannot tell where this program is")?;
-    let directory_grant = |name: &str, access: &str| json!([{"name": name, "path": directory.join(name), "access": access}]);
-    let plugin = |name: &str, component: &str, grants: Value, auto: Value, code_mode: bool| {
+    let files =
+        |name: &str, access: &str| json!({name: {"path": directory.join(name), "access": access}});
+    let plugin = |name: &str, component: &str, files: Value, auto: Value, code_mode: bool| {
         json!({
             "name": name, "connection_type": "wasm", "is_code_mode_client": code_mode,
-            "wasm_config": {"component": component, "grants": {"directories": grants}},
+            "wasm_config": {"component": component, "grants": {"files": files}},
             "tools_to_execute": ["*"], "tools_to_auto_execute": auto,
         })
     };
@@ -139,11 +140,11 @@ fn config(directory: &Path) -> anyhow::Result<Value> {
         "mcp": {
             "tool_manager_config": {"max_nested_calls": 100},
             "client_configs": [
-                plugin("text", "text.wasm", json!([]), json!(["*"]), false),
-                plugin("unruly", "unruly.wasm", json!([]), json!(["*"]), false),
-                plugin("outbox", "files.wasm", directory_grant("outbox", "read_write"), json!(["list_directory"]), false),
-                plugin("files", "files.wasm", directory_grant("notes", "read_only"), json!(["*"]), true),
-                plugin("words", "text.wasm", json!([]), json!(["*"]), true),
+                plugin("text", "text.wasm", json!({}), json!(["*"]), false),
+                plugin("unruly", "unruly.wasm", json!({}), json!(["*"]), false),
+                plugin("outbox", "files.wasm", files("outbox", "read_write"), json!(["list_directory"]), false),
+                plugin("files", "files.wasm", files("notes", "read_only"), json!(["*"]), true),
+                plugin("words", "text.wasm", json!({}), json!(["*"]), true),
                 {
                     "name": "desk", "connection_type": "stdio", "is_code_mode_client": true,
                     "stdio_config": {"command": this_program, "args": ["demo-mcp-server"]},

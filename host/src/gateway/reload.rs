@@ -28,9 +28,10 @@ fn not_reloaded(error: &PluginError) -> NotReloaded {
     let reason = with_causes(error);
     match error {
         PluginError::Unknown(client) => NotReloaded::Unknown(client.clone()),
-        PluginError::Refused(_) | PluginError::Drift(_) | PluginError::Lock(_) => {
-            NotReloaded::Undecided(reason)
-        }
+        PluginError::Refused(_)
+        | PluginError::Drift(_)
+        | PluginError::Widened(_)
+        | PluginError::Lock(_) => NotReloaded::Undecided(reason),
         PluginError::Load(_)
         | PluginError::Metadata(_)
         | PluginError::NoTools(_)

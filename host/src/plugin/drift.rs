@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Lock, Metadata, lock::Pin, metadata::canonical_tool};
+use super::{Consent, Grant, Lock, Metadata, Widening, lock::Pin, metadata::canonical_tool};
 use crate::{
     text::{visible, visible_line},
     tool::ClientName,
@@ -35,6 +35,13 @@ pub enum Change {
         /// Found digest.
         is: String,
     },
+    /// The id in the manifest changed: another plugin has taken the place of the accepted one.
+    Id {
+        /// Accepted id; `none` without a manifest.
+        was: String,
+        /// Found id; `none` without a manifest.
+        is: String,
+    },
     /// The version in the manifest changed.
     Version {
         /// Accepted version.
@@ -52,6 +59,8 @@ pub enum Change {
         /// Description of the right.
         request: String,
     },
+    /// A granted request is wider than the accepted one.
+    Widened(Widening),
     /// The plugin has one more tool.
     ToolAdded {
         /// The tool.
@@ -77,35 +86,69 @@ pub enum Change {
 }
 
 impl Drift {
-    /// Compares a plugin with its accepted state; `None` if they are equal.
-    pub fn between(lock: &Lock, client: &ClientName, metadata: &Metadata) -> Option<Self> {
+    /// Compares a plugin with its accepted state; `None` if they are equal. `grant` decides which
+    /// wider requests would be granted without another word.
+    pub fn between(
+        lock: &Lock,
+        client: &ClientName,
+        metadata: &Metadata,
+        grant: &Grant,
+    ) -> Option<Self> {
         let changes = match lock.pin(client) {
             None => vec![Change::NotAccepted],
-            Some(pin) => changes(pin, metadata),
+            Some(pin) => changes(pin, metadata, grant),
         };
         (!changes.is_empty()).then(|| Self { client: client.to_string(), changes })
     }
+
+    /// Returns the granted requests that are wider than the accepted ones.
+    pub fn widened(&self) -> impl Iterator<Item = &Widening> {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Widened(widening) => Some(widening),
+            _ => None,
+        })
+    }
+
+    /// Returns whether another plugin has taken the place of the accepted one.
+    pub fn has_other_id(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Id { .. }))
+    }
 }
 
-fn changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
+fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
     let mut changes = Vec::new();
     if pin.component != metadata.digest {
         changes.push(Change::Component { was: pin.component.clone(), is: metadata.digest.clone() });
     }
-    let version = |version: Option<String>| version.unwrap_or_else(|| "none".to_owned());
+    let shown = |text: Option<&str>| visible_line(text.unwrap_or("none"));
+    if pin.id.as_deref() != metadata.id() {
+        changes.push(Change::Id { was: shown(pin.id.as_deref()), is: shown(metadata.id()) });
+    }
     let found = metadata.manifest.as_ref().map(|manifest| manifest.version.to_string());
     if pin.version != found {
-        changes.push(Change::Version { was: version(pin.version.clone()), is: version(found) });
+        let (was, is) = (shown(pin.version.as_deref()), shown(found.as_deref()));
+        changes.push(Change::Version { was, is });
     }
+    changes.extend(request_changes(pin, metadata));
+    let manifest = metadata.manifest.as_ref();
+    changes.extend(Widening::all(&pin.requests, manifest, grant).into_iter().map(Change::Widened));
+    changes.extend(all_tool_changes(pin, metadata));
+    changes
+}
+
+fn request_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
     let (was, is): (BTreeSet<_>, BTreeSet<_>) =
         (pin.requests.iter().cloned().collect(), metadata.lock_lines().into_iter().collect());
-    changes.extend(
-        is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) }),
-    );
-    changes.extend(
-        was.difference(&is)
-            .map(|request| Change::RequestRemoved { request: visible_line(request) }),
-    );
+    let added =
+        is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) });
+    let removed = was
+        .difference(&is)
+        .map(|request| Change::RequestRemoved { request: visible_line(request) });
+    added.chain(removed).collect()
+}
+
+fn all_tool_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
+    let mut changes = Vec::new();
     // A component without embedded descriptors was not run to list its tools. Its tools are defined
     // by its code, which is compared above by digest.
     if metadata.tools.is_empty() {
@@ -179,8 +222,9 @@ impl fmt::Display for Drift {
             }
             _ => write!(
                 f,
-                "it changed since it was accepted: {}; see `airlock plugin diff {client}`, take it with `airlock plugin accept {client}`",
-                told.join(", ")
+                "it changed since it was accepted: {}; see `airlock plugin diff {client}`, take it with `airlock plugin accept {client}{}`",
+                told.join(", "),
+                Consent::for_all_of(self).options()
             ),
         }
     }
@@ -194,6 +238,8 @@ impl fmt::Display for Change {
                 write!(f, "its code ({} is now {})", short(was), short(is))
             }
             Self::Version { was, is } => write!(f, "its version ({was} is now {is})"),
+            Self::Id { was, is } => write!(f, "its id ({was} is now {is})"),
+            Self::Widened(widening) => widening.fmt(f),
             Self::RequestAdded { request } => write!(f, "it asks for {request}"),
             Self::RequestRemoved { request } => write!(f, "it no longer asks for {request}"),
             Self::ToolAdded { tool, .. } => write!(f, "new tool {tool}"),
@@ -230,6 +276,10 @@ mod tests {
         ClientName::parse("weather").expect("a name")
     }
 
+    fn between(lock: &Lock, metadata: &Metadata) -> Option<Drift> {
+        Drift::between(lock, &client(), metadata, &Grant::default())
+    }
+
     #[test]
     fn an_accepted_plugin_has_no_drift_after_a_restart() {
         let metadata = metadata(
@@ -238,10 +288,7 @@ mod tests {
             &json!({}),
         );
         let mut lock = Lock::default();
-        assert_eq!(
-            Drift::between(&lock, &client(), &metadata).expect("drift").changes,
-            [Change::NotAccepted]
-        );
+        assert_eq!(between(&lock, &metadata).expect("drift").changes, [Change::NotAccepted]);
         lock.accept(&client(), &metadata);
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(super::super::LOCK_FILE);
@@ -249,7 +296,7 @@ mod tests {
         lock.save(&path).expect("it is written");
         let read = Lock::load(&path).expect("it is read").expect("it is there");
         assert_eq!(read, lock);
-        assert_eq!(Drift::between(&read, &client(), &metadata), None);
+        assert_eq!(between(&read, &metadata), None);
         std::fs::write(&path, "version = 2").expect("written");
         assert!(
             Lock::load(&path)
@@ -266,12 +313,8 @@ mod tests {
         let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("tools");
         let now = Metadata::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
-        let told: Vec<_> = Drift::between(&lock, &client(), &now)
-            .expect("drift")
-            .changes
-            .iter()
-            .map(Change::to_string)
-            .collect();
+        let told: Vec<_> =
+            between(&lock, &now).expect("drift").changes.iter().map(Change::to_string).collect();
         assert!(told.len() == 3 && told.iter().all(|line| !line.contains('\n')), "{told:?}");
         assert!(told[1].contains("⟨U+000A⟩") && told[2].contains("⟨U+000A⟩"), "{told:?}");
     }
@@ -294,7 +337,7 @@ mod tests {
             json!([tool("Reads.\u{200b}\nFast."), {"name": "new", "description": "\u{202e}x", "inputSchema": {}}]),
             &json!({"clocks": {"reason": "dates"}}),
         );
-        let drift = Drift::between(&lock, &client(), &now).expect("drift");
+        let drift = between(&lock, &now).expect("drift");
         assert_eq!(drift.changes.len(), 5);
         insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), it asks for clocks, the description of tool a, new tool new, no tool gone any more; see `airlock plugin diff weather`, take it with `airlock plugin accept weather`");
         let told = drift.changes.iter().find_map(|change| match change {
@@ -306,5 +349,27 @@ mod tests {
         +Reads.⟨U+200B⟩
          Fast.
         ");
+    }
+
+    #[test]
+    fn another_id_and_a_wider_granted_request_are_changes_that_need_consent() {
+        let api = |url: &str| json!({"http": {"api": {"url": url, "reason": "r"}}});
+        let mut lock = Lock::default();
+        lock.accept(&client(), &metadata(b"one", json!([]), &api("https://a.example")));
+        let mut now = metadata(b"two", json!([]), &api("https://b.example"));
+        now.manifest.as_mut().expect("a manifest").id = "q".to_owned();
+        let grant = Grant {
+            http: vec![crate::plugin::HttpGrant::Requested("api".to_owned())],
+            ..Grant::default()
+        };
+        let drift = Drift::between(&lock, &client(), &now, &grant).expect("drift");
+        assert!(drift.has_other_id() && drift.widened().count() == 1);
+        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /**, it no longer asks for http.api https://a.example GET,HEAD /**, granted: http.api now reaches https://b.example GET,HEAD /** (accepted: https://a.example GET,HEAD /**); see `airlock plugin diff weather`, take it with `airlock plugin accept weather --regrant http.api --change-id`");
+        let document = serde_json::to_value(&drift.changes).expect("JSON");
+        let (was, is) = (["https://a.example GET,HEAD /**"], ["https://b.example GET,HEAD /**"]);
+        let widened = json!({"change": "widened", "request": "http.api", "was": was, "is": is, "secrets": []});
+        assert_eq!(document[4], widened);
+        let ungranted = between(&lock, &now).expect("drift");
+        assert_eq!(ungranted.widened().count(), 0);
     }
 }

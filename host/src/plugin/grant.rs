@@ -25,19 +25,19 @@ pub struct Grant {
     /// Network rules.
     pub http: Vec<HttpGrant>,
     /// Secrets, by the plugin's names.
-    pub secrets: BTreeMap<String, SecretGrant>,
-    /// Key-value stores.
-    pub stores: Vec<StoreGrant>,
-    /// Directories.
-    pub directories: Vec<DirectoryGrant>,
+    pub secret: BTreeMap<String, SecretGrant>,
+    /// Key-value stores, by name.
+    pub kv: BTreeMap<String, KvGrant>,
+    /// Directories, by their names in the guest.
+    pub files: BTreeMap<String, FilesGrant>,
     /// Private directory of each call.
     pub scratch: Option<PartialQuota>,
+    /// Tools by full name, by the plugin's slots.
+    pub slots: BTreeMap<String, String>,
     /// Tools, by full name.
     pub tools: Vec<String>,
     /// True if the real time is granted.
     pub clocks: bool,
-    /// True if real randomness is granted.
-    pub random: bool,
     /// Limits of a call that the operator sets.
     pub limits: LimitSet,
 }
@@ -66,19 +66,15 @@ pub struct SecretGrant {
 }
 
 /// A granted store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreGrant {
-    /// Its name.
-    pub name: String,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KvGrant {
     /// Maximum size in bytes. If absent, the requested size, and at most the default of 4 MiB.
     pub max_bytes: Option<u64>,
 }
 
 /// A granted directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirectoryGrant {
-    /// Its name in the guest.
-    pub name: String,
+pub struct FilesGrant {
     /// Path on the host.
     pub path: PathBuf,
     /// Read-only or read-write access.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::{
-    Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling, plugins::Shared,
-    read_component,
+    Grant, Manifest, Metadata, Pin, PluginError, Plugins, Rights, Settings, compiling,
+    plugins::Shared, read_component,
 };
 use crate::{
     catalog::{report_dropped, report_unchecked},
@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct Loaded {
     pub(super) plugin: Plugin,
     pub(super) definitions: Vec<ToolDefinition>,
-    pub(super) digest: String,
+    pub(super) pin: Pin,
 }
 
 impl Plugins {
@@ -30,18 +30,21 @@ impl Plugins {
         &self,
         client: &ClientName,
         settings: &Settings,
-        before: Option<&str>,
+        in_place: Option<&Pin>,
     ) -> Result<Option<Loaded>, PluginError> {
         let bytes: Arc<[u8]> = read_component(&settings.component).await?.into();
         let metadata = Metadata::of(&bytes)?;
-        self.0.lock.check(client, &metadata)?;
-        if before == Some(metadata.digest.as_str()) {
+        self.0.lock.check(client, &metadata, &settings.grant, in_place)?;
+        if in_place.is_some_and(|pin| pin.component == metadata.digest) {
             return Ok(None);
         }
         let Rights { grants, limits, notes } =
             self.rights(metadata.manifest.clone(), settings.grant.clone()).await?;
         for note in notes {
             info!(%client, note, "grants");
+        }
+        for (request, effect) in metadata.manifest.iter().flat_map(Manifest::unused) {
+            warn!(%client, %request, effect = effect.name(), "no tool declares the effect that the request is for");
         }
         let host = self.host_resources(&grants).await?;
         let resources = &self.0.resources;
@@ -53,7 +56,7 @@ impl Plugins {
         report_dropped(client, &tools.left_out);
         report_unchecked(client, &tools.unchecked);
         let Tools { definitions, .. } = tools;
-        Ok(Some(Loaded { plugin, definitions, digest: metadata.digest }))
+        Ok(Some(Loaded { plugin, definitions, pin: Pin::of(client, &metadata) }))
     }
 
     /// Computes the rights of a plugin on a blocking thread, because it reads secrets from disk.

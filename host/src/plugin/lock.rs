@@ -168,7 +168,8 @@ impl Lock {
 }
 
 impl Pin {
-    fn of(client: &ClientName, metadata: &Metadata) -> Self {
+    /// Returns the current state of a plugin.
+    pub(super) fn of(client: &ClientName, metadata: &Metadata) -> Self {
         let tool = |tool: &ToolDefinition| PinnedTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
@@ -176,7 +177,7 @@ impl Pin {
         };
         Self {
             client: client.to_string(),
-            id: metadata.manifest.as_ref().map(|manifest| manifest.id.clone()),
+            id: metadata.id().map(str::to_owned),
             version: metadata.manifest.as_ref().map(|manifest| manifest.version.to_string()),
             component: metadata.digest.clone(),
             descriptors: metadata.descriptors(),

@@ -5,7 +5,9 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{Drift, Lock, LockError, Metadata, PluginError};
+use super::{
+    Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, Widening, plugins::Widened,
+};
 use crate::tool::ClientName;
 
 /// Decides whether a component may be loaded, by the lock file as it is at that moment.
@@ -27,41 +29,60 @@ impl LockPolicy {
     }
 
     /// Fails if a plugin differs from its accepted state. Without a lock file every plugin passes,
-    /// unless there was a lock file before. A configuration without a file has no accepted state,
-    /// and its plugins pass as accepted.
+    /// unless there was a lock file before, or a granted request is wider than that of the plugin
+    /// `in_place`. A configuration without a file has no lock file either.
     pub(super) fn check(
         &self,
         client: &ClientName,
         metadata: &Metadata,
+        grant: &Grant,
+        in_place: Option<&Pin>,
     ) -> Result<(), PluginError> {
-        let Some(path) = &self.path else { return Ok(()) };
-        let found = Lock::load(path);
-        if !matches!(found, Ok(None)) {
-            self.was_seen.store(true, Ordering::Relaxed);
-        }
-        let Some(lock) = found? else {
-            // Otherwise, an attacker who can remove a file beside the configuration could load any
-            // component.
-            if self.was_seen.load(Ordering::Relaxed) {
-                return Err(LockError::Gone { path: path.clone() }.into());
-            }
-            return Ok(());
+        let Some(lock) = self.lock()? else {
+            return in_place.map_or(Ok(()), |pin| not_wider(pin, metadata, grant));
         };
         match lock.pin(client) {
             // The digest covers the descriptors too: they are embedded in the component or produced
             // by its code.
             Some(pin) if pin.component == metadata.digest => Ok(()),
-            _ => Drift::between(&lock, client, metadata).map_or(Ok(()), |drift| Err(drift.into())),
+            _ => Drift::between(&lock, client, metadata, grant)
+                .map_or(Ok(()), |drift| Err(drift.into())),
         }
     }
+
+    /// Reads the lock file; `None` if there is none and there never was one.
+    fn lock(&self) -> Result<Option<Lock>, LockError> {
+        let Some(path) = &self.path else { return Ok(None) };
+        let found = Lock::load(path);
+        if !matches!(found, Ok(None)) {
+            self.was_seen.store(true, Ordering::Relaxed);
+        }
+        match found? {
+            // Otherwise, an attacker who can remove a file beside the configuration could load any
+            // component.
+            None if self.was_seen.load(Ordering::Relaxed) => {
+                Err(LockError::Gone { path: path.clone() })
+            }
+            lock => Ok(lock),
+        }
+    }
+}
+
+/// Fails if a granted request is wider than that of the plugin in place. Otherwise, a build that is
+/// copied over the old one would take the grants, and the secrets with them, wherever it likes.
+fn not_wider(in_place: &Pin, metadata: &Metadata, grant: &Grant) -> Result<(), PluginError> {
+    let widened = Widening::all(&in_place.requests, metadata.manifest.as_ref(), grant);
+    if widened.is_empty() { Ok(()) } else { Err(Widened(widened).into()) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use serde_json::json;
+
     use super::*;
-    use crate::plugin::LOCK_FILE;
+    use crate::plugin::{HttpGrant, LOCK_FILE, MANIFEST_SCHEMA, Manifest};
 
     fn client() -> ClientName {
         ClientName::parse("guest").expect("a name")
@@ -77,7 +98,7 @@ mod tests {
         let path = home.path().join(LOCK_FILE);
         let (policy, client, metadata) =
             (LockPolicy::new(Some(path.clone())), client(), metadata());
-        let check = || policy.check(&client, &metadata);
+        let check = || policy.check(&client, &metadata, &Grant::default(), None);
         for _ in 0..2 {
             check().expect("no state was ever accepted");
         }
@@ -98,9 +119,10 @@ mod tests {
         let path = home.path().join(LOCK_FILE);
         let policy = LockPolicy::new(Some(path.clone()));
         fs::write(&path, "this is a text").expect("written");
-        assert!(policy.check(&client(), &metadata()).is_err());
+        let check = || policy.check(&client(), &metadata(), &Grant::default(), None);
+        assert!(check().is_err());
         fs::remove_file(&path).expect("removed");
-        assert!(policy.check(&client(), &metadata()).is_err());
+        assert!(check().is_err());
     }
 
     #[test]
@@ -111,8 +133,40 @@ mod tests {
         lock.accept(&client(), &metadata());
         lock.save(&path).expect("written");
         let other = Metadata::new(b"two", Vec::new(), None, Vec::new());
-        let error = LockPolicy::new(Some(path)).check(&client(), &other).expect_err("refused");
+        let check = |policy: &LockPolicy| policy.check(&client(), &other, &Grant::default(), None);
+        let error = check(&LockPolicy::new(Some(path))).expect_err("refused");
         assert!(matches!(error, PluginError::Drift(_)), "{error:?}");
-        LockPolicy::new(None).check(&client(), &other).expect("it passes");
+        check(&LockPolicy::new(None)).expect("it passes");
+    }
+
+    #[test]
+    fn without_a_lock_file_a_build_with_a_wider_granted_request_does_not_replace_the_loaded_one() {
+        let build = |wasm: &[u8], url: &str| {
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "request": {"http": {"api": {"url": url, "reason": "r"}}},
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            Metadata::new(wasm, Vec::new(), Some(manifest), Vec::new())
+        };
+        let loaded = Pin::of(&client(), &build(b"one", "https://api.example.com"));
+        let home = tempfile::tempdir().expect("a directory");
+        let (moved, narrower) =
+            (build(b"two", "https://example.org"), build(b"two", "https://api.example.com/v1"));
+        let granted =
+            Grant { http: vec![HttpGrant::Requested("api".to_owned())], ..Grant::default() };
+        for path in [None, Some(home.path().join(LOCK_FILE))] {
+            let policy = LockPolicy::new(path);
+            let check = |build: &Metadata, grant: &Grant, in_place: Option<&Pin>| {
+                policy.check(&client(), build, grant, in_place)
+            };
+            let error = check(&moved, &granted, Some(&loaded)).expect_err("refused").to_string();
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(error, @"the new build would widen what is granted: granted: http.api now reaches https://example.org GET,HEAD /** (accepted: https://api.example.com GET,HEAD /**); if you agree, restart the gateway, or pin all plugins with `airlock plugin accept --all`");
+            }
+            check(&narrower, &granted, Some(&loaded)).expect("it is narrower");
+            check(&moved, &Grant::default(), Some(&loaded)).expect("it is not granted");
+            check(&moved, &granted, None).expect("nothing is loaded");
+        }
     }
 }

@@ -1,39 +1,43 @@
 //! `plugin.toml`: the author's description of a plugin, and the rights that it requests. Embedded
 //! in the component as JSON; as untrusted as the code.
 
-mod check;
+mod accepted;
 mod request;
 mod requests;
 #[cfg(test)]
 mod tests;
+mod values;
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
+pub use airlock_manifest::{BadManifest, SCHEMA, SECTION};
+use airlock_manifest::{Fault, Faults, KeyPath, MAX_BYTES, Source};
 use semver::Version;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 pub(super) use self::requests::ANY;
 pub use self::{
     request::Request,
     requests::{
-        FilesAccess, FilesRequest, HttpRequest, InjectRequest, Requests, ScratchRequest,
-        SecretRequest, StoreRequest, SwitchRequest, ToolsRequest,
+        FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Requests, ScratchRequest,
+        SecretRequest, SlotRequest, SwitchRequest, ToolsRequest,
     },
 };
-
-/// Custom section of the component that contains the manifest.
-pub const SECTION: &str = "airlock:manifest";
-/// Required value of `schema`.
-pub const SCHEMA: &str = "airlock.plugin/1";
-/// Maximum size of a manifest, in bytes.
-const MAX_BYTES: usize = 256 << 10;
+use crate::{
+    json::check_unique_keys,
+    sandbox::{Effect, Effects},
+};
 
 /// Description of a plugin and the rights that it requests.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    schema: String,
+    #[serde(rename = "schema")]
+    _schema: String,
     /// Name of the plugin: `[a-z0-9-]{1,32}`.
     pub id: String,
     /// Version of the plugin.
@@ -46,7 +50,10 @@ pub struct Manifest {
     /// SPDX expression.
     #[serde(default)]
     pub license: Option<String>,
-    /// Declared effects of its tools.
+    /// Facts for people, such as the author and the homepage, under keys of the author's choice.
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// Declared effects of its tools. A tool that is not listed has none.
     #[serde(default, rename = "tool")]
     pub tools: Vec<ToolEffects>,
     /// Requested rights.
@@ -55,6 +62,17 @@ pub struct Manifest {
     /// JSON Schema 2020-12 of the plugin's configuration.
     #[serde(default)]
     config: Option<ConfigRequest>,
+    /// Options of the builder. A component embeds none.
+    #[serde(default)]
+    build: BuildOptions,
+}
+
+/// Options of the builder.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BuildOptions {
+    /// True if the plugin is built with WASI, whatever it requests.
+    wasi: bool,
 }
 
 /// Declared effects of one tool.
@@ -68,66 +86,68 @@ pub struct ToolEffects {
     pub effects: BTreeSet<Effect>,
 }
 
-/// An effect on the world outside a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// Reads granted directories.
-    ReadFiles,
-    /// Changes granted directories.
-    WriteFiles,
-    /// Sends HTTP requests.
-    Network,
-    /// Has secrets attached to HTTP requests, or reads secrets.
-    Credential,
-    /// Keeps values between calls.
-    Store,
-    /// Calls other tools.
-    CallTools,
-}
-
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConfigRequest {
     schema: Value,
 }
 
-/// Reason that a manifest is invalid.
-#[derive(Debug, thiserror::Error)]
-#[error("{key}{problem}", key = KeyPrefix(.key))]
-pub struct BadManifest {
-    /// Position: `request.http.api.url`. Empty for the whole manifest.
-    pub key: String,
-    /// The found value and the valid ones.
-    pub problem: String,
-}
-
-struct KeyPrefix<'a>(&'a str);
-
-impl fmt::Display for KeyPrefix<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "{}: ", self.0) }
-    }
-}
-
-fn bad(key: impl Into<String>, problem: impl Into<String>) -> BadManifest {
-    BadManifest { key: key.into(), problem: problem.into() }
-}
-
 impl Manifest {
     /// Parses the embedded form: `plugin.toml` as JSON, with `config.schema_file` replaced by the
-    /// schema itself.
+    /// schema itself. Fails with all faults.
     pub fn parse(json: &[u8]) -> Result<Self, BadManifest> {
         if json.len() > MAX_BYTES {
-            return Err(bad("", format!("{} bytes; the limit is {MAX_BYTES}", json.len())));
+            let problem = format!("has {} bytes; the limit is {MAX_BYTES}", json.len());
+            return Err(BadManifest::whole(problem));
         }
-        let mut reader = serde_json::Deserializer::from_slice(json);
-        let manifest: Self = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let not_json = |error: &dyn std::error::Error| {
+            BadManifest::whole(format!("is not the JSON of a manifest: {error}"))
+        };
+        let text = std::str::from_utf8(json).map_err(|error| not_json(&error))?;
+        let document: Value = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+        // Another parser might keep the other one of two values.
+        check_unique_keys(text).map_err(|error| not_json(&error))?;
+        Self::read(&document).map_err(Faults::of_embedded)
+    }
+
+    /// Reads `plugin.toml` in a directory; `None` if there is no such file. Fails with all faults
+    /// and their lines.
+    pub fn of_directory(directory: &Path) -> Result<Option<(Source, Self)>, BadManifest> {
+        let Some(source) = airlock_manifest::read(directory)? else { return Ok(None) };
+        let manifest = source.locate(Self::read(&source.document))?;
+        Ok(Some((source, manifest)))
+    }
+
+    fn read(document: &Value) -> Result<Self, Faults> {
+        let mut faults = airlock_manifest::check(document, &values::read);
+        values::check(document, &mut faults);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        // The table of keys describes these types, so this does not fail.
+        serde_path_to_error::deserialize(document).map_err(|error| {
             let key = error.path().to_string();
-            bad(if key == "." { String::new() } else { key }, error.into_inner().to_string())
-        })?;
-        manifest.check()?;
-        Ok(manifest)
+            faults.push(Fault::new(KeyPath::default(), format!("{key}: {}", error.into_inner())));
+            faults
+        })
+    }
+
+    /// Returns the declared effects of each listed tool.
+    pub fn effects(&self) -> BTreeMap<String, Effects> {
+        let effects = |tool: &ToolEffects| tool.effects.iter().copied().collect();
+        self.tools.iter().map(|tool| (tool.name.clone(), effects(tool))).collect()
+    }
+
+    /// Returns the requests that no tool can use, each with the effect that a tool would have to
+    /// declare for it.
+    pub fn unused(&self) -> Vec<(Request<'_>, Effect)> {
+        let declared: Effects = self.tools.iter().flat_map(|tool| &tool.effects).copied().collect();
+        let mut unused = Vec::new();
+        for request in self.request.all() {
+            let effect = request.effect();
+            unused.extend(effect.filter(|it| !declared.contains(*it)).map(|it| (request, it)));
+        }
+        unused
     }
 
     /// Returns the JSON Schema of the configuration; `None` if the plugin takes none.

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{BadManifest, Manifest, Request, manifest::SECTION};
+use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
 use crate::{
     sandbox::{self, LoadError},
     text,
@@ -18,8 +18,19 @@ pub enum MetadataError {
     #[error(transparent)]
     Component(#[from] LoadError),
     /// The embedded manifest is invalid.
-    #[error("the plugin's manifest (plugin.toml): {0}")]
+    #[error("the plugin's manifest (plugin.toml) is invalid")]
     Manifest(#[from] BadManifest),
+    /// The manifest names another version of the contract than the component exports.
+    #[error(
+        "the plugin's manifest (plugin.toml) has `contract = {stated:?}`, but the component exports \
+         version {exported} of the contract; build it with the SDK of version {stated}"
+    )]
+    Contract {
+        /// Version in the manifest; one that this gateway supports.
+        stated: String,
+        /// Version that the component exports.
+        exported: String,
+    },
     /// The component embeds tool descriptors that would never be offered. The tools of a component
     /// without the contract are its functions.
     #[error(
@@ -43,14 +54,27 @@ pub struct Metadata {
     pub imports: Vec<String>,
 }
 
+impl ToolEffects {
+    fn lock_lines(&self) -> impl Iterator<Item = String> {
+        self.effects.iter().map(|effect| format!("effect {} of {}", effect.name(), self.name))
+    }
+}
+
 impl Metadata {
     /// Reads the metadata of a component without running it.
     pub fn of(wasm: &[u8]) -> Result<Self, MetadataError> {
         let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
-        let tools = match (sandbox::embedded_tools(wasm)?, sandbox::contract_version(wasm)?) {
+        let exported = sandbox::contract_version(wasm)?;
+        let tools = match (sandbox::embedded_tools(wasm)?, &exported) {
             (Some(_), None) => return Err(MetadataError::Descriptors),
             (tools, _) => tools.unwrap_or_default(),
         };
+        // A component that exports no contract has its functions as tools, whatever the contract.
+        if let (Some(Manifest { contract, .. }), Some(exported)) = (&manifest, exported)
+            && !sandbox::is_of_contract(contract, &exported)
+        {
+            return Err(MetadataError::Contract { stated: contract.clone(), exported });
+        }
         Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
     }
 
@@ -66,6 +90,11 @@ impl Metadata {
         Self { digest: digest(wasm), tools, manifest, imports }
     }
 
+    /// Returns the id in the manifest; `None` without a manifest.
+    pub fn id(&self) -> Option<&str> {
+        self.manifest.as_ref().map(|manifest| manifest.id.as_str())
+    }
+
     /// Returns the digest, `sha256:` and hexadecimal, of the tools' canonical form: tools sorted by
     /// name, members of objects sorted too.
     pub fn descriptors(&self) -> String {
@@ -73,12 +102,13 @@ impl Metadata {
         digest(Value::from(tools).to_string().as_bytes())
     }
 
-    /// Returns the lines of the lock file about the imports and the requested rights, one for each.
-    /// A line changes only if the request does.
+    /// Returns the lines of the lock file about the imports, the requested rights and the declared
+    /// effects, one for each. A line changes only if the request or the effect does.
     pub fn lock_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.imports.iter().map(|import| format!("import {import}")).collect();
-        if let Some(Manifest { request, .. }) = &self.manifest {
+        if let Some(Manifest { request, tools, .. }) = &self.manifest {
+            lines.extend(tools.iter().flat_map(ToolEffects::lock_lines));
             lines.extend(request.all().flat_map(Request::lock_lines));
             let limits = request.limits.amounts();
             lines.extend(
@@ -135,6 +165,37 @@ mod tests {
         assert_eq!(metadata(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
     }
 
+    #[test]
+    fn a_manifest_and_a_component_of_different_contracts_are_refused() {
+        let manifest =
+            json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1"});
+        let metadata = |exported: &str| {
+            let section = manifest.to_string();
+            let name = format!("airlock:plugin/tools@{exported}");
+            Metadata::of(&wat::parse_str(format!(
+                "(component (instance $i) (export {name:?} (instance $i)) (@custom \"airlock:manifest\" {section:?}))"
+            )).expect("a component"))
+        };
+        assert!(metadata("0.1.3").is_ok());
+        let refused = metadata("0.2.0").expect_err("another contract").to_string();
+        insta::assert_snapshot!(refused, @r#"the plugin's manifest (plugin.toml) has `contract = "0.1"`, but the component exports version 0.2.0 of the contract; build it with the SDK of version 0.1"#);
+    }
+
+    #[test]
+    fn the_faults_of_an_embedded_manifest_are_told_once() {
+        let wasm = wat::parse_str("(component (@custom \"airlock:manifest\" \"{}\"))")
+            .expect("a component");
+        let error = Metadata::of(&wasm).expect_err("four keys are missing");
+        let told = text::with_causes(&error);
+        assert!(
+            told.starts_with(
+                "the plugin's manifest (plugin.toml) is invalid: 4 errors: schema: is missing"
+            ),
+            "{told}"
+        );
+        assert_eq!(told.matches("schema: is missing").count(), 1, "{told}");
+    }
+
     fn lock_lines(request: &Value) -> Vec<String> {
         let manifest = json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
@@ -152,13 +213,16 @@ mod tests {
             "secret": {"t": {"inject": {"header": "x-key"}, "audience": ["api", "web"], "reveal": true, "reason": "r"}},
             "kv": {"cache": {"max_bytes": "1MiB", "reason": "r"}},
             "files": {
-                "data": {"access": "read-write", "max_bytes": "1GiB", "max_files": 5, "reason": "r"},
-                "*": {"access": "read-only", "reason": "r"},
+                "data": {"access": "read_write", "max_bytes": "1GiB", "max_files": 5, "reason": "r"},
+                "*": {"access": "read_only", "reason": "r"},
             },
             "scratch": {"max_bytes": "1500B", "max_files": 3, "reason": "r"},
             "tools": {"call": ["text-count", "files-read"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "random": {"reason": "r", "optional": true},
+            "tool": {
+                "forecast": {"description": "Returns a forecast.", "reason": "r"},
+                "notify": {"reason": "r", "optional": true},
+            },
             "limits": {
                 "fuel": 5, "cpu_time": "1500ms", "deadline": "2m", "memory": "1MiB", "result": "1KiB",
                 "host_calls": 7, "http_requests": 3, "http_response": "1000B",
@@ -166,8 +230,8 @@ mod tests {
         });
         insta::assert_snapshot!(lock_lines(&request).join("\n"), @r"
         clocks
-        files.* read-only
-        files.data read-write 1GiB 5 files
+        files.* read_only
+        files.data read_write 1GiB 5 files
         http.api https://api.example.com POST /v1/** private
         http.web *
         import airlock:host/log@0.1.0
@@ -181,16 +245,33 @@ mod tests {
         limits.http_response 1000B
         limits.memory 1MiB
         limits.result 1KiB
-        random
         scratch 1500B 3 files
         secret.t in header x-key to api, web and shown to the plugin
+        tool.forecast Returns a forecast.
+        tool.notify
         tools files-read
         tools text-count
         ");
     }
 
     #[test]
-    fn a_lock_line_shows_the_header_prefix_query_and_audience_of_a_secret() {
+    fn every_effect_of_a_tool_has_its_line_in_the_lock_file() {
+        let manifest = json!({
+            "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "count"}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let lines = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new()).lock_lines();
+        assert_eq!(lines[..2], ["effect http of put", "effect write_kv of put"]);
+        assert!(!lines.iter().any(|line| line.contains("count")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_lock_line_shows_the_header_prefix_user_query_and_audience_of_a_secret() {
         let line = |inject: Value| {
             let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
             let secret = json!({"t": {"inject": inject, "audience": ["api"], "reason": "r"}});
@@ -203,5 +284,7 @@ mod tests {
         );
         assert_eq!(line(json!({"header": "x-key"})), "secret.t in header x-key to api");
         assert_eq!(line(json!({"query": "key"})), "secret.t in query key to api");
+        assert_eq!(line(json!({"basic": "me"})), r#"secret.t as Basic password of "me" to api"#);
+        assert_eq!(line(json!({"basic": ""})), "secret.t as Basic user and password to api");
     }
 }

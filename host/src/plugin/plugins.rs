@@ -18,8 +18,8 @@ use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
 use super::{
-    Drift, LockError, MetadataError, Refusal, Settings, load::Loaded, lock_policy::LockPolicy,
-    watch::FilesVersion,
+    Drift, LockError, MetadataError, Pin, Refusal, Settings, Widening, load::Loaded,
+    lock_policy::LockPolicy, watch::FilesVersion,
 };
 use crate::{
     catalog::{Catalog, State, report_dropped},
@@ -40,11 +40,14 @@ pub enum PluginError {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// The plugin needs rights that are not granted, or the grant is invalid.
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] Refusal),
     /// The plugin differs from its accepted state.
-    #[error("{0}")]
+    #[error(transparent)]
     Drift(#[from] Drift),
+    /// A granted request is wider than that of the plugin in place.
+    #[error("{0}")]
+    Widened(#[from] Widened),
     /// The accepted state is unknown.
     #[error("the accepted state of the plugin is unknown")]
     Lock(#[from] LockError),
@@ -61,6 +64,15 @@ pub enum PluginError {
     #[error("no plugin is named {0:?}")]
     Unknown(String),
 }
+
+/// Granted requests of a new build that are wider than those of the plugin in place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the new build would widen what is granted: {}; if you agree, restart the gateway, or pin all \
+     plugins with `airlock plugin accept --all`",
+    .0.iter().map(Widening::to_string).collect::<Vec<_>>().join("; ")
+)]
+pub struct Widened(pub Vec<Widening>);
 
 /// Outcome of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,8 +134,8 @@ pub(super) struct Entry {
 #[derive(Default)]
 pub(super) struct LastLoad {
     pub(super) files: Option<FilesVersion>,
-    /// Digest of the component that is in place.
-    digest: Option<String>,
+    /// State of the plugin that is in place.
+    in_place: Option<Pin>,
 }
 
 impl Plugins {
@@ -182,7 +194,7 @@ impl Plugins {
     /// plugin or if it is not loaded.
     pub fn digest(&self, client: &str) -> Option<String> {
         let (_, entry) = self.0.entries.iter().find(|(name, _)| name.as_str() == client)?;
-        entry.last_load().digest.clone()
+        entry.last_load().in_place.as_ref().map(|pin| pin.component.clone())
     }
 
     async fn load(&self, client: &ClientName) -> Result<Reloaded, PluginError> {
@@ -194,17 +206,17 @@ impl Plugins {
         let before = {
             let mut last = entry.last_load();
             last.files = Some(files);
-            last.digest.clone()
+            last.in_place.clone()
         };
-        let Some(Loaded { plugin, definitions, digest }) =
-            self.read(client, &entry.settings, before.as_deref()).await?
+        let Some(Loaded { plugin, definitions, pin }) =
+            self.read(client, &entry.settings, before.as_ref()).await?
         else {
             return Ok(Reloaded::Unchanged);
         };
         let dropped = self.0.resources.catalog.publish(client, definitions, Arc::new(plugin)).await;
         report_dropped(client, &dropped);
-        entry.last_load().digest = Some(digest.clone());
-        info!(%client, digest, reloaded = before.is_some(), "plugin loaded");
+        info!(%client, digest = pin.component, reloaded = before.is_some(), "plugin loaded");
+        entry.last_load().in_place = Some(pin);
         Ok(Reloaded::Swapped)
     }
 }

@@ -7,13 +7,14 @@ mod secrets;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::{fmt, sync::Arc};
 
 use self::secrets::Secrets;
 use super::{Grant, Manifest, Profile, Request, Requests};
 use crate::{
-    sandbox::{Denied, Grants, Limits},
+    sandbox::{Denied, Effects, Grants, Limits, ToolNames},
     schema::CompiledSchema,
     secret::{Secret, Source, SourceError},
 };
@@ -32,13 +33,67 @@ pub struct Rights {
 /// Reasons that a plugin is not loaded, as messages for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
-    /// One sentence each. Starts with the key in `wasm_config` if there is one.
-    pub reasons: Vec<String>,
+    /// All reasons.
+    pub reasons: Vec<Reason>,
+}
+
+/// Reason that a plugin is not loaded. As text, it speaks of keys in `wasm_config`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// A required request is not granted.
+    NotGranted {
+        /// The request, such as `http.api`.
+        request: String,
+        /// The request and its rights.
+        right: String,
+        /// The author's reason.
+        reason: String,
+        /// The grant to write into the configuration.
+        remedy: String,
+    },
+    /// The profile does not permit what is granted.
+    Profile {
+        /// Key of the grant.
+        key: String,
+        /// The request that is granted; `None` if the grant names none.
+        request: Option<String>,
+        /// The limit of the profile: `does not open private networks`.
+        limit: &'static str,
+        /// The profile.
+        profile: Profile,
+    },
+    /// A secret has no value.
+    NoValue {
+        /// Name of the secret.
+        secret: String,
+        /// The defect of its source.
+        error: String,
+    },
+    /// The grant has another defect. Starts with its key if there is one.
+    Invalid(String),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reasons.join("; "))
+        let reasons: Vec<_> = self.reasons.iter().map(Reason::to_string).collect();
+        f.write_str(&reasons.join("; "))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotGranted { right, reason, remedy, .. } => {
+                write!(f, "the plugin needs {right} ({reason}), which is not granted; {remedy}")
+            }
+            Self::Profile { key, limit, profile, .. } => write!(
+                f,
+                "{key}: the profile {:?} {limit}; \"profile\": \"trusted\" does",
+                profile.name()
+            ),
+            Self::NoValue { secret, error } => write!(f, "grants.secret.{secret}.from: {error}"),
+            Self::Invalid(text) => f.write_str(text),
+        }
     }
 }
 
@@ -58,18 +113,15 @@ impl Rights {
         sides.check_config(manifest);
         let limits = sides.limits();
         let http = sides.http();
-        let Secrets { credentials, names, revealed, scrubber } = sides.secrets(read);
+        let Secrets { credentials, names, revealed, scrubber } = sides.secret(read);
         let grants = Grants {
             config: grant.config.clone(),
-            directories: sides.directories(),
+            directories: sides.files(),
             scratch: sides.scratch(),
-            stores: sides.stores(),
-            tools: sides.tools(),
+            stores: sides.kv(),
+            tools: ToolNames { slots: sides.slots(), full: sides.tools() },
             clocks: sides.switch("clocks", grant.clocks, |requests| {
                 requests.clocks.as_ref().map(Request::Clocks)
-            }),
-            random: sides.switch("random", grant.random, |requests| {
-                requests.random.as_ref().map(Request::Random)
             }),
             http: http.map(Arc::new),
             denied: Arc::new(sides.denied()),
@@ -77,6 +129,8 @@ impl Rights {
             secrets: Arc::new(names),
             revealed: Arc::new(revealed),
             scrubber: Arc::new(scrubber),
+            declared: manifest.map(|manifest| Arc::new(manifest.effects())),
+            undeclared: Effects::default(),
         };
         if sides.refusals.is_empty() {
             Ok(Self { grants, limits, notes: sides.notes })
@@ -91,7 +145,7 @@ struct Intersection<'a> {
     /// `None` if the plugin embeds no manifest.
     requests: Option<&'a Requests>,
     grant: &'a Grant,
-    refusals: Vec<String>,
+    refusals: Vec<Reason>,
     notes: Vec<String>,
 }
 
@@ -103,15 +157,21 @@ impl<'a> Intersection<'a> {
     /// Records that a requested right is not granted: as a note if the request is optional,
     /// otherwise as a refusal.
     fn missing(&mut self, right: &dyn fmt::Display, request: Request<'_>, remedy: &str) {
-        let reason = request.reason();
         if request.is_optional() {
-            self.notes
-                .push(format!("{right} is not granted, and the plugin can do without: {reason}"));
+            self.notes.push(format!("{right} is not granted, and the plugin can do without"));
         } else {
-            self.refusals.push(format!(
-                "the plugin needs {right} ({reason}), which is not granted; {remedy}"
-            ));
+            self.refusals.push(Reason::NotGranted {
+                request: request.to_string(),
+                right: right.to_string(),
+                reason: request.reason().to_owned(),
+                remedy: remedy.to_owned(),
+            });
         }
+    }
+
+    /// Records a defect of the grant.
+    fn refuse(&mut self, text: String) {
+        self.refusals.push(Reason::Invalid(text));
     }
 
     /// Notes a grant without effect, because the plugin does not request it.
@@ -123,11 +183,15 @@ impl<'a> Intersection<'a> {
     /// guest.
     fn denied(&self) -> Denied {
         let Some(requests) = self.requests else { return Denied::default() };
-        let has_store = |name: &String| self.grant.stores.iter().any(|store| store.name == *name);
-        let has_secret = |name: &String| self.grant.secrets.contains_key(name);
+        let Grant { kv, secret, .. } = self.grant;
         Denied {
-            stores: requests.kv.keys().filter(|name| !has_store(name)).cloned().collect(),
-            secrets: requests.secret.keys().filter(|name| !has_secret(name)).cloned().collect(),
+            stores: requests.kv.keys().filter(|name| !kv.contains_key(*name)).cloned().collect(),
+            secrets: requests
+                .secret
+                .keys()
+                .filter(|name| !secret.contains_key(*name))
+                .cloned()
+                .collect(),
         }
     }
 
@@ -138,7 +202,7 @@ impl<'a> Intersection<'a> {
             None => {}
             Some(None) if config.is_empty() => {}
             Some(None) => {
-                self.refusals.push("config: the plugin takes no configuration".to_owned());
+                self.refuse("config: the plugin takes no configuration".to_owned());
             }
             Some(Some(schema)) => {
                 let value = serde_json::Value::Object((**config).clone());
@@ -147,32 +211,11 @@ impl<'a> Intersection<'a> {
                 let compiled = CompiledSchema::compile("config.schema", schema);
                 match compiled.map(|schema| schema.check(&value)) {
                     Ok(Ok(())) => {}
-                    Ok(Err(wrong)) => self.refusals.push(format!("config: {wrong}")),
-                    Err(bad) => self.refusals.push(format!("the plugin's manifest: {bad}")),
+                    Ok(Err(wrong)) => self.refuse(format!("config: {wrong}")),
+                    Err(bad) => self.refuse(format!("the plugin's manifest: {bad}")),
                 }
             }
         }
-    }
-
-    fn tools(&mut self) -> Vec<String> {
-        let request = self.requests.map(|requests| requests.tools.as_ref());
-        let mut tools = Vec::new();
-        for (index, tool) in self.grant.tools.iter().enumerate() {
-            match request {
-                Some(request) if !request.is_some_and(|request| request.call.contains(tool)) => {
-                    self.unrequested(&format!("grants.tools[{index}]"));
-                }
-                _ => tools.push(tool.clone()),
-            }
-        }
-        if let Some(Some(request)) = request {
-            for tool in request.call.iter().filter(|tool| !tools.contains(tool)) {
-                let right = format!("the tool {tool}");
-                let remedy = format!("grant it with \"tools\": [{tool:?}]");
-                self.missing(&right, Request::Tools(request), &remedy);
-            }
-        }
-        tools
     }
 
     /// Returns whether a right without details is granted.

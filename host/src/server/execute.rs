@@ -42,7 +42,7 @@ pub(super) async fn run(
     let mut reply = match result {
         Ok(output) => format.write(call.id, &output.to_text()),
         Err(error @ CallError::Tool(_)) => {
-            let mut reply = format.write(call.id, &error.to_string());
+            let mut reply = format.write(call.id, &error.to_text());
             reply.insert("is_error".to_owned(), true.into());
             reply
         }

@@ -1,13 +1,12 @@
 //! Reads a server's response to `tools/call`.
 
-mod content;
 mod failure;
 
 use rmcp::model::{ErrorCode, ErrorData};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::limits::MAX_RESULT_BYTES;
-use crate::tool::{CallError, Cause, ErrorKind, ToolError, ToolName, ToolOutput};
+use crate::tool::{CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput};
 
 /// Key of the metadata that names the server. It is for the operator and not for the caller.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -31,13 +30,11 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
     let is_failure = result.get("isError") == Some(&Value::Bool(true));
     let raw = is_failure.then(|| failure::raw(&result));
     let output = ToolOutput {
-        content: content::read(result.remove("content")),
+        content: content(result.remove("content")),
         structured: result.remove("structuredContent").filter(|value| !value.is_null()),
         meta: meta(result.remove("_meta")),
     };
-    if output.size() + output.meta.as_ref().map_or(0, |meta| meta.to_string().len())
-        > MAX_RESULT_BYTES
-    {
+    if output.size() > MAX_RESULT_BYTES {
         return Err(too_large(tool));
     }
     match raw {
@@ -78,14 +75,24 @@ fn unsupported(code: &str, what: &str) -> CallError {
     let message = format!("the tool cannot be used through this gateway: {what}");
     CallError::Tool(ToolError {
         code: Some(code.to_owned()),
-        ..ToolError::new(ErrorKind::Internal, message)
+        ..ToolError::new(ErrorKind::Unsupported, message)
     })
 }
 
-fn meta(meta: Option<Value>) -> Option<Value> {
+/// Reads the member `content` of a result. Malformed content becomes text, so that no part of the
+/// result is lost.
+fn content(content: Option<Value>) -> Vec<Content> {
+    match content {
+        Some(Value::Array(blocks)) => blocks.into_iter().map(Content::from_mcp).collect(),
+        None | Some(Value::Null) => Vec::new(),
+        Some(other) => vec![Content::from_mcp(other)],
+    }
+}
+
+fn meta(meta: Option<Value>) -> Option<Map<String, Value>> {
     let Some(Value::Object(mut meta)) = meta else { return None };
     meta.shift_remove(SERVER_INFO);
-    (!meta.is_empty()).then_some(Value::Object(meta))
+    (!meta.is_empty()).then_some(meta)
 }
 
 #[cfg(test)]
@@ -115,7 +122,15 @@ mod tests {
         let named = json!({"structuredContent": {"b": 1, "a": null}, "_meta": {"k": 1, SERVER_INFO: {"name": "internal-7"}}});
         let output = output(named);
         assert_eq!(output.structured.expect("data").to_string(), r#"{"b":1,"a":null}"#);
-        assert_eq!(output.meta, Some(json!({"k": 1})));
+        assert_eq!(output.meta, json!({"k": 1}).as_object().cloned());
+    }
+
+    #[test]
+    fn content_that_is_no_list_is_one_part() {
+        assert_eq!(output(json!({"content": "plain"})).to_text(), "plain");
+        assert_eq!(output(json!({"content": {"type": "text", "text": "t"}})).to_text(), "t");
+        assert!(output(json!({"content": null})).content.is_empty());
+        assert!(output(json!({})).content.is_empty());
     }
 
     #[test]

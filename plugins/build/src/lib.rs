@@ -1,6 +1,6 @@
-//! Compiles the guests of this repository, for build scripts. Cargo compiles a plugin to a
-//! component. It compiles the script executor to a core module, which is then converted to a
-//! component.
+//! Compiles the guests of this repository, for build scripts. Cargo compiles a plugin that needs
+//! WASI to a component. It compiles the script executor, and a plugin that does not need WASI, to a
+//! core module, which is then converted to a component.
 //!
 //! No guest runs here. The host asks plugins for their tools and prepares the executor, with its
 //! own engine; an engine in a build script would compile Cranelift a second time.
@@ -25,6 +25,11 @@ const PROFILE: &str = "AIRLOCK_GUEST_PROFILE";
 
 /// Inputs of every guest in addition to its own directory.
 const SHARED: [&str; 5] = ["wit", "guest-sdk", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
+
+/// Flags of the compiler for guests without WASI. `getrandom` compiles for a target without an
+/// entropy source only if a backend is named; the executor contains it. The flags are the same for
+/// all of these guests: cargo compiles shared dependencies again whenever they change.
+const WITHOUT_WASI: [&str; 2] = ["--cfg", "getrandom_backend=\"custom\""];
 
 /// The guests of a repository, as one build script compiles them.
 pub struct Guests {
@@ -75,25 +80,33 @@ impl Guests {
     }
 
     /// Compiles a plugin, by the directory of its crate, to `OUT_DIR`/<directory's name>.wasm, and
-    /// returns that path. The crate's name is `airlock-` and the directory's.
+    /// returns that path. The crate's name is `airlock-` and the directory's. A crate without a
+    /// plugin.toml is compiled with WASI, because nothing says that it does without.
     pub fn component(&self, directory: &Path) -> Result<PathBuf, String> {
-        self.place(directory, |guest| self.compile(guest, "wasm32-wasip2", &[]))
+        self.place(directory, |guest| {
+            let manifest = airlock_manifest::read(directory).map_err(|bad| bad.to_string())?;
+            if manifest.is_none_or(|manifest| manifest.needs_wasi()) {
+                self.compile(guest, "wasm32-wasip2", &[])
+            } else {
+                self.compile_module(guest)
+            }
+        })
     }
 
     /// Compiles the script executor `plugins/<name>` to a component, which still has to be
     /// prepared.
     pub fn executor(&self, name: &str) -> Result<PathBuf, String> {
-        self.place(&self.root.join("plugins").join(name), |guest| {
-            // `getrandom` compiles for a target without an entropy source only if a backend is
-            // named.
-            let flags = ["--cfg", "getrandom_backend=\"custom\""];
-            let module = self.compile(guest, "wasm32-unknown-unknown", &flags)?;
-            let component = ComponentEncoder::default()
-                .module(&module)
-                .and_then(|encoder| encoder.validate(true).encode());
-            component.map_err(|error| {
-                format!("{} exports no world of the contract: {error:#}", guest.directory.display())
-            })
+        self.place(&self.root.join("plugins").join(name), |guest| self.compile_module(guest))
+    }
+
+    /// Compiles a guest without WASI, and converts the module to a component.
+    fn compile_module(&self, guest: &Crate<'_>) -> Result<Vec<u8>, String> {
+        let module = self.compile(guest, "wasm32-unknown-unknown", &WITHOUT_WASI)?;
+        let component = ComponentEncoder::default()
+            .module(&module)
+            .and_then(|encoder| encoder.validate(true).encode());
+        component.map_err(|error| {
+            format!("{} exports no world of the contract: {error:#}", guest.directory.display())
         })
     }
 

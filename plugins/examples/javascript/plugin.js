@@ -1,6 +1,6 @@
-import { Answer, Failure, log, object, plugin, text } from './airlock.js';
+import { Output, ToolError, log, plugin, s, tool } from './airlock-plugin/index.js';
 
-/** Made up, so that the plugin works without asking to be let out. */
+/** Invented data, so that the plugin works without network access. */
 const WEATHER = {
   cairo: { celsius: 34, sky: 'clear' },
   lima: { celsius: 19, sky: 'clouds' },
@@ -8,29 +8,30 @@ const WEATHER = {
   rome: { celsius: 22, sky: 'clear' },
 };
 
-export const tools = plugin({
-  get_weather: {
-    title: 'Weather',
-    description: 'Tells the weather of a city, as it is right now.',
-    input: object({ city: { type: 'string', description: 'Name of the city in English, Oslo for one.', examples: ['Oslo'] } }),
-    output: object({
-      city: { type: 'string', description: 'Name of the city.' },
-      celsius: { type: 'number', description: 'Temperature of the air.' },
-      sky: { enum: ['clear', 'clouds', 'rain', 'snow'], description: 'What the sky looks like.' },
-    }),
-    annotations: { readOnly: true, idempotent: true, openWorld: false },
+const getWeather = tool({
+  name: 'get_weather',
+  title: 'Weather',
+  description: 'Tells the weather of a city, as it is right now.',
+  input: s.object({ city: s.string().describe('Name of the city in English, Oslo for one.').examples('Oslo') }),
+  output: s.object({
+    city: s.string().describe('Name of the city.'),
+    celsius: s.number().describe('Temperature of the air.'),
+    sky: s.enum(['clear', 'clouds', 'rain', 'snow']).describe('What the sky looks like.'),
+  }),
+  annotations: { readOnly: true, idempotent: true, openWorld: false },
 
-    run({ city }, call) {
-      const cities = Object.keys(WEATHER);
-      log.info('weather asked for', { known: cities.length });
-      call.progress(0, 1, 'looking it up');
-      const name = city.trim().toLowerCase();
-      if (!Object.hasOwn(WEATHER, name)) {
-        throw new Failure('not-found', `no weather of ${city}; known are ${cities.join(', ')}`, { code: 'unknown_city' });
-      }
-      const weather = { city: name, ...WEATHER[name] };
-      call.progress(1, 1, 'found');
-      return new Answer({ structured: weather, content: [text(`${weather.celsius} °C and ${weather.sky} in ${name}`)] });
-    },
+  run({ city }, context) {
+    const cities = Object.keys(WEATHER);
+    log.info('weather asked for', { known: cities.length });
+    context.progress(0, 1, 'looking it up');
+    const name = city.trim().toLowerCase();
+    if (!Object.hasOwn(WEATHER, name)) {
+      throw new ToolError('not-found', `no weather of ${city}; known are ${cities.join(', ')}`, { code: 'unknown_city' });
+    }
+    const weather = { city: name, ...WEATHER[name] };
+    context.progress(1, 1, 'found');
+    return new Output({ structuredContent: weather, content: [`${weather.celsius} °C and ${weather.sky} in ${name}`] });
   },
 });
+
+export const tools = plugin(getWeather);

@@ -1,16 +1,23 @@
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from enum import Enum
+from typing import Annotated
 
-from airlock import Call, ErrorKind, Failure, log, plugin, tool
+from airlock_plugin import Context, Field, ToolError, log, plugin, tool
 
-Sky = Literal["clear", "clouds", "rain", "snow"]
 
-# Made up, so that the plugin works without asking to be let out.
-WEATHER: dict[str, tuple[float, Sky]] = {
-    "cairo": (34.0, "clear"),
-    "lima": (19.0, "clouds"),
-    "oslo": (4.0, "snow"),
-    "rome": (22.0, "clear"),
+class Sky(Enum):
+    CLEAR = "clear"
+    CLOUDS = "clouds"
+    RAIN = "rain"
+    SNOW = "snow"
+
+
+# Invented data, so that the plugin works without network access.
+WEATHER = {
+    "cairo": (34.0, Sky.CLEAR),
+    "lima": (19.0, Sky.CLOUDS),
+    "oslo": (4.0, Sky.SNOW),
+    "rome": (22.0, Sky.CLEAR),
 }
 
 
@@ -22,16 +29,20 @@ class Weather:
 
 
 @tool(title="Weather", read_only=True, idempotent=True, open_world=False)
-def get_weather(city: Annotated[str, "Name of the city in English, Oslo for one.", {"examples": ["Oslo"]}], call: Call) -> Weather:
-    """Tells the weather of a city, as it is right now."""
-    log("weather asked for", known=len(WEATHER))
-    call.progress(0, 1, "looking it up")
+def get_weather(city: Annotated[str, Field(examples=["Oslo"])], context: Context) -> Weather:
+    """Tells the weather of a city, as it is right now.
+
+    Args:
+        city: Name of the city in English, Oslo for one.
+    """
+    log.info("weather asked for", known=len(WEATHER))
+    context.progress(0, 1, "looking it up")
     name = city.strip().lower()
     if name not in WEATHER:
         known = ", ".join(WEATHER)
-        raise Failure(f"no weather of {city}; known are {known}", ErrorKind.NOT_FOUND, code="unknown_city")
+        raise ToolError("not-found", f"no weather of {city}; known are {known}", code="unknown_city")
     celsius, sky = WEATHER[name]
-    call.progress(1, 1, "found")
+    context.progress(1, 1, "found")
     return Weather(name, celsius, sky)
 
 

@@ -5,7 +5,7 @@
 
 mod page;
 
-use airlock_guest::{Content, Error, Structured, http::Request, plugin, tool, within};
+use airlock_guest::{Content, Error, Structured, http::Request, plugin, tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub enum Format {
 }
 
 /// A page, or a piece of one.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
     /// URL of the page, after redirects.
     pub url: String,
@@ -54,16 +54,15 @@ pub fn fetch(
     /// Absolute URL, beginning with `https://` or `http://`.
     url: String,
     /// Format of the page.
-    #[serde(default)]
+    #[arg(default)]
     format: Format,
     /// How many characters to skip, to read on where a piece ended.
-    #[serde(default)]
+    #[arg(default)]
     offset: usize,
     /// Maximum number of characters to return.
-    #[schemars(range(min = 1, max = 100_000))]
-    max_length: Option<usize>,
+    #[arg(default = LENGTH_DEFAULT, range = 1..=LENGTH_MAX)]
+    max_length: usize,
 ) -> Result<Structured<Page>, Error> {
-    let max_length = within("max_length", max_length.unwrap_or(LENGTH_DEFAULT), &(1..=LENGTH_MAX))?;
     let response = Request::get(&url)
         .with_header("accept", "text/html, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5")
         .send()?
@@ -100,9 +99,49 @@ plugin!(fetch);
 
 #[cfg(test)]
 mod tests {
-    use airlock_guest::Tool;
+    use airlock_guest::http::Response;
+    use airlock_guest::{ErrorKind, Tool, serde_json::json, testing::Host};
 
     use super::*;
+
+    /// Creates a host whose only page is this one.
+    fn serving(content_type: &'static str, body: &'static str) -> Host {
+        Host::new().http(move |request| {
+            assert_eq!((request.method(), request.url()), ("GET", "https://a.example/page"));
+            Response::new(200).with_header("content-type", content_type).with_body(body)
+        })
+    }
+
+    #[test]
+    fn a_page_is_returned_as_markdown_piece_by_piece() {
+        let host = serving("text/html", "<title>T</title><h1>Head</h1><p>Some text.</p>");
+        let url = "https://a.example/page";
+        let first = host.call::<fetch>(json!({ "url": url, "max_length": 6 })).unwrap();
+        let page: Page = first.decode().unwrap();
+        assert_eq!((page.title.as_deref(), page.text.as_str()), (Some("T"), "# Head"));
+        assert_eq!((page.url.as_str(), page.next_offset), (url, Some(6)));
+        let rest = host.call::<fetch>(json!({ "url": url, "offset": 6 })).unwrap();
+        assert_eq!(rest.decode::<Page>().unwrap().text.trim(), "Some text.");
+    }
+
+    #[test]
+    fn a_page_that_is_not_granted_or_not_text_is_refused() {
+        let arguments = json!({ "url": "https://a.example/page" });
+        let error = Host::new().call::<fetch>(&arguments).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Denied, Some("http_denied")));
+        let error = serving("image/png", "").call::<fetch>(&arguments).unwrap_err();
+        assert_eq!(error.message(), "the page is image/png, and only text can be read");
+    }
+
+    #[test]
+    fn a_length_out_of_range_is_refused() {
+        let arguments = json!({ "url": "https://a.example/page", "max_length": 0 });
+        let error = Host::new().call::<fetch>(arguments).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "argument `max_length` must be an integer from 1 to 100000, not 0"
+        );
+    }
 
     #[test]
     fn the_tool_describes_its_arguments_and_its_result() {

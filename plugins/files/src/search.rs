@@ -283,6 +283,8 @@ fn text(entry: &DirEntry, place: &Location) -> Option<String> {
 mod tests {
     use tempfile::TempDir;
 
+    use airlock_guest::testing::Host;
+
     use super::*;
 
     fn directory() -> (TempDir, Grants) {
@@ -315,7 +317,7 @@ mod tests {
 
     fn found(path: &str, name: Option<&str>, content: Option<&str>) -> Vec<String> {
         let (_base, grants) = directory();
-        let found = searching(name, content, &Context::detached()).run(&grants, path).unwrap();
+        let found = searching(name, content, &Host::new().context()).run(&grants, path).unwrap();
         let show = |hit: Hit| match hit.line {
             Some(line) => format!("{}:{line}", hit.path),
             None => hit.path,
@@ -350,7 +352,8 @@ mod tests {
     #[test]
     fn content_can_be_a_regular_expression_in_either_case() {
         let (_base, grants) = directory();
-        let call = Context::detached();
+        let host = Host::new();
+        let call = host.context();
         let mut search = searching(None, None, &call);
         search.content = Some(pattern("^ONE$", true, true).unwrap());
         assert_eq!(search.run(&grants, "docs").unwrap().hits.len(), 2);
@@ -360,14 +363,15 @@ mod tests {
     fn files_that_are_no_text_are_skipped_and_counted() {
         let (_base, grants) = directory();
         let found =
-            searching(None, Some("PNG"), &Context::detached()).run(&grants, "docs").unwrap();
+            searching(None, Some("PNG"), &Host::new().context()).run(&grants, "docs").unwrap();
         assert_eq!((found.hits.len(), found.skipped, found.truncated), (0, 1, false));
     }
 
     #[test]
     fn the_limits_on_hits_and_depth_are_enforced() {
         let (_base, grants) = directory();
-        let call = Context::detached();
+        let host = Host::new();
+        let call = host.context();
         let hits = |max_hits, max_depth| {
             let search = Search { max_depth, max_hits, ..searching(Some("*.rs"), None, &call) };
             let found = search.run(&grants, "docs").unwrap();
@@ -391,7 +395,7 @@ mod tests {
         )
         .unwrap();
         let found =
-            searching(None, Some("old"), &Context::detached()).run(&grants, "docs").unwrap();
+            searching(None, Some("old"), &Host::new().context()).run(&grants, "docs").unwrap();
         assert_eq!(found.hits, []);
     }
 
@@ -399,13 +403,13 @@ mod tests {
     fn a_path_or_glob_that_cannot_be_searched_is_refused() {
         let (_base, grants) = directory();
         let refused = |path: &str| {
-            searching(None, Some("x"), &Context::detached()).run(&grants, path).unwrap_err()
+            searching(None, Some("x"), &Host::new().context()).run(&grants, path).unwrap_err()
         };
         insta::assert_snapshot!(refused("docs/none"), @"`docs/none` does not exist");
         insta::assert_snapshot!(refused("docs/a.md"), @"`docs/a.md`, or something on the way to it, is not a directory");
         insta::assert_snapshot!(glob("a{", false).map(|_| ()).unwrap_err(), @"`name` is not a glob: error parsing glob 'a{': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)");
         let neither =
-            search_files(String::new(), None, None, false, false, 1, 1, &Context::detached());
+            search_files(String::new(), None, None, false, false, 1, 1, &Host::new().context());
         insta::assert_snapshot!(neither.unwrap_err(), @"give `name`, `content` or both; use `list_directory` to see everything");
     }
 }

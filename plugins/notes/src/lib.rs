@@ -23,7 +23,7 @@ airlock_guest::plugin!(
 
 #[cfg(test)]
 mod tests {
-    use airlock_guest::{Descriptor, ErrorKind, Tool};
+    use airlock_guest::{Descriptor, ErrorKind, Tool, serde_json::json, testing::Host};
 
     use super::*;
 
@@ -47,8 +47,29 @@ mod tests {
     }
 
     #[test]
-    fn without_a_store_the_error_is_unavailable() {
-        let error = list::list_notes(None, None, 20).unwrap_err();
-        assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some("kv_unavailable")));
+    fn notes_are_kept_in_the_store_that_was_granted() {
+        let host = Host::new().kv("notes");
+        let added = host.call::<add::add_note>(json!({ "title": "Milk" })).unwrap();
+        assert_eq!(added.structured_content.unwrap()["id"], 1);
+        let read = host.call::<read::read_note>(json!({ "id": 1 })).unwrap();
+        assert!(read.first_text().unwrap().starts_with("# Milk\n"));
+        assert_eq!(host.store("notes").keys("note/").count(), 1);
+        host.call::<delete::delete_note>(json!({ "id": 1 })).unwrap();
+        assert_eq!(host.store("notes").keys("note/").count(), 0);
+    }
+
+    #[test]
+    fn a_store_that_was_not_granted_is_an_error_with_its_code() {
+        let error = Host::new().call::<list::list_notes>(json!({})).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Internal, Some("kv_no_such_store")));
+    }
+
+    #[test]
+    fn a_full_store_is_too_large() {
+        let host = Host::new().kv_with_quota("notes", 200);
+        let error = host
+            .call::<add::add_note>(json!({ "title": "a", "text": "x".repeat(200) }))
+            .unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::TooLarge, Some("kv_quota_exceeded")));
     }
 }

@@ -1,16 +1,11 @@
 //! `list_notes`.
 
-use std::ops::RangeInclusive;
-
-use airlock_guest::{Error, tool, within};
+use airlock_guest::{Error, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::note::{self, Summary};
 use crate::shelf::{Found, Shelf};
-
-/// Limits of `limit`.
-const LIMIT: RangeInclusive<usize> = 1..=100;
 
 /// Some of the notes.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -20,10 +15,6 @@ pub struct Listed {
     /// Pass this as `before` to go on with older notes; absent when there are no more to look at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_before: Option<u32>,
-}
-
-fn default_limit() -> usize {
-    20
 }
 
 /// Lists notes without their texts, the newest first.
@@ -38,8 +29,7 @@ pub fn list_notes(
     /// List only notes older than the one with this number: `next_before` of the answer before.
     before: Option<u32>,
     /// List at most this many.
-    #[serde(default = "default_limit")]
-    #[schemars(range(min = 1, max = 100))]
+    #[arg(default = 20, range = 1..=100)]
     limit: usize,
 ) -> Result<Listed, Error> {
     list(&Shelf::open()?, tag.as_deref(), before, limit)
@@ -51,7 +41,6 @@ fn list(
     before: Option<u32>,
     limit: usize,
 ) -> Result<Listed, Error> {
-    let limit = within("limit", limit, &LIMIT)?;
     let tag = tag.map(|tag| note::tag("tag", tag)).transpose()?;
     let Found { notes, next_before } = shelf.look(before, limit, |id, version, note| {
         let is_wanted = tag.as_ref().is_none_or(|tag| note.tags.contains(tag));
@@ -62,6 +51,8 @@ fn list(
 
 #[cfg(test)]
 mod tests {
+    use airlock_guest::{serde_json::json, testing::Host};
+
     use super::*;
     use crate::note::Note;
 
@@ -96,9 +87,14 @@ mod tests {
 
     #[test]
     fn the_limit_must_be_in_its_range() {
+        let host = Host::new().kv("notes");
         for limit in [0, 101] {
-            assert!(list(&shelf(), None, None, limit).is_err());
+            let error = host.call::<list_notes>(json!({ "limit": limit })).unwrap_err();
+            assert_eq!(
+                error.message(),
+                format!("argument `limit` must be an integer from 1 to 100, not {limit}")
+            );
         }
-        assert!(list(&shelf(), None, None, 100).is_ok());
+        assert!(host.call::<list_notes>(json!({ "limit": 100 })).is_ok());
     }
 }

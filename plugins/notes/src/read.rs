@@ -62,7 +62,8 @@ mod tests {
         shelf.add(&mut note).unwrap();
         let answer = read(&shelf, 1).unwrap();
         assert_eq!((answer.value.note.version, answer.value.text.as_str()), (2, "two\nlitres"));
-        let [Content::Text { text, .. }] = &answer.content[..] else { panic!("one text") };
+        let [part] = &answer.content[..] else { panic!("one part") };
+        let text = part.as_text().unwrap();
         insta::assert_snapshot!(text, @"
         # Milk
         [note 1; version 2; written 2026-11-21T09:13:48Z; tags: a, b]

@@ -1,16 +1,12 @@
 //! `search_notes`.
 
-use std::ops::RangeInclusive;
-
-use airlock_guest::{Error, tool, within};
+use airlock_guest::{Error, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::note::{Note, Summary};
 use crate::shelf::{Found, Shelf};
 
-/// Limits of `limit`.
-const LIMIT: RangeInclusive<usize> = 1..=50;
 /// Largest number of characters in a query.
 const QUERY_MAX: usize = 500;
 /// Largest number of words in a query.
@@ -40,10 +36,6 @@ pub struct Hit {
     pub excerpt: String,
 }
 
-fn default_limit() -> usize {
-    10
-}
-
 /// Finds the notes that hold every one of some words, in title, text or tags, the newest first.
 ///
 /// Small and capital letters are the same, and parts of words are found too: `plan` finds
@@ -57,15 +49,13 @@ pub fn search_notes(
     /// Search only notes older than the one with this number: `next_before` of the answer before.
     before: Option<u32>,
     /// Report at most this many.
-    #[serde(default = "default_limit")]
-    #[schemars(range(min = 1, max = 50))]
+    #[arg(default = 10, range = 1..=50)]
     limit: usize,
 ) -> Result<Hits, Error> {
     search(&Shelf::open()?, &query, before, limit)
 }
 
 fn search(shelf: &Shelf, query: &str, before: Option<u32>, limit: usize) -> Result<Hits, Error> {
-    let limit = within("limit", limit, &LIMIT)?;
     let words = words(query)?;
     let Found { notes: hits, next_before } = shelf.look(before, limit, |id, version, note| {
         holds(&note, &words).then(|| Hit {
@@ -120,6 +110,8 @@ fn begins(text: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use airlock_guest::{serde_json::json, testing::Host};
+
     use super::*;
 
     fn shelf() -> Shelf {
@@ -190,8 +182,13 @@ mod tests {
         for query in ["x".repeat(QUERY_MAX), "x ".repeat(WORDS_MAX)] {
             assert!(search(&shelf(), &query, None, 10).is_ok());
         }
+        let host = Host::new().kv("notes");
         for limit in [0, 51] {
-            assert!(search(&shelf(), "x", None, limit).is_err());
+            let refused = host.call::<search_notes>(json!({ "query": "x", "limit": limit }));
+            assert_eq!(
+                refused.unwrap_err().message(),
+                format!("argument `limit` must be an integer from 1 to 50, not {limit}")
+            );
         }
     }
 }

@@ -43,7 +43,8 @@ impl Shelf {
     /// Creates an empty shelf for tests, with a fixed time.
     #[cfg(test)]
     pub(crate) fn detached() -> Self {
-        Self { store: Store::detached(), now: || Some("2026-11-21T09:13:48Z".to_owned()) }
+        let store = airlock_guest::testing::Host::new().kv(STORE).store(STORE);
+        Self { store, now: || Some("2026-11-21T09:13:48Z".to_owned()) }
     }
 
     /// Stores a note. Returns its number and version.
@@ -93,10 +94,10 @@ impl Shelf {
         for _ in 0..TRIES {
             let (found, note) = self.read(id)?;
             check(id, version, found)?;
-            match self.store.delete_if_version(&key(id), found) {
+            match self.store.delete_if(&key(id), found) {
                 // Changed between the read and the deletion; it is read again.
                 Err(KvError::Conflict) => {}
-                deleted => return Ok(deleted.map(|()| note)?),
+                deleted => return Ok(deleted.map(|_| note)?),
             }
         }
         Err(KvError::Conflict.into())
@@ -150,7 +151,7 @@ fn missing(id: u32) -> Error {
 fn check(id: u32, expected: Option<u64>, found: u64) -> Result<(), Error> {
     match expected {
         Some(expected) if expected != found => Err(Error::new(
-            ErrorKind::InvalidInput,
+            ErrorKind::Conflict,
             format!("note {id} was changed since you read it: it is at version {found}, not {expected}; read it again"),
         )
         .with_code("note_changed")),

@@ -5,8 +5,10 @@ use std::panic;
 use self::wit::Guest;
 use self::wit::airlock::host::log::{self, Level};
 use self::wit::airlock::host::tools::{self, CallRequest};
-use self::wit::airlock::types::types::{Content, ToolError, ToolOutput};
-use self::wit::exports::airlock::plugin::executor;
+use self::wit::airlock::types::types::{
+    Content, ContentBlock, ResourceContents, ToolError, ToolOutput,
+};
+use self::wit::exports::airlock::executor::executor;
 use crate::{Answer, Binding, Failure, FailureKind, Request, Script, Tools};
 
 #[expect(
@@ -17,8 +19,8 @@ use crate::{Answer, Binding, Failure, FailureKind, Request, Script, Tools};
 )]
 mod wit {
     wit_bindgen::generate!({
-        path: "../../wit",
-        world: "airlock:plugin/script-executor",
+        path: ["../../wit/types/0.1.0", "../../wit/host/0.1.0", "../../wit/executor"],
+        world: "airlock:executor/script-executor",
         generate_all,
     });
 
@@ -60,7 +62,7 @@ impl Tools for Host {
 
 fn answer(result: Result<ToolOutput, ToolError>) -> Result<Answer, String> {
     let output = result.map_err(|error| error.message)?;
-    Ok(match output.structured {
+    Ok(match output.structured_content {
         Some(json) => Answer::Json(json),
         None => Answer::Text(text(&output.content)),
     })
@@ -71,18 +73,17 @@ fn answer(result: Result<ToolOutput, ToolError>) -> Result<Answer, String> {
 fn text(content: &[Content]) -> String {
     content
         .iter()
-        .map(|part| match part {
-            Content::Text(text) => text.text.clone(),
-            Content::Image(blob) | Content::Audio(blob) => {
-                format!("[{}, {} bytes]", blob.mime_type, blob.data.len())
+        .map(|part| match &part.block {
+            ContentBlock::Text(text) => text.clone(),
+            ContentBlock::Image(media) | ContentBlock::Audio(media) => {
+                format!("[{}, {} bytes]", media.mime_type, media.data.len())
             }
-            Content::ResourceLink(link) => format!("[{}]", link.uri),
-            Content::Embedded(embedded) if embedded.is_text => {
-                String::from_utf8_lossy(&embedded.data).into_owned()
-            }
-            Content::Embedded(embedded) => {
-                format!("[{}, {} bytes]", embedded.uri, embedded.data.len())
-            }
+            ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
+            ContentBlock::EmbeddedResource(resource) => match &resource.contents {
+                ResourceContents::Text(text) => text.clone(),
+                ResourceContents::Blob(blob) => format!("[{}, {} bytes]", resource.uri, blob.len()),
+            },
+            ContentBlock::Other(block) => block.clone(),
         })
         .collect()
 }

@@ -26,7 +26,7 @@ use airlock::{
     config::Config,
     door::{Budget, Caller, Origin, View},
 };
-use airlock_guest::{Context, Tool};
+use airlock_guest::{Tool, testing::Host};
 use airlock_tests::{Client, Setup, guests};
 use serde_json::json;
 
@@ -111,14 +111,14 @@ struct Work {
 static HOSTILE: Work = Work {
     tool: "hostile-ok",
     component: guests::HOSTILE,
-    native: |_| drop(black_box(airlock_hostile::ok::invoke("{}", &Context::detached()))),
+    native: |_| drop(black_box(airlock_hostile::ok::invoke("{}", &Host::new().context()))),
     aim: "10 µs",
 };
 static TEXT: Work = Work {
     tool: "text-word_count",
     component: guests::TEXT,
     native: |arguments| {
-        drop(black_box(airlock_text::words::word_count::invoke(arguments, &Context::detached())));
+        drop(black_box(airlock_text::words::word_count::invoke(arguments, &Host::new().context())));
     },
     aim: "",
 };

@@ -24,7 +24,7 @@ impl Reader {
         let reader = Self { directory };
         let configuration = readme().blocks_in("json").next().expect("a configuration").to_owned();
         reader.write("gateway.json", &configuration);
-        reader.write("wit/one.wit", "three short words");
+        reader.write("docs/one.md", "three short words");
         fs::create_dir_all(reader.path("target/plugins")).expect("a directory");
         for (name, component) in [("files", guests::FILES), ("text", guests::TEXT)] {
             fs::copy(component, reader.path(&format!("target/plugins/{name}.wasm")))

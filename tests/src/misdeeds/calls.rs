@@ -23,15 +23,15 @@ pub(super) const ALL: &[Misdeed] = &[
                (br $again))
              unreachable",
         ),
-        &["budget"],
-    ),
+        &["out_of_fuel"],
+    )
+    .within(&[LITTLE_FUEL]),
     Misdeed::written(
         "emit",
         "sends parts of its answer without an end",
         Text::run(
             "(loop $again
-               (call $emit (local.get $context) (i32.const 0) (i32.const 0) (i32.const 2)
-                 (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+               (call $emit (local.get $context) (i32.const 0) (i32.const 2))
                (br $again))
              unreachable",
         ),
@@ -42,8 +42,7 @@ pub(super) const ALL: &[Misdeed] = &[
         "sends one part that is too large ahead of its answer",
         Text::run(
             "(drop (memory.grow (i32.const 32)))
-             (call $emit (local.get $context) (i32.const 0) (i32.const 65536) (i32.const 0x100001)
-               (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+             (call $emit (local.get $context) (i32.const 65536) (i32.const 0x100001))
              (call $ok)",
         ),
         &["budget"],
@@ -116,7 +115,7 @@ pub(super) const ALL: &[Misdeed] = &[
         },
         &["budget"],
     )
-    .lent(r#"{"tools":["itself-run"]}"#),
+    .granted(r#"{"tools":["itself-run"]}"#),
     Misdeed::written(
         "batch_large",
         "calls 1,000,000 tools at once",

@@ -59,21 +59,21 @@ pub(super) const ALL: &[Misdeed] = &[
         &["out_of_fuel"],
     )
     .within(&[LITTLE_FUEL])
-    .lent(r#"{"scratch":{"max_bytes":"1MiB","max_files":10}}"#),
+    .granted(r#"{"scratch":{"max_bytes":"1MiB","max_files":10}}"#),
     misdeed(
         "ask_silence",
         "asks a server that never answers",
         "fetch",
-        r#"{"url":"http://SILENT/"}"#,
+        r#"{"url":"http://SIGRANTED/"}"#,
         &["deadline", "tool_error"],
     )
     .within(&[("deadline", Text("100ms"))])
-    .lent(r#"{"http":[{"url":"http://SILENT","private":true}]}"#),
+    .granted(r#"{"http":[{"url":"http://SIGRANTED","private":true}]}"#),
     misdeed(
         "flood_http",
         "sends requests to a server that is not granted, without an end",
         "flood_http",
-        r#"{"url":"http://SILENT/"}"#,
+        r#"{"url":"http://SIGRANTED/"}"#,
         &["budget"],
     ),
     misdeed(
@@ -83,5 +83,5 @@ pub(super) const ALL: &[Misdeed] = &[
         r#"{"tool":"flood_calls-ok","times":4000000}"#,
         &["budget"],
     )
-    .lent(r#"{"tools":["flood_calls-ok"]}"#),
+    .granted(r#"{"tools":["flood_calls-ok"]}"#),
 ];

@@ -59,8 +59,8 @@ pub(super) const ALL: &[Misdeed] = &[
     .within(&[("memory", Limit::Text("1GiB"))]),
     Misdeed::written(
         "many_parts",
-        "answers with 1,700,000 empty parts",
-        Text::run("(drop (memory.grow (i32.const 1000))) (call $parts (i32.const 65536) (i32.const 1700000))"),
+        "answers with 500,000 empty parts",
+        Text::run("(drop (memory.grow (i32.const 1000))) (call $parts (i32.const 65536) (i32.const 500000))"),
         &["result_too_large"],
     ),
     Misdeed::written(
@@ -69,8 +69,8 @@ pub(super) const ALL: &[Misdeed] = &[
         Text::run(
             "(drop (memory.grow (i32.const 32)))
              (loop $again
-               (i32.store (i32.add (i32.const 1028) (i32.mul (local.get $i) (i32.const 36))) (i32.const 65536))
-               (i32.store (i32.add (i32.const 1032) (i32.mul (local.get $i) (i32.const 36))) (i32.const 0x100000))
+               (i32.store (i32.add (i32.const 1032) (i32.mul (local.get $i) (i32.const 120))) (i32.const 65536))
+               (i32.store (i32.add (i32.const 1036) (i32.mul (local.get $i) (i32.const 120))) (i32.const 0x100000))
                (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 1000))))
              (call $parts (i32.const 1024) (i32.const 1000))",
         ),

@@ -10,10 +10,10 @@ const STORE: Text = Text {
         (type $kv_type (instance
           (export "store" (type $store (sub resource)))
           (type $error_ (variant (case "no-such-store") (case "denied") (case "quota-exceeded") (case "too-large")
-            (case "conflict") (case "unavailable" string)))
+            (case "conflict") (case "unavailable" string) (case "other" string)))
           (export "kv-error" (type $error (eq $error_)))
           (type $set (func (param "self" (borrow $store)) (param "key" string) (param "value" (list u8))
-            (param "expect" (option u64)) (param "ttl-ms" (option u64)) (result (result u64 (error $error)))))
+            (param "if-version" (option u64)) (param "ttl-ms" (option u64)) (result (result u64 (error $error)))))
           (export "[method]store.set" (func (type $set)))
           (type $open (func (param "name" string) (result (result (own $store) (error $error)))))
           (export "open" (func (type $open)))))
@@ -24,14 +24,14 @@ const STORE: Text = Text {
     imports: r#"
         ;; name, where to put the handle
         (import "host" "open" (func $open (param i32 i32 i32)))
-        ;; store, key, value (address, length), expect, lifetime (tag, value), where to put the version
+        ;; store, key, value (address, length), version, lifetime (tag, value), where to put the version
         (import "host" "set" (func $set (param i32 i32 i32 i32 i32 i32 i64 i32 i64 i32)))"#,
     items: r#"(data (i32.const 256) "data")"#,
     ..WELL_BEHAVED
 };
 
 /// Grants of these guests: one small store.
-const LENT: &str = r#"{"kv":[{"name":"data","max_bytes":"1MiB"}]}"#;
+const GRANTED: &str = r#"{"kv":{"data":{"max_bytes":"1MiB"}}}"#;
 
 pub(super) const ALL: &[Misdeed] = &[
     Misdeed::written(
@@ -55,7 +55,7 @@ pub(super) const ALL: &[Misdeed] = &[
         },
         &["budget"],
     )
-    .lent(LENT),
+    .granted(GRANTED),
     Misdeed::written(
         "kv_large",
         "writes a value of 60 MiB",
@@ -70,12 +70,12 @@ pub(super) const ALL: &[Misdeed] = &[
         },
         &["budget"],
     )
-    .lent(LENT),
+    .granted(GRANTED),
     Misdeed::written(
         "kv_open",
         "opens the same store without an end",
         Text { run: "(loop $again (call $open (i32.const 256) (i32.const 4) (i32.const 512)) (br $again)) unreachable", ..STORE },
         &["budget"],
     )
-    .lent(LENT),
+    .granted(GRANTED),
 ];

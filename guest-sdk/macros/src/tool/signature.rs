@@ -6,6 +6,8 @@ use syn::{
     Type, TypeReference, parse_quote,
 };
 
+use crate::field;
+
 pub(super) struct Signature {
     /// One expression per line of the doc comment.
     pub(super) docs: Vec<Expr>,
@@ -22,6 +24,8 @@ pub(super) enum Input {
 pub(super) struct Argument {
     /// Doc comments, `#[serde(…)]` and `#[schemars(…)]`.
     pub(super) attrs: Vec<Attribute>,
+    /// `#[arg(…)]`.
+    pub(super) options: field::Options,
     pub(super) ident: Ident,
     pub(super) ty: Type,
 }
@@ -113,6 +117,7 @@ fn parse_input(input: &mut FnArg) -> syn::Result<Input> {
             return Err(Error::new_spanned(receiver, "a tool is a free function, without `self`"));
         }
     };
+    let options = field::take(&mut parameter.attrs, "arg", &parameter.ty)?;
     let attrs = take_attrs(parameter)?;
     if is_context(&parameter.ty)? {
         return Ok(Input::Context);
@@ -126,7 +131,7 @@ fn parse_input(input: &mut FnArg) -> syn::Result<Input> {
     check_type(&parameter.ty)?;
     let ty = (*parameter.ty).clone();
     let ident = ident.clone();
-    Ok(Input::Argument(Box::new(Argument { attrs, ident, ty })))
+    Ok(Input::Argument(Box::new(Argument { attrs, options, ident, ty })))
 }
 
 fn take_attrs(parameter: &mut PatType) -> syn::Result<Vec<Attribute>> {
@@ -137,7 +142,7 @@ fn take_attrs(parameter: &mut PatType) -> syn::Result<Vec<Attribute>> {
     match attrs.iter().find(|attr| !known(attr)) {
         Some(attr) => Err(Error::new_spanned(
             attr,
-            "a parameter takes doc comments, `#[serde(…)]` and `#[schemars(…)]` only",
+            "a parameter takes doc comments, `#[arg(…)]`, `#[serde(…)]` and `#[schemars(…)]` only",
         )),
         None => Ok(attrs),
     }

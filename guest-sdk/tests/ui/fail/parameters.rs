@@ -26,6 +26,6 @@ fn two_contexts(_a: &Context, _b: &Context) {}
 
 /// Has an attribute of something else.
 #[tool]
-fn attribute(#[arg(long)] _text: String) {}
+fn attribute(#[clap(long)] _text: String) {}
 
 fn main() {}

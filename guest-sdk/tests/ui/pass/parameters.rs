@@ -1,15 +1,12 @@
 //! Everything that a parameter may be.
 #![forbid(unsafe_code)]
 
-use airlock_guest::schemars::JsonSchema;
-use airlock_guest::serde::Deserialize;
 use airlock_guest::serde_json::{Value, json};
-use airlock_guest::{Context, Error, Tool, plugin, tool};
+use airlock_guest::testing::Host;
+use airlock_guest::{Error, Context, Tool, data, plugin, tool};
 
 /// How to shout.
-#[derive(Deserialize, JsonSchema)]
-#[serde(crate = "airlock_guest::serde", rename_all = "snake_case")]
-#[schemars(crate = "airlock_guest::schemars")]
+#[data]
 enum Volume {
     Low,
     High,
@@ -71,8 +68,8 @@ plugin!(everything, nested::nothing, nested::fails, nested::own_error,);
 
 fn main() {
     let arguments = json!({ "type": "a", "texts": ["b"], "pair": [1, 2.5], "fixed": [true, false], "volume": "high" });
-    let output = everything::invoke(&arguments.to_string(), &Context::detached()).unwrap();
-    assert_eq!(output.first_text(), Some(r#"["b", "a"] (1, 2.5) [true, false] true None 2 "#));
+    let output = Host::new().call::<everything>(arguments).unwrap();
+    assert_eq!(output.first_text(), Some(r#"["b", "a"] (1, 2.5) [true, false] true None 2 test"#));
     let schema = everything::descriptor().input_schema;
     assert_eq!(schema.get("required").unwrap(), &json!(["type", "texts", "pair", "fixed"]));
     assert_eq!(schema.get("additionalProperties").unwrap(), &json!(false));
@@ -88,8 +85,8 @@ fn main() {
         "type": "object", "properties": {}, "additionalProperties": false,
     }));
 
-    let error = nested::fails::invoke("{}", &Context::detached()).unwrap_err();
+    let error = Host::new().call::<nested::fails>(json!({})).unwrap_err();
     assert_eq!(error.kind(), airlock_guest::ErrorKind::NotFound);
-    let error = nested::own_error::invoke(r#"{"arguments": false}"#, &Context::detached()).unwrap_err();
+    let error = Host::new().call::<nested::own_error>(json!({ "arguments": false })).unwrap_err();
     assert_eq!(error.message(), "not fine");
 }

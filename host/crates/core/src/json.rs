@@ -10,7 +10,9 @@ mod scan;
 mod text;
 mod unique;
 
-use serde::de::DeserializeOwned;
+use std::io;
+
+use serde::{Serialize, de::DeserializeOwned};
 
 pub use self::{
     text::JsonText,
@@ -127,6 +129,27 @@ pub fn parse<T: DeserializeOwned>(text: &[u8], caps: &Caps) -> Result<(T, Cost),
             Err(serde_json::from_slice::<T>(text).err().map_or(error, Error::Parse))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Returns the length of a value as JSON text, in bytes, without building the text. 0 if it cannot
+/// be written as JSON.
+pub fn text_len(value: &(impl Serialize + ?Sized)) -> usize {
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, value).map_or(0, |()| length.0)
+}
+
+/// Writer that counts bytes.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! This module runs no calls and decides none: the [`door`](crate::door) decides.
 
+mod content;
 mod descriptor;
 mod error;
 mod name;
@@ -9,9 +10,10 @@ mod output;
 mod policy;
 
 pub use self::{
+    content::{Content, ContentBlock, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, BadTool, Tool, ToolDefinition},
     error::{CallError, Cause, ErrorKind, ToolError},
     name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
-    output::{Content, Resource, ToolOutput},
+    output::ToolOutput,
     policy::{BadWhitelist, Policy, Whitelist},
 };

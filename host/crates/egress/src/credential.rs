@@ -8,63 +8,27 @@ use std::{
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use airlock_core::secret::Secret;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use url::{Url, form_urlencoded};
+use http::{HeaderMap, HeaderName, Method};
+use url::Url;
 
-use super::{headers, rule::Rule, spelling, target::Target};
+use super::{
+    error::Error,
+    injection::{self, Injection},
+    rule::Rule,
+    spelling,
+    target::Target,
+};
+
+/// Maximum credentials of one request.
+const MAX_OF_REQUEST: usize = 8;
 
 /// Maximum length of a credential's value, in bytes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 /// Minimum length of a value that is redacted from responses, in bytes. Shorter values occur there
 /// by chance, and redacting them would damage text that is not secret.
-const MIN_BLOTTED_BYTES: usize = 8;
+pub(super) const MIN_BLOTTED_BYTES: usize = 8;
 /// Maximum rounds of decoding in the search for a value: a URL is often a parameter of another URL.
 const MAX_UNDONE: usize = 4;
-
-/// Part of a request that carries a credential.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Injection {
-    /// A header, with a prefix before the value: `authorization` and `Bearer `.
-    Header {
-        /// The header.
-        name: HeaderName,
-        /// Text before the value.
-        prefix: String,
-    },
-    /// A parameter of the query.
-    Query {
-        /// The parameter's name.
-        parameter: String,
-    },
-}
-
-impl Injection {
-    /// Puts the credential into a header, after `prefix`. Fails if the name is invalid or reserved
-    /// for the host, if the prefix is not printable ASCII, or if it names a scheme that
-    /// authenticates the connection instead of the request.
-    pub fn header(name: &str, prefix: &str) -> Result<Self, BadCredential> {
-        let parsed =
-            HeaderName::try_from(name).ok().filter(|name| !headers::is_reserved(name.as_str()));
-        let name = parsed.ok_or_else(|| BadCredential::Header { found: name.to_owned() })?;
-        let is_plain = prefix.bytes().all(|b| (b' '..=b'~').contains(&b));
-        if !is_plain {
-            return Err(BadCredential::Prefix { found: prefix.to_owned() });
-        }
-        if name == header::AUTHORIZATION && headers::authenticates_the_connection(prefix.as_bytes())
-        {
-            return Err(BadCredential::Scheme);
-        }
-        Ok(Self::Header { name, prefix: prefix.to_owned() })
-    }
-
-    /// Puts the credential into a parameter of the query. Fails if the parameter's name is empty.
-    pub fn query(parameter: &str) -> Result<Self, BadCredential> {
-        if parameter.is_empty() {
-            return Err(BadCredential::Parameter);
-        }
-        Ok(Self::Query { parameter: parameter.to_owned() })
-    }
-}
 
 /// One secret, the part of a request that carries it, and the requests that it may be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +62,20 @@ pub enum BadCredential {
         "found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer"
     )]
     Scheme,
+    /// The user of Basic authentication cannot be sent.
+    #[error(
+        "found the user {found:?}, expected printable ASCII without a colon; leave it empty if the secret is \"user:password\""
+    )]
+    User {
+        /// The user.
+        found: String,
+    },
+    /// A value without a colon, for Basic authentication without a user.
+    #[error("the value of {name:?} must be \"user:password\", because `basic` names no user")]
+    Pair {
+        /// The credential.
+        name: String,
+    },
     /// The query parameter has no name.
     #[error("found an empty query parameter, expected a name such as api_key")]
     Parameter,
@@ -130,30 +108,29 @@ impl Credential {
         injection: Injection,
         audience: Vec<Rule>,
     ) -> Result<Self, BadCredential> {
-        let bytes = value.expose().as_bytes();
-        let is_plain = bytes.iter().all(|b| (b' '..=b'~').contains(b))
-            && !bytes.starts_with(b" ")
-            && !bytes.ends_with(b" ");
-        if bytes.is_empty() || bytes.len() > MAX_VALUE_BYTES || !is_plain {
+        let text = value.expose();
+        let is_sendable = injection::is_plain(text) && text.trim_matches(' ') == text;
+        if text.is_empty() || text.len() > MAX_VALUE_BYTES || !is_sendable {
             return Err(BadCredential::Value { name: name.to_owned() });
         }
-        if let Injection::Header { name: its, prefix } = &injection
-            && *its == header::AUTHORIZATION
-            && headers::authenticates_the_connection(
-                format!("{prefix}{}", value.expose()).as_bytes(),
-            )
-        {
-            return Err(BadCredential::Scheme);
-        }
+        injection.check(name, text)?;
         Ok(Self { name: name.to_owned(), value, injection, audience })
+    }
+
+    /// Returns its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns the header that carries it; `None` if a query parameter does.
     pub(super) fn header(&self) -> Option<&HeaderName> {
-        match &self.injection {
-            Injection::Header { name, .. } => Some(name),
-            Injection::Query { .. } => None,
-        }
+        self.injection.header_name()
+    }
+
+    /// Returns the parts of its value that are to be redacted too: the user and the password of a
+    /// value that holds both, without short ones.
+    pub fn parts(&self) -> Vec<&str> {
+        self.injection.parts(self.value.expose())
     }
 
     /// Returns whether it may be attached to a request.
@@ -163,46 +140,36 @@ impl Credential {
 
     /// Returns whether the URL already has its parameter, which the guest must not set itself.
     pub(super) fn collides_with(&self, url: &Url) -> bool {
-        match &self.injection {
-            Injection::Query { parameter } => {
-                url.query_pairs().any(|(name, _)| name == parameter.as_str())
-            }
-            Injection::Header { .. } => false,
-        }
+        self.injection.is_in(url)
     }
 
     /// Adds the value to the URL or the headers. Call this only for a request that is sent
     /// immediately.
     pub(super) fn attach(&self, url: &mut Url, headers: &mut HeaderMap) {
-        match &self.injection {
-            Injection::Header { name, prefix } => {
-                let value = HeaderValue::try_from(format!("{prefix}{}", self.value.expose()));
-                let mut value = value.expect("prefix and value were found to be printable ASCII");
-                value.set_sensitive(true);
-                headers.insert(name.clone(), value);
-            }
-            Injection::Query { parameter } => {
-                url.query_pairs_mut().append_pair(parameter, self.value.expose());
-            }
-        }
+        self.injection.attach(self.value.expose(), url, headers);
     }
 
     /// Removes its query parameter and value from the URL of a redirect. Servers often repeat the
     /// query of the request there.
     pub(super) fn detach(&self, target: &mut Target) {
-        let (Injection::Query { parameter }, Some(query)) = (&self.injection, target.url().query())
-        else {
-            return;
-        };
-        let is_ours = |piece: &&str| {
-            form_urlencoded::parse(piece.as_bytes())
-                .any(|(name, value)| name == parameter.as_str() && value == self.value.expose())
-        };
-        let kept: Vec<_> = query.split('&').filter(|piece| !is_ours(piece)).collect();
-        if kept.len() < query.split('&').count() {
-            let kept = (!kept.is_empty()).then(|| kept.join("&"));
-            target.set_query(kept.as_deref());
+        let without = target.url().query().and_then(|query| self.without(query));
+        if let Some(without) = without {
+            target.set_query(Some(without.as_str()).filter(|without| !without.is_empty()));
         }
+    }
+
+    /// Returns a `location`, as a server wrote it, without its query parameter and value; `None` if
+    /// it has none. A caller that follows the redirect itself can then name the credential again.
+    pub(super) fn detached(&self, location: &str) -> Option<String> {
+        let (address, fragment) = location.split_at(location.find('#').unwrap_or(location.len()));
+        let (path, query) = address.split_once('?')?;
+        let query = self.without(query)?;
+        let mark = if query.is_empty() { "" } else { "?" };
+        Some(format!("{path}{mark}{query}{fragment}"))
+    }
+
+    fn without(&self, query: &str) -> Option<String> {
+        self.injection.without(self.value.expose(), query)
     }
 }
 
@@ -213,8 +180,8 @@ pub struct Credentials {
     /// Finds values of any length and in any case, because a host name may contain them in another
     /// case.
     values: Option<AhoCorasick>,
-    /// Finds the values of at least [`MIN_BLOTTED_BYTES`] in all their spellings, for redaction
-    /// from responses.
+    /// Finds the values of at least [`MIN_BLOTTED_BYTES`] in all their spellings and in any case,
+    /// for redaction from responses.
     spellings: Option<AhoCorasick>,
 }
 
@@ -224,20 +191,56 @@ impl Credentials {
         let mut by_name = BTreeMap::new();
         let (mut values, mut spellings) = (BTreeSet::new(), BTreeSet::new());
         for credential in credentials {
-            let value = credential.value.expose();
-            values.insert(value.to_owned());
-            if value.len() >= MIN_BLOTTED_BYTES {
-                spellings.extend(spelling::of(value));
-            }
+            let shown = credential.injection.shown(credential.value.expose());
+            let long = shown.iter().filter(|text| text.len() >= MIN_BLOTTED_BYTES);
+            spellings.extend(long.flat_map(|text| spelling::of(text)));
+            values.extend(shown);
             if let Some(double) = by_name.insert(credential.name.clone(), credential) {
                 return Err(BadCredential::Duplicate { name: double.name });
             }
         }
-        Ok(Self { by_name, values: search(&values, true)?, spellings: search(&spellings, false)? })
+        Ok(Self { by_name, values: search(&values)?, spellings: search(&spellings)? })
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Credential> {
-        self.by_name.get(name)
+    /// Returns whether there is a credential of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Returns the credentials of one request. Fails if there are too many, if one is named twice
+    /// or not known, or if two of them set the same part of the request.
+    pub(super) fn select(&self, names: &[String]) -> Result<Vec<&Credential>, Error> {
+        if names.len() > MAX_OF_REQUEST {
+            let (found, limit) = (names.len(), MAX_OF_REQUEST);
+            return Err(Error::invalid(format!(
+                "the request names {found} credentials, expected at most {limit}"
+            )));
+        }
+        let mut selected: Vec<&Credential> = Vec::with_capacity(names.len());
+        for name in names {
+            // A credential that was not granted is unknown here. It is refused exactly like a
+            // request that is not permitted.
+            let credential = self.by_name.get(name).ok_or_else(Error::denied)?;
+            for other in &selected {
+                if other.name == *name {
+                    return Err(Error::invalid(format!("the credential {name:?} is named twice")));
+                }
+                if let Some(part) = other.injection.conflict(&credential.injection) {
+                    let other = &other.name;
+                    return Err(Error::invalid(format!(
+                        "the credentials {other:?} and {name:?} both set the {part}"
+                    )));
+                }
+            }
+            selected.push(credential);
+        }
+        Ok(selected)
+    }
+
+    /// Returns the names, for the operator's log; `none` if there are none.
+    pub(super) fn names(&self) -> String {
+        let names: Vec<_> = self.by_name.keys().map(String::as_str).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
     /// Returns whether a text contains one of the values, however short the value is and however
@@ -262,25 +265,24 @@ impl Credentials {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Redacts the values: each byte becomes `*`. A server that echoes a request therefore does not
-    /// show them to the guest. This is the second line of defence: a server that encodes or
-    /// compresses the echo bypasses it. The first is the audience.
+    /// Redacts the values: each byte becomes `*`, so that the length stays. A server that echoes a
+    /// request therefore does not show them to the guest. They are found as they are, in the
+    /// spellings of URLs and forms, and with Basic authentication as they are sent, all in any case.
+    /// This is the second line of defence: a server that writes the echo in another way, for example
+    /// reversed or compressed, bypasses it. The first is the audience.
     pub(super) fn blot(&self, bytes: &mut [u8]) {
         blot(self.spellings.as_ref(), bytes);
     }
 }
 
-/// Builds the search for `texts`; `None` if there are none. A DFA, which would be chosen for so
-/// few, takes tens of megabytes for the spellings of a long value.
-fn search(
-    texts: &BTreeSet<String>,
-    in_any_case: bool,
-) -> Result<Option<AhoCorasick>, BadCredential> {
+/// Builds the search for `texts` in any case; `None` if there are none. A DFA, which would be
+/// chosen for so few, takes tens of megabytes for the spellings of a long value.
+fn search(texts: &BTreeSet<String>) -> Result<Option<AhoCorasick>, BadCredential> {
     let mut builder = AhoCorasick::builder();
     builder
         .kind(Some(AhoCorasickKind::ContiguousNFA))
         .match_kind(MatchKind::LeftmostLongest)
-        .ascii_case_insensitive(in_any_case);
+        .ascii_case_insensitive(true);
     (!texts.is_empty()).then(|| builder.build(texts)).transpose().map_err(BadCredential::Search)
 }
 
@@ -369,23 +371,12 @@ mod tests {
             let credentials = Credentials::new(vec![credential(injection)]).unwrap();
             let (mut url, mut headers) =
                 (Url::parse("https://x.com/a?b=c").unwrap(), HeaderMap::new());
-            credentials.get("token").unwrap().attach(&mut url, &mut headers);
+            credentials.select(&["token".to_owned()]).unwrap()[0].attach(&mut url, &mut headers);
             assert!(
                 !format!("{credentials:?} {headers:?}").contains("s3cret"),
                 "{credentials:?} {headers:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_credential_is_attached_to_its_header_or_query_parameter() {
-        let (mut url, mut headers) =
-            (Url::parse("https://x.com/a?b=%63").unwrap(), HeaderMap::new());
-        credential(Injection::header("Authorization", "Bearer ").unwrap())
-            .attach(&mut url, &mut headers);
-        credential(Injection::query("api key").unwrap()).attach(&mut url, &mut headers);
-        assert_eq!(headers["authorization"], "Bearer s3cret/&value");
-        assert_eq!(url.as_str(), "https://x.com/a?b=%63&api+key=s3cret%2F%26value");
     }
 
     #[test]
@@ -403,6 +394,75 @@ mod tests {
             credential.detach(&mut target);
             assert_eq!(target.url().as_str(), without);
         }
+    }
+
+    #[test]
+    fn a_location_is_shown_without_the_parameter_of_the_credential() {
+        let credential = credential(Injection::query("key").unwrap());
+        for (location, shown) in [
+            ("/b?key=s3cret%2F%26value", Some("/b")),
+            ("https://y.com/?a&key=s3cret%2f%26value&c#d?e", Some("https://y.com/?a&c#d?e")),
+            ("?key=s3cret%2f%26value#d", Some("#d")),
+            ("/b#?key=s3cret%2f%26value", None),
+            ("/b?key=other", None),
+            ("/b", None),
+        ] {
+            assert_eq!(credential.detached(location).as_deref(), shown, "{location}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_each_credential_once_and_at_most_eight() {
+        let header = |name: &str| Injection::header(name, "").unwrap();
+        let credential = |name: String, injection| {
+            Credential::new(&name, Secret::new(VALUE), injection, Vec::new()).unwrap()
+        };
+        let mut all: Vec<_> = (0..9)
+            .map(|index| credential(index.to_string(), header(&format!("x-{index}"))))
+            .collect();
+        all.push(credential(
+            "bearer".to_owned(),
+            Injection::header("authorization", "Bearer ").unwrap(),
+        ));
+        all.push(credential("basic".to_owned(), Injection::basic("me").unwrap()));
+        all.push(credential("query".to_owned(), Injection::query("key").unwrap()));
+        let credentials = Credentials::new(all).unwrap();
+        let count = |names: &str| {
+            let names: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
+            let selected = credentials.select(&names).map_err(|error| error.to_string())?;
+            Ok::<_, String>(selected.len())
+        };
+        assert_eq!(count(""), Ok(0));
+        assert_eq!(count("0 1 2 3 4 5 6 query"), Ok(8));
+        let why = |names: &str| count(names).unwrap_err();
+        insta::assert_snapshot!(why("0 1 2 3 4 5 6 7 8"), @"the request names 9 credentials, expected at most 8");
+        insta::assert_snapshot!(why("0 1 0"), @r#"the credential "0" is named twice"#);
+        insta::assert_snapshot!(why("basic query bearer"), @r#"the credentials "basic" and "bearer" both set the header authorization"#);
+        insta::assert_snapshot!(why("0 unknown"), @"the request is not permitted");
+    }
+
+    #[test]
+    fn a_value_is_redacted_in_any_case_and_as_basic_authentication_sends_it() {
+        let blotted = |user: &str, value: &str, text: &str| {
+            let injection = Injection::basic(user).unwrap();
+            let made = Credential::new("token", Secret::new(value), injection, Vec::new()).unwrap();
+            let mut bytes = text.as_bytes().to_vec();
+            Credentials::new(vec![made]).unwrap().blot(&mut bytes);
+            String::from_utf8(bytes).unwrap()
+        };
+        // `printf 'me:s3cret-value' | base64`
+        assert_eq!(
+            blotted("me", "s3cret-value", "Basic bWU6czNjcmV0LXZhbHVl S3CRET-Value me"),
+            "Basic ******************** ************ me"
+        );
+        // `printf 'me:s3cret-value?' | base64`
+        let text = "bWU6czNjcmV0LXZhbHVlPw== bWU6czNjcmV0LXZhbHVlPw%3D%3D bWU6czNjcmV0LXZhbHVlPw. \
+                    s3cret-value? me";
+        let [padded, escaped, bare, password] = [24, 28, 22, 13].map(|length| "*".repeat(length));
+        assert_eq!(
+            blotted("", "me:s3cret-value?", text),
+            format!("{padded} {escaped} {bare}. {password} me")
+        );
     }
 
     #[test]

@@ -23,9 +23,13 @@ pub enum ErrorKind {
     TooManyRedirects,
     /// The response is not HTTP or was cut off, or its redirect cannot be followed.
     Protocol,
-    /// The call has used all its requests, too many requests are in flight, there is no memory for
-    /// the response, or the request's task is gone.
+    /// The call has used all its requests. Another request of the same call fails too.
+    LimitReached,
+    /// Too many requests are in flight, or there is no memory for the response. A later request may
+    /// succeed.
     Unavailable,
+    /// The host failed.
+    Other,
 }
 
 /// Reason that there is no response. `Display` is for the guest: it describes the failure, but
@@ -53,10 +57,16 @@ impl Error {
         Self::new(ErrorKind::Denied, "the request is not permitted")
     }
 
+    /// Returns the error of a request of a tool that does not declare `effect`.
+    pub fn undeclared(effect: &str) -> Self {
+        let message = format!("the tool does not declare the effect {effect:?} in plugin.toml");
+        Self::new(ErrorKind::Denied, message)
+    }
+
     /// Returns the error of a request whose task is gone, so that its progress is unknown.
     pub fn lost() -> Self {
         Self {
-            kind: ErrorKind::Unavailable,
+            kind: ErrorKind::Other,
             message: "the request was interrupted".into(),
             request_sent: true,
         }

@@ -3,14 +3,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use airlock_core::tenant::Held;
-use http::{HeaderValue, header};
+use airlock_core::{
+    tenant::Held,
+    text::{cut, visible_line},
+};
+use http::{HeaderName, HeaderValue, header};
 use tracing::{debug, warn};
 
 use super::{
     address::Reach,
     client,
-    credential::Credentials,
+    credential::{Credential, Credentials},
     error::{Error, ErrorKind},
     headers,
     hop::{self, Hop},
@@ -25,6 +28,8 @@ use super::{
 /// Maximum capacity reserved for a body before any of it has arrived. The bytes that a server
 /// announces have not arrived yet.
 const FIRST_BYTES: usize = 64 << 10;
+/// Maximum bytes of a guest's text in a log line, longer than any name of a credential.
+const MAX_SHOWN_NAME: usize = 128;
 
 /// One request with its redirects.
 pub(super) struct Exchange<'a> {
@@ -46,6 +51,7 @@ impl<'a> Exchange<'a> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         let (redirects, wanted) = (request.redirects, request.max_response_bytes);
         self.session.count()?;
+        self.report_unknown(&request.credentials);
         let mut hop = Hop::first(request, policy.bounds(), credentials)?;
         let mut permit = self.decide(&hop)?;
         self.require_audience(&hop)?;
@@ -75,8 +81,7 @@ impl<'a> Exchange<'a> {
             };
             hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
             permit = self.decide(&hop)?;
-            hop.credential =
-                hop.credential.filter(|credential| credential.is_for(&hop.target, &hop.method));
+            hop.credentials.retain(|credential| credential.is_for(&hop.target, &hop.method));
         }
     }
 
@@ -85,20 +90,33 @@ impl<'a> Exchange<'a> {
     fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
-            let rule = credentials.blotted(&Rule::needed(&hop.target, &hop.method));
+            // The path is the guest's own text: a guest that knows a secret could write it there.
+            let is_secret = credentials.occur_in(hop.target.url().path().as_bytes());
+            let rule = Rule::needed(&hop.target, &hop.method, is_secret);
+            let rule = credentials.blotted(&rule);
             warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
             Error::denied()
         })
     }
 
-    /// Fails if the request is outside the audience of its credential. On redirects the credential
-    /// is dropped instead, because the server chose the target.
+    /// Logs the first credential that the guest names and does not have. The guest learns nothing of
+    /// it: its request is refused like every other.
+    fn report_unknown(&self, names: &[String]) {
+        let Outlet { caller, credentials, .. } = &self.session.outlet;
+        let Some(name) = names.iter().find(|name| !credentials.has(name)) else { return };
+        let credential = credentials.blotted(&cut(visible_line(name), MAX_SHOWN_NAME));
+        let granted = credentials.names();
+        let reason = "the plugin has no credential of this name that is attached to requests";
+        warn!(%caller, %credential, %granted, reason, "outbound request refused");
+    }
+
+    /// Fails if the request is outside the audience of one of its credentials. On redirects such a
+    /// credential is dropped instead, because the server chose the target.
     fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
-        if hop.credential.is_none_or(|credential| credential.is_for(&hop.target, &hop.method)) {
-            return Ok(());
-        }
+        let is_outside = |credential: &&&Credential| !credential.is_for(&hop.target, &hop.method);
+        let Some(credential) = hop.credentials.iter().find(is_outside) else { return Ok(()) };
         let reason = "the credential's audience does not include this request";
-        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), reason, "outbound request refused");
+        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), credential = credential.name(), reason, "outbound request refused");
         Err(Error::denied())
     }
 
@@ -119,7 +137,7 @@ impl<'a> Exchange<'a> {
                 .map_err(|bad| client::explain_unresolved(&bad, caller, credentials))?;
         }
         let (mut url, mut headers) = (hop.target.url().clone(), hop.headers.clone());
-        if let Some(credential) = hop.credential {
+        for credential in &hop.credentials {
             credential.attach(&mut url, &mut headers);
         }
         if permit.any_host {
@@ -165,7 +183,7 @@ impl<'a> Exchange<'a> {
         let mut body = read(&mut response, limit, &mut memory, caller, credentials).await?;
         credentials.blot(&mut body);
         let headers = response.headers().iter().map(|(name, value)| {
-            let mut value = value.as_bytes().to_vec();
+            let mut value = shown(hop, name, value);
             credentials.blot(&mut value);
             (name.as_str().to_owned(), value)
         });
@@ -179,6 +197,18 @@ impl<'a> Exchange<'a> {
             memory,
         })
     }
+}
+
+/// Returns the value of a response's header. The parameters of the request's credentials are removed
+/// from a `location`: servers often repeat the query there.
+fn shown(hop: &Hop<'_>, name: &HeaderName, value: &HeaderValue) -> Vec<u8> {
+    let Some(location) = value.to_str().ok().filter(|_| *name == header::LOCATION) else {
+        return value.as_bytes().to_vec();
+    };
+    let detach = |location: String, credential: &&Credential| {
+        credential.detached(&location).unwrap_or(location)
+    };
+    hop.credentials.iter().fold(location.to_owned(), detach).into_bytes()
 }
 
 /// Reads a body of at most `limit` bytes. `memory` grows before a chunk is kept; fails if the

@@ -63,11 +63,16 @@ fn folded(name: &str) -> String {
     name.replace(|character: char| !character.is_ascii_alphanumeric(), "-")
 }
 
+/// Returns whether servers could take one header for the other.
+pub(super) fn are_alike(one: &HeaderName, other: &HeaderName) -> bool {
+    folded(one.as_str()) == folded(other.as_str())
+}
+
 /// Validates a guest's headers. Fails if they exceed the limits, or if one is malformed, reserved,
-/// belongs to the credential, or authenticates the connection.
+/// belongs to a credential of the request, or authenticates the connection.
 pub(super) fn accept(
     given: &[(String, Vec<u8>)],
-    credential: Option<&Credential>,
+    credentials: &[&Credential],
 ) -> Result<HeaderMap, Error> {
     if given.len() > MAX_HEADERS {
         return Err(Error::invalid(format!("the request has more than {MAX_HEADERS} headers")));
@@ -89,11 +94,14 @@ pub(super) fn accept(
         if is_reserved(name.as_str()) {
             return Err(Error::invalid(format!("only the host may set header {name}")));
         }
-        if credential
-            .and_then(Credential::header)
-            .is_some_and(|its| folded(its.as_str()) == folded(name.as_str()))
-        {
-            return Err(Error::invalid(format!("header {name} belongs to the credential")));
+        let is_its = |credential: &&&Credential| {
+            credential.header().is_some_and(|its| are_alike(its, &name))
+        };
+        if let Some(owner) = credentials.iter().find(is_its) {
+            let owner = owner.name();
+            return Err(Error::invalid(format!(
+                "header {name} belongs to the credential {owner:?}"
+            )));
         }
         if name == header::AUTHORIZATION && authenticates_the_connection(value.as_bytes()) {
             return Err(Error::invalid(
@@ -149,14 +157,14 @@ mod tests {
     use airlock_core::secret::Secret;
 
     use super::*;
-    use crate::credential::Injection;
+    use crate::Injection;
 
     fn accepted(headers: &[(&str, &str)]) -> Result<HeaderMap, String> {
         let headers: Vec<_> = headers
             .iter()
             .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
             .collect();
-        accept(&headers, None).map_err(|error| error.to_string())
+        accept(&headers, &[]).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -265,15 +273,15 @@ mod tests {
             let given = [(name.to_owned(), b"mine".to_vec())];
             for its in ["x-key", "x_key"] {
                 let error =
-                    accept(&given, Some(&of(Injection::header(its, "").unwrap()))).unwrap_err();
+                    accept(&given, &[&of(Injection::header(its, "").unwrap())]).unwrap_err();
                 assert_eq!(
                     error.to_string(),
-                    format!("header {} belongs to the credential", name.to_lowercase())
+                    format!("header {} belongs to the credential \"token\"", name.to_lowercase())
                 );
             }
         }
         let given = [("X-Key".to_owned(), b"mine".to_vec())];
-        assert!(accept(&given, Some(&of(Injection::header("authorization", "").unwrap()))).is_ok());
-        assert!(accept(&given, Some(&of(Injection::query("x-key").unwrap()))).is_ok());
+        assert!(accept(&given, &[&of(Injection::header("authorization", "").unwrap())]).is_ok());
+        assert!(accept(&given, &[&of(Injection::query("x-key").unwrap())]).is_ok());
     }
 }

@@ -19,12 +19,12 @@ pub(super) struct Hop<'a> {
     pub(super) target: Target,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Bytes>,
-    pub(super) credential: Option<&'a Credential>,
+    pub(super) credentials: Vec<&'a Credential>,
 }
 
 impl<'a> Hop<'a> {
-    /// Validates a caller's request. Fails if it is malformed, exceeds `bounds`, or names a
-    /// credential that is not in `credentials`.
+    /// Validates a caller's request. Fails if it is malformed, exceeds `bounds`, or names
+    /// credentials that are not in `credentials` or contradict each other.
     pub(super) fn first(
         request: Request,
         bounds: &Bounds,
@@ -38,17 +38,13 @@ impl<'a> Hop<'a> {
         })?;
         let target =
             Target::parse(&request.url).map_err(|error| Error::invalid(error.to_string()))?;
-        let credential = match request.credential {
-            // A credential that was not granted is unknown here. It is refused exactly like a
-            // request that is not permitted.
-            Some(name) => Some(credentials.get(&name).ok_or_else(Error::denied)?),
-            None => None,
-        };
-        let headers = headers::accept(&request.headers, credential)?;
-        if credential.is_some_and(|credential| credential.collides_with(target.url())) {
-            return Err(Error::invalid(
-                "the URL's query has the parameter that belongs to the credential",
-            ));
+        let named = credentials.select(&request.credentials)?;
+        let headers = headers::accept(&request.headers, &named)?;
+        if let Some(owner) = named.iter().find(|owner| owner.collides_with(target.url())) {
+            let owner = owner.name();
+            return Err(Error::invalid(format!(
+                "the URL's query has the parameter that belongs to the credential {owner:?}"
+            )));
         }
         let body = request.body.filter(|body| !body.is_empty());
         if body.is_some() && matches!(method, Method::GET | Method::HEAD) {
@@ -62,7 +58,7 @@ impl<'a> Hop<'a> {
                 bounds.request_bytes
             )));
         }
-        Ok(Self { method, target, headers, body, credential })
+        Ok(Self { method, target, headers, body, credentials: named })
     }
 
     /// Returns the request that follows a redirect, as browsers build it (the Fetch standard,
@@ -83,14 +79,14 @@ impl<'a> Hop<'a> {
             // Data that was sent encrypted would be sent again in plain text.
             return Err(Error::denied());
         }
-        if let Some(credential) = self.credential {
+        for credential in &self.credentials {
             credential.detach(&mut target);
         }
         let leaves_origin = !target.same_origin(&self.target);
         self.target = target;
         if leaves_origin {
             headers::leave_origin(&mut self.headers);
-            self.credential = None;
+            self.credentials.clear();
         }
         let becomes_get = match status {
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method == Method::POST,
@@ -130,7 +126,7 @@ mod tests {
     use airlock_core::secret::Secret;
 
     use super::*;
-    use crate::credential::Injection;
+    use crate::Injection;
 
     const BOUNDS: Bounds = Bounds { request_bytes: 4, ..Bounds::PLUGIN };
 
@@ -160,7 +156,7 @@ mod tests {
         insta::assert_snapshot!(refused(body("HEAD", b"1")), @"InvalidRequest: a HEAD request has no body");
         insta::assert_snapshot!(refused(body("POST", b"12345")), @"InvalidRequest: the request's body has more than 4 bytes");
         let unknown =
-            Request { credential: Some("token".to_owned()), ..request("GET", "https://x.com") };
+            Request { credentials: vec!["token".to_owned()], ..request("GET", "https://x.com") };
         insta::assert_snapshot!(refused(unknown), @"Denied: the request is not permitted");
         for fine in [
             body("GET", b""),
@@ -182,7 +178,7 @@ mod tests {
         )
         .unwrap();
         let credentials = Credentials::new(vec![credential]).unwrap();
-        let with = |url| Request { credential: Some("token".to_owned()), ..request("GET", url) };
+        let with = |url| Request { credentials: vec!["token".to_owned()], ..request("GET", url) };
         for (url, fine) in [
             ("https://x.com/?a=key", true),
             ("https://x.com/?key=1", false),
@@ -204,7 +200,7 @@ mod tests {
         let request = Request {
             headers: headers.into_iter().map(|name| (name.to_owned(), b"x".to_vec())).collect(),
             body,
-            credential: Some("token".to_owned()),
+            credentials: vec!["token".to_owned()],
             ..request(method, from)
         };
         let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
@@ -213,7 +209,7 @@ mod tests {
                 let mut names: Vec<_> = hop.headers.keys().map(HeaderName::as_str).collect();
                 names.sort_unstable();
                 let body = if hop.body.is_some() { " +body" } else { "" };
-                let credential = if hop.credential.is_some() { " +credential" } else { "" };
+                let credential = if hop.credentials.is_empty() { "" } else { " +credential" };
                 format!("{} {} {}{body}{credential}", hop.method, hop.target.url(), names.join(","))
             }
             Err(error) => format!("{:?}", error.kind),

@@ -15,6 +15,7 @@ mod error;
 mod exchange;
 mod headers;
 mod hop;
+mod injection;
 mod message;
 mod path;
 mod policy;
@@ -29,9 +30,10 @@ use std::sync::Arc;
 
 use self::{client::Clients, resolve::SystemResolver, session::Shared};
 pub use self::{
-    credential::{BadCredential, Credential, Credentials, Injection},
+    credential::{BadCredential, Credential, Credentials},
     error::{Error, ErrorKind},
     headers::is_reserved as is_reserved_header,
+    injection::Injection,
     message::{Redirects, Request, Response},
     path::{BadPath, BadPattern},
     policy::{Bounds, Policy},

@@ -17,12 +17,14 @@ pub struct Request {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body. GET and HEAD must have none.
     pub body: Option<Bytes>,
-    /// Time limit for the whole exchange, if it is shorter than the bound.
+    /// Time limit for the whole exchange, if it is shorter than the bound. In any case, the exchange
+    /// ends a little before the call, so that the caller can handle the timeout.
     pub timeout: Option<Duration>,
     /// Maximum bytes of the response's body, if it is less than the bound.
     pub max_response_bytes: Option<u64>,
-    /// Name of a credential to attach.
-    pub credential: Option<String>,
+    /// Names of credentials to attach: at most 8, each once. No two may set the same header or
+    /// query parameter.
+    pub credentials: Vec<String>,
     /// Handling of redirects.
     pub redirects: Redirects,
 }
@@ -35,8 +37,9 @@ pub enum Redirects {
     /// It receives nothing if the URL, these headers or the body contain the value of a credential.
     #[default]
     Follow,
-    /// Returns the redirect as the response.
-    Return,
+    /// Returns the redirect as the response. Its `location` has no value of a credential, and not
+    /// the query parameter that carries one.
+    Manual,
 }
 
 /// A complete response.

@@ -1,5 +1,10 @@
-//! Request paths and patterns for them. Both are percent-decoded once and compared segment by
-//! segment. A path that two parsers could read differently is refused before the comparison.
+//! Request paths and patterns for them. A path is sent in its normal form (RFC 3986, section
+//! 6.2.2), and the policy decides on the same form: both are compared segment by segment, decoded
+//! once. A path that two parsers could read differently is refused before the comparison.
+//!
+//! A delimiter and its escape are different characters (RFC 3986, section 2.2): some servers read
+//! `/a;b` as `/a` with a parameter, and `/a%3Bb` as a name. So they stay different in the
+//! comparison.
 
 use std::fmt;
 
@@ -10,6 +15,23 @@ use airlock_core::text::{hex_digit, percent_decoded};
 const MAX_SEGMENTS: usize = 128;
 /// Maximum segments of a pattern.
 const MAX_PARTS: usize = 32;
+/// Characters that have no meaning as delimiters (RFC 3986, section 2.3), besides letters and
+/// digits. They are never escaped in the normal form.
+const UNRESERVED: &[u8] = b"-._~";
+/// Delimiters that may be in a segment (RFC 3986, section 3.3), without the two of [`FOLDED`]. The
+/// normal form keeps them as written: escaped or not.
+const DELIMITERS: [u8; 11] = *b"!$&'()+;=:@";
+/// Delimiters that have a meaning in the text of a rule, so that a pattern cannot tell them from
+/// their escapes. The normal form of a path keeps them as written; a pattern matches both.
+const FOLDED: [u8; 2] = *b"*,";
+/// First of the characters that stand for escaped delimiters in a decoded segment. These are
+/// control characters, which no path contains.
+const FIRST_ESCAPED: u8 = 0x80;
+
+/// Maximum segments of a path that a log line shows, so that a guest cannot fill the log.
+const MAX_SHOWN_SEGMENTS: usize = 8;
+/// Maximum bytes of a segment that a log line shows.
+const MAX_SHOWN_BYTES: usize = 64;
 
 /// Reason that a path is refused: in most cases, a server might read a different path than the
 /// policy does.
@@ -41,6 +63,23 @@ pub enum BadPath {
     Segments,
 }
 
+/// Returns the normal form of a path: unreserved characters are not escaped, all characters are
+/// escaped that a path cannot hold, and escapes have capital digits. Delimiters stay as written. Dot
+/// segments are not removed here: [`segments`] refuses them.
+pub(super) fn normalized(path: &str) -> Result<String, BadPath> {
+    let mut normal = String::with_capacity(path.len());
+    for unit in units(path) {
+        let (byte, is_escaped) = unit?;
+        let is_delimiter = byte == b'/' || DELIMITERS.contains(&byte) || FOLDED.contains(&byte);
+        if is_unreserved(byte) || is_delimiter && !is_escaped {
+            normal.push(char::from(byte));
+        } else {
+            normal.push_str(&escape(byte));
+        }
+    }
+    Ok(normal)
+}
+
 /// Splits a path into its segments and decodes each once. `/` is one empty segment.
 pub(super) fn segments(path: &str) -> Result<Vec<String>, BadPath> {
     let path = path.strip_prefix('/').unwrap_or(path);
@@ -51,12 +90,29 @@ pub(super) fn segments(path: &str) -> Result<Vec<String>, BadPath> {
 }
 
 fn segment(raw: &str) -> Result<String, BadPath> {
-    let text = decode(raw)?;
+    let text = plain(raw)?;
     let name = text.split(';').next().unwrap_or_default();
-    if name == "." || name == ".." { Err(BadPath::Dots) } else { Ok(text) }
+    if name == "." || name == ".." { Err(BadPath::Dots) } else { decode(raw) }
 }
 
+/// Decodes a segment, or the part of one between two stars. Escaped delimiters become other
+/// characters than the delimiters themselves.
 fn decode(raw: &str) -> Result<String, BadPath> {
+    plain(raw)?;
+    let mut bytes = Vec::with_capacity(raw.len());
+    for unit in units(raw) {
+        let (byte, is_escaped) = unit?;
+        let index = DELIMITERS.iter().position(|delimiter| is_escaped && *delimiter == byte);
+        match index.and_then(|index| u8::try_from(index).ok()) {
+            Some(index) => bytes.extend(char::from(FIRST_ESCAPED + index).to_string().bytes()),
+            None => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| BadPath::Encoding)
+}
+
+/// Decodes a segment once, delimiters included. Fails if it is ambiguous.
+fn plain(raw: &str) -> Result<String, BadPath> {
     let bytes = percent_decoded(raw).ok_or(BadPath::Escape)?;
     let text = String::from_utf8(bytes).map_err(|_| BadPath::Encoding)?;
     if text.contains('/') {
@@ -76,13 +132,38 @@ fn decode(raw: &str) -> Result<String, BadPath> {
     }
 }
 
+/// Returns the bytes that a text stands for, each with true if it is escaped.
+fn units(text: &str) -> impl Iterator<Item = Result<(u8, bool), BadPath>> {
+    let mut rest = text.as_bytes();
+    std::iter::from_fn(move || {
+        let (first, others) = rest.split_first()?;
+        rest = others;
+        if *first != b'%' {
+            return Some(Ok((*first, false)));
+        }
+        let digits = others.first_chunk::<2>();
+        let byte = digits.and_then(|[high, low]| Some(hex_digit(*high)? << 4 | hex_digit(*low)?));
+        rest = others.get(2..).unwrap_or_default();
+        Some(byte.map(|byte| (byte, true)).ok_or(BadPath::Escape))
+    })
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || UNRESERVED.contains(&byte)
+}
+
+fn escape(byte: u8) -> String {
+    format!("%{byte:02X}")
+}
+
 /// Pattern for the paths of a rule.
 ///
 /// `*` matches any text within a segment, also empty text. A segment that is only `*` does not
 /// match an empty segment. `**` must be a whole segment and matches any number of segments: zero or
 /// more before another segment, one or more at the end. So `/repos/**` matches everything below
 /// `/repos`, but not `/repos` itself. All other characters match themselves, in exact case. A
-/// literal `*` is written `%2A`.
+/// delimiter such as `;` does not match its escape `%3B`, except `,` and `*`, which match both
+/// forms. A literal `*` is written `%2A`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pattern(Vec<Part>);
 
@@ -142,6 +223,19 @@ impl Pattern {
             Some(directory) => Ok(vec![Self::parse(&format!("{directory}/**"))?]),
             None => Ok(vec![Self::parse(&literal)?, Self::parse(&format!("{literal}/**"))?]),
         }
+    }
+
+    /// Returns the narrowest pattern of bounded length for a request's path, to show it to the
+    /// operator. Segments that are too long are shown as `*`; so are all of them if `is_secret`.
+    /// Segments beyond the first eight are shown as `**`.
+    pub(super) fn shown(path: &[String], is_secret: bool) -> Self {
+        let part = |segment: &String| {
+            let is_hidden = (is_secret || segment.len() > MAX_SHOWN_BYTES) && !segment.is_empty();
+            let star = || vec![String::new(), String::new()];
+            Part::One(if is_hidden { star() } else { vec![segment.clone()] })
+        };
+        let rest = (path.len() > MAX_SHOWN_SEGMENTS).then_some(Part::Many);
+        Self(path.iter().take(MAX_SHOWN_SEGMENTS).map(part).chain(rest).collect())
     }
 
     /// Returns the narrower of two patterns if they are equal or one visibly contains the other.
@@ -223,8 +317,8 @@ fn fits(texts: &[String], segment: &str) -> bool {
 }
 
 impl fmt::Display for Pattern {
-    /// Prints the canonical form: ASCII, with every character escaped that is neither unreserved
-    /// nor harmless. A list of patterns can therefore be split at commas and printed to a terminal.
+    /// Prints the canonical form: the normal form of a path, with `,` and `*` escaped. A list of
+    /// patterns can therefore be split at commas and printed to a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
             Part::Many => f.write_str("/**"),
@@ -232,19 +326,38 @@ impl fmt::Display for Pattern {
                 f.write_str("/")?;
                 texts.iter().enumerate().try_for_each(|(at, text)| {
                     f.write_str(if at == 0 { "" } else { "*" })?;
-                    text.bytes().try_for_each(|byte| encode(f, byte))
+                    f.write_str(&encode(text))
                 })
             }
         })
     }
 }
 
-fn encode(f: &mut fmt::Formatter<'_>, byte: u8) -> fmt::Result {
-    if byte.is_ascii_alphanumeric() || b"-._~!$&'()+:;=@".contains(&byte) {
-        write!(f, "{}", char::from(byte))
-    } else {
-        write!(f, "%{byte:02X}")
+/// Encodes decoded text, the reverse of [`decode`]. `,` and `*` are always escaped.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for character in text.chars() {
+        let index = u32::from(character).checked_sub(FIRST_ESCAPED.into());
+        let escaped = index.and_then(|index| DELIMITERS.get(usize::try_from(index).ok()?));
+        match (escaped, u8::try_from(character)) {
+            (Some(delimiter), _) => encoded.push_str(&escape(*delimiter)),
+            (None, Ok(byte)) if is_unreserved(byte) || DELIMITERS.contains(&byte) => {
+                encoded.push(character);
+            }
+            _ => character
+                .encode_utf8(&mut [0; 4])
+                .bytes()
+                .for_each(|byte| encoded.push_str(&escape(byte))),
+        }
     }
+    encoded
+}
+
+/// Returns decoded segments as the path that they were read from, with `,` and `*` escaped.
+#[cfg(test)]
+pub(super) fn written(segments: &[String]) -> String {
+    let segments: Vec<_> = segments.iter().map(|segment| encode(segment)).collect();
+    format!("/{}", segments.join("/"))
 }
 
 #[cfg(test)]
@@ -279,6 +392,10 @@ mod tests {
             ("/aa*aa", "/aaaa /aaXaa", "/aaa /aa"),
             ("/%2A", "/* /%2a", "/x"),
             ("/caf%C3%A9/a%2Cb", "/café/a,b /caf%c3%a9/a%2cb", "/cafe/a,b"),
+            ("/a;b/c@d:e", "/a;b/c@d:e /%61;b/c@d:e", "/a%3Bb/c@d:e /a;b/c%40d:e /a;b/c@d%3ae"),
+            ("/a%3bb", "/a%3Bb", "/a;b"),
+            ("/v/*:run", "/v/x:run /v/x%3A:run", "/v/x%3Arun"),
+            ("/*=", "/a= /==", "/a%3D /%3D"),
         ] {
             for path in inside.split(' ').filter(|path| !path.is_empty()) {
                 assert!(matches(pattern, path), "{pattern} {path}");
@@ -355,9 +472,36 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_normal_form_escapes_what_a_path_cannot_hold_and_nothing_that_needs_no_escape() {
+        for (path, normal) in [
+            ("/", "/"),
+            ("/%65cho", "/echo"),
+            ("/%7euser/%41%2D%5f", "/~user/A-_"),
+            ("/a%3bb;c/%2a*%2c,/%40@%3a:", "/a%3Bb;c/%2A*%2C,/%40@%3A:"),
+            ("/a%20b/[x]|^\"", "/a%20b/%5Bx%5D%7C%5E%22"),
+            ("/caf\u{e9}/%c3%a9", "/caf%C3%A9/%C3%A9"),
+            ("//a//", "//a//"),
+        ] {
+            assert_eq!(normalized(path).as_deref(), Ok(normal), "{path}");
+            assert_eq!(normalized(normal).as_deref(), Ok(normal), "{path}");
+        }
+        for path in ["/%", "/a%4", "/%zz"] {
+            assert_eq!(normalized(path), Err(BadPath::Escape), "{path}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn a_printed_pattern_parses_to_the_same_pattern(texts in prop::collection::vec("[a-z*%,/ é?;.~\"]{0,6}", 1..5)) {
+        fn normalizing_is_idempotent_and_keeps_the_decided_segments(path in "/([a-c./;,*:|é\"%]|%[0-9a-fA-F]{2}){0,16}") {
+            if let Ok(normal) = normalized(&path) {
+                prop_assert_eq!(normalized(&normal), Ok(normal.clone()));
+                prop_assert_eq!(segments(&normal), segments(&path));
+            }
+        }
+
+        #[test]
+        fn a_printed_pattern_parses_to_the_same_pattern(texts in prop::collection::vec("([a-z*,/ é?;.~\"]|%[2-7][0-9A-Fa-f]){0,6}", 1..5)) {
             if let Ok(pattern) = Pattern::parse(&format!("/{}", texts.join("/"))) {
                 let printed = pattern.to_string();
                 prop_assert!(printed.is_ascii() && !printed.contains([' ', ',']));
@@ -366,7 +510,7 @@ mod tests {
         }
 
         #[test]
-        fn a_pattern_without_wildcards_matches_only_its_own_path(one in "(/[a-z*.é]{0,3}){1,4}", other in "(/[a-z*.é]{0,3}){1,4}") {
+        fn a_pattern_without_wildcards_matches_only_its_own_path(one in "(/([a-z*.é;]|%3[Bb]){0,3}){1,4}", other in "(/([a-z*.é;]|%3[Bb]){0,3}){1,4}") {
             let pattern = Pattern::parse(&one.replace('*', "%2A"));
             if let (Ok(one), Ok(other)) = (segments(&one), segments(&other)) {
                 let pattern = pattern.unwrap();

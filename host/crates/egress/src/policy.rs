@@ -28,8 +28,8 @@ pub struct Bounds {
     pub response_bytes: usize,
     /// Maximum bytes of all names and values of a response's headers.
     pub response_header_bytes: usize,
-    /// Time limit for one exchange: resolving, connecting, redirects and reading the body. The
-    /// deadline of the call applies if it is sooner.
+    /// Time limit for one exchange: resolving, connecting, redirects and reading the body. If less
+    /// is left of the call, the limit is nine tenths of it, or 1 s less if that is more.
     pub timeout: Duration,
     /// Maximum consecutive redirects.
     pub redirects: u32,

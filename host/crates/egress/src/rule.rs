@@ -1,13 +1,14 @@
 //! Rules for outbound requests. The text of a rule is one line, the same for people, lock file and
 //! log.
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, net::IpAddr, str::FromStr};
 
 use http::Method;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
+    address::{self, Reach},
     path::{BadPattern, Pattern},
     target::{Host, Target},
 };
@@ -113,6 +114,20 @@ pub enum BadRule {
         /// Maximum number.
         limit: usize,
     },
+    /// An address in a private network, and a rule without `private`.
+    #[error(
+        "{address} is a private address, which a request reaches only with `private`; set `private` to true beside it"
+    )]
+    Private {
+        /// The address.
+        address: IpAddr,
+    },
+    /// An address of a metadata service, a link-local one, or another one that is never dialled.
+    #[error("{address} is an address that no rule can permit, expected a public or a private one")]
+    Never {
+        /// The address.
+        address: IpAddr,
+    },
     /// Not the text form of a rule.
     #[error(
         "found {found:?}, expected \"<origin> <METHOD,METHOD> <path,path>\", and \"private\" after it where that is meant"
@@ -169,11 +184,22 @@ impl Rule {
         Ok(Self { scheme, host, port, methods, paths, private })
     }
 
-    /// Returns the beginning of the narrowest rule that permits a request, to show the operator the
-    /// missing rule. The path is left out, because it is the guest's own text: a guest that knows a
-    /// secret could write it there, and the secret must not be logged.
-    pub(super) fn needed(target: &Target, method: &Method) -> String {
-        format!("{} {method}", target.origin())
+    /// Returns the rule. Fails if it names an address that every request would be refused for.
+    pub fn reachable(self) -> Result<Self, BadRule> {
+        let HostPattern::Exactly(Host::Address(address)) = self.host else { return Ok(self) };
+        match address::reach(address) {
+            Reach::Private if !self.private => Err(BadRule::Private { address }),
+            Reach::Never => Err(BadRule::Never { address }),
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns the narrowest rule that permits a request, to show the operator the missing rule.
+    /// Segments that the log must not or cannot hold become wildcards: all of them if
+    /// `is_secret`, and those that are too long.
+    pub(super) fn needed(target: &Target, method: &Method, is_secret: bool) -> String {
+        let path = Pattern::shown(target.segments(), is_secret);
+        format!("{} {method} {path}", target.origin())
     }
 
     /// Returns whether a request matches the rule.
@@ -214,6 +240,20 @@ impl Rule {
         }
         let private = self.private && other.private;
         Some(Self { scheme: self.scheme, host, port: self.port, methods, paths, private })
+    }
+
+    /// Returns whether every request that matches `other` matches this rule too, as far as the
+    /// patterns show it: of two paths with wildcards, only a `/**` visibly contains another one.
+    pub fn contains(&self, other: &Self) -> bool {
+        let is_inside = |path: &Pattern| {
+            self.paths.iter().any(|own| own.narrower(path).is_some_and(|narrower| narrower == path))
+        };
+        self.scheme == other.scheme
+            && self.port == other.port
+            && self.host.contains(&other.host)
+            && self.methods.is_superset(&other.methods)
+            && other.paths.iter().all(is_inside)
+            && (self.private || !other.private)
     }
 
     /// Returns whether a host matches both rules, with the same scheme and port.

@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use airlock_core::tenant::{Held, Pool, Tenant};
@@ -35,6 +35,10 @@ const CALLER_WEIGHT: usize = 3;
 /// Weight that divides the slots of the process: a single tenant gets seven eighths, whatever
 /// callers it uses.
 const PROCESS_WEIGHT: usize = 7;
+/// Part of the time left that a request leaves to its call: a tenth.
+const LEFT_OVER: u32 = 10;
+/// Most time that a request leaves to its call.
+const MAX_LEFT_OVER: Duration = Duration::from_secs(1);
 
 /// State that the sessions of a process share.
 pub(super) struct Shared {
@@ -90,8 +94,8 @@ impl Outlet {
         Self { shared: shared.clone(), caller: caller.into(), policy, credentials, in_flight }
     }
 
-    /// Opens the session of one call of `tenant`, which may send requests until `deadline`. The
-    /// bodies of its responses count against `memory`, in bytes, from their arrival until they are
+    /// Opens the session of one call of `tenant`, which may send requests until `deadline`. Each
+    /// request ends before it, by a tenth of the time left and at most by 1 s. The bodies of its responses count against `memory`, in bytes, from their arrival until they are
     /// dropped.
     pub fn session(&self, tenant: &Tenant, memory: &Pool, deadline: Instant) -> Session {
         let bounds = self.policy.bounds();
@@ -161,13 +165,13 @@ impl Inner {
         let _places = self.outlet.reserve(&self.tenant)?;
         let bounds = self.outlet.policy.bounds();
         let now = Instant::now();
-        let time = request.timeout.map_or(bounds.timeout, |asked| asked.min(bounds.timeout));
-        let until = now.checked_add(time).map_or(self.deadline, |until| until.min(self.deadline));
-        if until <= now {
+        let left = usable(self.deadline.saturating_duration_since(now));
+        let time = request.timeout.unwrap_or(Duration::MAX).min(bounds.timeout).min(left);
+        if time.is_zero() {
             return Err(Error::timeout());
         }
         let exchange = Exchange::new(self);
-        let result = timeout_at(until.into(), exchange.run(request))
+        let result = timeout_at((now + time).into(), exchange.run(request))
             .await
             .unwrap_or_else(|_| Err(Error::timeout()));
         result.map_err(|error| error.having_sent(exchange.has_sent()))
@@ -184,7 +188,26 @@ impl Inner {
             .requests_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map(drop).map_err(|_| {
-            Error::new(ErrorKind::Unavailable, "this call has used all its HTTP requests")
+            Error::new(ErrorKind::LimitReached, "this call has used all its HTTP requests")
         })
+    }
+}
+
+/// Returns the time that a request may take if `left` is left of its call: a little less. A timeout
+/// at the deadline itself would end the caller, which could not handle it.
+fn usable(left: Duration) -> Duration {
+    left.saturating_sub((left / LEFT_OVER).min(MAX_LEFT_OVER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_leaves_a_tenth_of_the_time_to_its_call_and_at_most_a_second() {
+        for (left, time) in [(0, 0), (10, 9), (10_000, 9_000), (30_000, 29_000)] {
+            let [left, time] = [left, time].map(Duration::from_millis);
+            assert_eq!(usable(left), time, "{left:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use airlock_core::text::hex_digit;
 
 /// Characters that an encoder leaves unescaped, besides letters and digits; one entry per encoder.
 /// If a space is among them, it is written as `+`.
-const PLAIN: [&str; 8] = [
+const PLAIN: [&str; 9] = [
     // Forms, with `+` and with `%20` for a space.
     "*-._ ",
     "*-._",
@@ -17,9 +17,11 @@ const PLAIN: [&str; 8] = [
     // `encodeURIComponent` and `encodeURI`.
     "-_.!~*'()",
     "-_.!~*'();,/?:@&=+$#",
-    // The URL standard, which the URLs of this crate follow: queries and paths.
+    // The URL standard: queries, as in the URLs of this crate, and paths.
     "!$%&()*+,-./:;=?@[\\]^_`{|}~",
     "!$%&'()*+,-./:;=@[\\]^_|~",
+    // The paths of this crate.
+    "!$&'()*+,-./:;=@_~",
 ];
 
 /// Returns all spellings of a value, the unescaped value included.
@@ -99,6 +101,9 @@ mod tests {
         let url = url::Url::parse(&format!("https://x.com/?a{value}z")).unwrap();
         let written = url.query().and_then(|query| query.strip_prefix('a')?.strip_suffix('z'));
         assert!(written.is_some_and(|written| of(&value).contains(written)), "{url}");
+        let value = value.replace('%', "");
+        let path = format!("/{}", crate::path::normalized(&value).unwrap());
+        assert!(of(&value).contains(&path[1..]), "{path}");
     }
 
     #[test]

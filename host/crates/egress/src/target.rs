@@ -88,11 +88,14 @@ impl Target {
         let host = Host::of(&url).ok_or(BadTarget::Host)?;
         // The request and the check of the certificate use the same name as the policy decision.
         url.set_host(Some(&host.to_string()))?;
+        let segments = path::segments(url.path())?;
+        // Sent as it was decided on: the server reads the same characters as the policy.
+        let path = path::normalized(url.path())?;
+        url.set_path(&path);
         let port = url.port_or_known_default().filter(|port| *port != 0).ok_or(BadTarget::Port)?;
         if url.as_str().len() > MAX_URL_BYTES {
             return Err(BadTarget::TooLong);
         }
-        let segments = path::segments(url.path())?;
         Ok(Self { url, host, port, segments })
     }
 
@@ -177,6 +180,8 @@ fn bracketed(address: Ipv6Addr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn sent(text: &str) -> String {
@@ -223,12 +228,30 @@ mod tests {
             ("https://h.example/../../etc", "https://h.example/etc", "etc"),
             ("https://h.example/a b?c d#e", "https://h.example/a%20b?c%20d", "a b"),
             ("https://h.example//a/", "https://h.example//a/", "|a|"),
-            ("https://h.example/%61", "https://h.example/%61", "a"),
+            ("https://h.example/%61%7e", "https://h.example/a~", "a~"),
+            ("https://h.example/[a]|%5b", "https://h.example/%5Ba%5D%7C%5B", "[a]|["),
+            ("https://h.example/a%2cb,c?%61", "https://h.example/a%2Cb,c?%61", "a,b,c"),
             ("https://h.example", "https://h.example/", ""),
         ] {
             let target = Target::parse(text).unwrap();
             assert_eq!(target.url.as_str(), url, "{text}");
             assert_eq!(target.segments.join("|"), segments, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_path_on_the_wire_is_the_path_of_the_decision(path in "/([ab./;,*:@|é\"\\\\%]|%[0-9a-fA-F]{2}|%2[eE]){0,16}") {
+            if let Ok(target) = Target::parse(&format!("https://h.example{path}")) {
+                let wire = target.url.path();
+                prop_assert_eq!(path::normalized(wire), Ok(wire.to_owned()));
+                // A decision does not tell `,` and `*` from their escapes.
+                prop_assert_eq!(path::written(&target.segments), wire.replace(',', "%2C").replace('*', "%2A"));
+                prop_assert_eq!(Target::parse(target.url.as_str()), Ok(target.clone()));
+                // A location that begins with `//` begins with a host.
+                let joined = Target::parse("https://h.example/x/y").unwrap().join(wire);
+                prop_assert!(wire.starts_with("//") || joined == Ok(target));
+            }
         }
     }
 

@@ -88,7 +88,7 @@ async fn a_permitted_request_and_its_response_are_forwarded_unchanged() {
     );
     let headers =
         vec![("X-Mine".to_owned(), b"a".to_vec()), ("x-mine".to_owned(), b"caf\xc3\xa9".to_vec())];
-    let url = server.url("API.example.com.", "/v1/x/../a%20b?q=%2f#fragment");
+    let url = server.url("API.example.com.", "/v1/x/../%61%20%62%3b;?q=%2f#fragment");
     let response = session.send(Request { headers, ..post(&url, "body") }).await.unwrap();
     assert_eq!((response.status, response.body.as_slice()), (418, b"not gzip at all".as_slice()));
     let odd: Vec<_> = response
@@ -98,10 +98,10 @@ async fn a_permitted_request_and_its_response_are_forwarded_unchanged() {
         .map(|(_, value)| value.as_slice())
         .collect();
     assert_eq!(odd, [b"1", b"2"]);
-    assert_eq!(response.final_url, server.url("api.example.com", "/v1/a%20b?q=%2f"));
+    assert_eq!(response.final_url, server.url("api.example.com", "/v1/a%20b%3B;?q=%2f"));
     let sent = &server.requests()[0];
     assert!(
-        sent.starts_with("POST /v1/a%20b?q=%2f HTTP/1.1\r\nx-mine: a\r\nx-mine: café\r\n"),
+        sent.starts_with("POST /v1/a%20b%3B;?q=%2f HTTP/1.1\r\nx-mine: a\r\nx-mine: café\r\n"),
         "{sent}"
     );
     assert!(
@@ -148,6 +148,34 @@ async fn a_denied_request_is_neither_resolved_nor_sent() {
     }
     assert_eq!((names.asked(), server.connections()), (Vec::new(), 0));
     session.send(get(&server.url("a.example.com", "/v1/x"))).await.expect("this one is permitted");
+}
+
+#[tokio::test]
+async fn the_path_that_was_decided_on_is_sent() {
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[("x.example.com", LOCAL)]);
+    let granted = ["http://x.example.com:PORT GET /echo,/a;b,/c%3Bd private"];
+    let session = session_with(&names, &server, &granted, Bounds::PLUGIN);
+    for (path, sent) in [
+        ("/%65cho", Some("/echo")),
+        ("/x/%2E%2e/ec%68o", Some("/echo")),
+        ("/%61;b", Some("/a;b")),
+        ("/a%3bb", None),
+        ("/c%3bd", Some("/c%3Bd")),
+        ("/c;d", None),
+        ("/echo%2f", None),
+    ] {
+        let from = server.requests().len();
+        let result = session.send(get(&server.url("x.example.com", path))).await;
+        let expected = sent.map(|sent| format!("GET {sent} HTTP/1.1"));
+        let seen = server.requests()[from..].first().cloned();
+        assert_eq!(
+            seen.as_ref().and_then(|seen| seen.lines().next()),
+            expected.as_deref(),
+            "{path}"
+        );
+        assert_eq!(result.is_ok(), sent.is_some(), "{path}");
+    }
 }
 
 #[tokio::test]
@@ -380,14 +408,15 @@ async fn a_missing_rule_is_logged_and_not_reported_to_the_guest() {
     assert_eq!(told, ["the request is not permitted"; 3]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the operator does not grant this missing_rule=https://evil.example.org GET
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the manifest does not request this missing_rule=http://x.example.com:PORT POST
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the operator does not grant this missing_rule=https://evil.example.org GET /steal
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the manifest does not request this missing_rule=http://x.example.com:PORT POST /a%2Ab
      WARN airlock_egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com resolves to 10.1.2.3, which is private; to permit it, set `private` in the request of the manifest and in the grant
     "#);
 }
 
 #[tokio::test]
-async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in_its_host() {
+async fn the_log_shows_neither_the_query_of_a_refused_request_nor_a_credential_in_its_path_or_host()
+{
     let log = Log::default();
     let subscriber =
         tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
@@ -406,25 +435,54 @@ async fn the_log_shows_neither_the_path_of_a_refused_request_nor_a_credential_in
     for request in [
         get("https://To-ken.evil.example.org/shown/To-ken/to?anybody"),
         get(&server.url("to-ken.example.com", "/")),
+        get("https://evil.example.org/hidden/%54o-ken"),
         Request { method: "TO-KEN".to_owned(), ..get("https://evil.example.org/shown") },
     ] {
         assert_eq!(kind_of(session.send(request).await), (ErrorKind::Denied, false));
     }
     let log = log.text();
-    assert_eq!(log.matches("outbound request refused").count(), 3, "{log}");
+    assert_eq!(log.matches("outbound request refused").count(), 4, "{log}");
     for line in [
-        "host=******.evil.example.org reason=the operator does not grant this missing_rule=https://******.evil.example.org GET\n",
+        "host=******.evil.example.org reason=the operator does not grant this missing_rule=https://******.evil.example.org GET /*/*/*\n",
         "host=******.example.com address=10.1.2.3 reason=******.example.com resolves to",
-        "missing_rule=https://evil.example.org ******\n",
+        "missing_rule=https://evil.example.org GET /*/*\n",
+        "missing_rule=https://evil.example.org ****** /shown\n",
     ] {
         assert!(log.contains(line), "{line} {log}");
     }
     assert!(
         !log.to_lowercase().contains("to-ken")
-            && !log.contains("shown")
+            && !log.contains("hidden")
             && !log.contains("anybody"),
         "{log}"
     );
+}
+
+#[tokio::test]
+async fn an_unknown_credential_is_logged_with_the_granted_ones_and_not_reported_to_the_guest() {
+    let log = Log::default();
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let server = Server::start(|_| ok("")).await;
+    let names = Names::new(&[]);
+    let injection = Injection::query("key").unwrap();
+    let credential =
+        Credential::new("token", Secret::new("hush-hush"), injection, Vec::new()).unwrap();
+    let granted = ["https://x.example.com GET /**"];
+    let session = session(&names, &server, None, &granted, vec![credential], Bounds::PLUGIN, LONG);
+    for name in ["tokn", "hush-hush\n", &"x".repeat(1000)] {
+        let request =
+            Request { credentials: vec![name.to_owned()], ..get("https://x.example.com/") };
+        let refused = session.send(request).await.expect_err("it is refused").to_string();
+        assert_eq!(refused, "the request is not permitted");
+    }
+    let log = log.text();
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    insta::assert_snapshot!(lines[0], @" WARN airlock_egress::exchange: outbound request refused caller=plugin credential=tokn granted=token reason=\"the plugin has no credential of this name that is attached to requests\"");
+    assert!(lines[1].contains("credential=*********⟨U+000A⟩ granted"), "{log}");
+    assert!(lines[2].len() < 400, "{log}");
 }
 
 /// A log in memory.

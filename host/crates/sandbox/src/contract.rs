@@ -57,6 +57,11 @@ struct Version {
 /// Versions that this build supports, the newest first.
 const VERSIONS: [Version; 1] = [Version { range: "0.1", open: v0_1::open }];
 
+/// Returns the supported versions, the newest first.
+pub(super) fn supported() -> [&'static str; VERSIONS.len()] {
+    VERSIONS.map(|version| version.range)
+}
+
 /// Links the imports of plugins of every version.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     v0_1::link(linker)
@@ -77,7 +82,7 @@ pub(super) fn open(
         return plain::open(linker, component, wasm);
     };
     let Some(version) = VERSIONS.iter().find(|version| is_of(version.range, &found)) else {
-        let supported = VERSIONS.map(|version| version.range).join(", ");
+        let supported = supported().join(", ");
         return Err(LoadError::Version { found, supported });
     };
     let opened = linker.instantiate_pre(component).and_then(version.open);
@@ -97,7 +102,7 @@ pub(super) fn version_of(export: &str) -> Option<&str> {
 
 /// Returns whether `version` is a patch release of `range`. While the major number is 0, a new
 /// minor number is a breaking change.
-fn is_of(range: &str, version: &str) -> bool {
+pub(super) fn is_of(range: &str, version: &str) -> bool {
     version.strip_prefix(range).is_some_and(|rest| rest.starts_with('.'))
 }
 

@@ -2,8 +2,8 @@
 //! [`contract`](crate::contract) links them under the names and types of each version. Each call of
 //! one is counted and charged by the [`meter`](crate::run::meter).
 
-pub(super) mod call;
 pub(super) mod config;
+pub(super) mod context;
 pub(super) mod http;
 pub(super) mod kv;
 pub(super) mod log;
@@ -21,3 +21,6 @@ pub(super) type Store<'a> = StoreContextMut<'a, State>;
 
 /// Fuel that every host call costs.
 pub(super) const BASE_FUEL: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

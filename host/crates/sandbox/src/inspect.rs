@@ -35,8 +35,26 @@ pub fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
     section::imports(wasm)
 }
 
+/// Returns the names of the functions that a component imports with an interface; none if it does
+/// not import the interface. The component is validated, which takes a tenth of a second for one that
+/// contains an interpreter.
+pub fn imported_functions(wasm: &[u8], interface: &str) -> Result<Vec<String>, LoadError> {
+    section::imported_functions(wasm, interface)
+}
+
 /// Returns the version of the plugin contract that a component exports; `None` if it exports none.
 pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {
     let exports = section::exports(wasm)?;
     Ok(exports.iter().find_map(|name| Some(contract::version_of(name)?.to_owned())))
+}
+
+/// Returns the versions of the plugin contract that this build supports, the newest first: `0.1`.
+pub fn supported_contracts() -> Vec<&'static str> {
+    contract::supported().to_vec()
+}
+
+/// Returns whether the version of a contract that a component exports, such as `0.1.0`, is of a
+/// supported version, such as `0.1`.
+pub fn is_of_contract(supported: &str, exported: &str) -> bool {
+    contract::is_of(supported, exported)
 }

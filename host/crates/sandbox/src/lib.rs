@@ -6,6 +6,7 @@
 //! from; calls that guests make go back through the [`door`](airlock_core::door).
 
 mod contract;
+mod effects;
 mod engine;
 mod error;
 mod executor;
@@ -32,11 +33,17 @@ use tracing::warn;
 use wasmtime::{Engine, Store, component::Linker};
 
 pub use self::{
+    effects::{Effect, Effects},
     engine::MAX_MEMORY_BYTES,
     error::LoadError,
     executor::Executor,
-    grants::{Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore},
-    inspect::{contract_version, embed, embed_tools, embedded, embedded_tools, imports},
+    grants::{
+        Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
+    },
+    inspect::{
+        contract_version, embed, embed_tools, embedded, embedded_tools, imported_functions,
+        imports, is_of_contract, supported_contracts,
+    },
     limits::Limits,
     load::compile::{
         COMPILE_COMMAND, Compiling, Form as CompileForm, Job as CompileJob, compile_component,
@@ -142,7 +149,7 @@ impl Sandbox {
         let component = self.0.compiler.component(wasm.clone()).await?;
         let (sandbox, client) = (self.clone(), client.clone());
         // Blocking: it walks the component and checks the directories.
-        let open = move || Plugin::new(sandbox, client, &component, &wasm, grants, limits, host);
+        let open = move || Plugin::new(sandbox, client, &component, &wasm, &grants, limits, host);
         tokio::task::spawn_blocking(open)
             .await
             .unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))

@@ -163,6 +163,7 @@ impl Plain {
             output_schema: schema::output(tool.function.result.as_ref()).map(Into::into),
             annotations: Annotations::default(),
             meta: None,
+            extra: serde_json::Map::new(),
         };
         self.tools.iter().map(definition).collect()
     }

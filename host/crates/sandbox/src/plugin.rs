@@ -1,22 +1,24 @@
 //! A plugin: compiled and linked once, instantiated for every call.
 
+mod rights;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use airlock_core::{
-    door::{Admitted, Origin, Provider},
+    door::{Admitted, Provider},
     tenant::Tenant,
     tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput},
 };
-use airlock_egress::Outlet;
 use airlock_store::Database;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tracing::{debug, warn};
 use wasmtime::component::{Component, Linker};
 
+use self::rights::{Rights, ToolRights};
 use crate::{
     Access, Directory, Grants, HostResources, Limits, LoadError, OffLimits, Sandbox,
     contract::{self, ToolGuest},
@@ -52,11 +54,10 @@ pub struct Plugin {
     /// Rate limit on the log lines of its calls.
     log: Arc<LogRate>,
     limits: Limits,
-    grants: Arc<Grants>,
+    rights: Rights,
     database: Option<Database>,
-    outlet: Option<Outlet>,
+    /// Directories of the whole grant, which the tools share.
     mounts: Mounts,
-    origin: Origin,
     native_bytes: usize,
 }
 
@@ -76,7 +77,7 @@ impl Plugin {
         client: ClientName,
         component: &Component,
         wasm: &[u8],
-        grants: Grants,
+        grants: &Grants,
         limits: Limits,
         host: HostResources,
     ) -> Result<Self, LoadError> {
@@ -84,29 +85,23 @@ impl Plugin {
         for directory in &grants.directories {
             check_directory(directory, sandbox.off_limits())?;
         }
-        let outlet = host.egress.as_ref().zip(grants.http.as_ref()).map(|(egress, policy)| {
-            egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone())
-        });
-        let mounts = Mounts::new(&grants).map_err(|error| LoadError::Directory {
+        let mounts = Mounts::new(grants).map_err(|error| LoadError::Directory {
             path: std::env::temp_dir(),
             reason: format!("no place for scratch directories: {error}"),
         })?;
-        let origin = Origin::Plugin(Arc::new(grants.tools.iter().cloned().collect()));
         let native = component.image_range();
         Ok(Self {
             circuit: Circuit::new(client.clone(), &limits),
             share: sandbox.share(),
             log: Arc::default(),
+            rights: Rights::new(&client, grants, &host),
             sandbox,
             client,
             guest,
             schemas: Schemas::default(),
             limits,
             database: host.database,
-            outlet,
-            grants: Arc::new(grants),
             mounts,
-            origin,
             native_bytes: native.end.addr() - native.start.addr(),
         })
     }
@@ -177,6 +172,7 @@ impl Plugin {
         let name = &tool.name;
         let arguments = call.arguments().as_str();
         let chain = call.chain();
+        let ToolRights { grants, outlet, origin } = self.rights.of(&tool.original);
         let slot = self
             .share
             .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
@@ -185,7 +181,7 @@ impl Plugin {
         let wasi = Wasi::granted(
             &self.client,
             chain.tenant(),
-            &self.grants,
+            grants,
             &self.mounts,
             self.sandbox.memory(),
         )
@@ -194,11 +190,11 @@ impl Plugin {
             tool: name.clone(),
             guest: self.as_guest(),
             chain: Some(chain.clone()),
-            origin: self.origin.clone(),
+            origin: origin.clone(),
             limits: self.limits,
-            grants: self.grants.clone(),
+            grants: grants.clone(),
             database: self.database.clone(),
-            outlet: self.outlet.clone(),
+            outlet: outlet.clone(),
             wasi,
         };
         let answered = self
@@ -208,10 +204,10 @@ impl Plugin {
             })
             .await?;
         let mut output = answered.map_err(|mut error| {
-            self.grants.scrubber.error(&mut error);
+            grants.scrubber.error(&mut error);
             CallError::Tool(error)
         })?;
-        if self.grants.scrubber.output(&mut output) {
+        if grants.scrubber.output(&mut output) {
             warn!(tool = %name, "a secret was redacted from a plugin's result");
         }
         if output.size() > self.limits.result_bytes {

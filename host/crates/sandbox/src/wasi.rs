@@ -1,8 +1,9 @@
 //! WASI for plugins. Every interface of 0.2 except HTTP is linked here, so that the output of
-//! ordinary toolchains loads; everything that was not granted is denied. Without grants, a call of
-//! the same guest with the same arguments always has the same outcome: environment, command line
-//! and standard input are empty, there are no files and no network, and time and randomness start
-//! from fixed values.
+//! ordinary toolchains loads; everything that was not granted is denied: environment, command line
+//! and standard input are empty, there are no files and no network, and time starts from a fixed
+//! value. Random numbers need no grant: identical keys and identifiers in every call would be a trap
+//! for authors. Only a guest that describes its tools draws fixed numbers, so that it always
+//! describes the same.
 
 mod blocking;
 mod clocks;
@@ -71,22 +72,20 @@ pub(super) struct Wasi {
     files: Files,
     /// The call's own time; `None` if the real time is granted.
     clock: Option<clocks::VirtualClock>,
-    /// The call's own numbers; `None` if real randomness is granted.
+    /// Fixed numbers of a guest that describes its tools; `None` in a call of a tool.
     random: Option<random::SeededRandom>,
 }
 
 impl Wasi {
-    /// Grants nothing; standard output is discarded.
+    /// Grants nothing; standard output is discarded, and random numbers are fixed.
     pub(super) fn denied() -> Self {
-        Self::new(
-            &mut WasiCtxBuilder::new(),
-            Files::new(Tenant::GATEWAY, Pool::new(0, 1)),
-            false,
-            false,
-        )
+        let files = Files::new(Tenant::GATEWAY, Pool::new(0, 1));
+        let random = random::SeededRandom::new();
+        Self { random: Some(random), ..Self::new(&mut WasiCtxBuilder::new(), files, false) }
     }
 
-    /// Grants the access of `grants` to a call of `client` for `tenant`. Listings take their memory
+    /// Grants the access of `grants`, which are those of the plugin or of one of its tools, to a call
+    /// of `client` for `tenant`. Listings take their memory
     /// from `memory`. Fails if a granted directory no longer exists.
     pub(super) fn granted(
         client: &ClientName,
@@ -100,14 +99,16 @@ impl Wasi {
         context.stdout(output()).stderr(output());
         let mut files = Files::new(tenant.clone(), memory.clone());
         for (directory, mount) in grants.directories.iter().zip(&mounts.directories) {
+            // The mounts are those of the plugin; the running tool may have less access.
+            let mount = mount.clone().filter(|_| directory.access == Access::ReadWrite);
             let access = if mount.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             context.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
-            files.add(mount.clone());
+            files.add(mount);
         }
         if let (Some(root), Some(quota)) = (&mounts.scratch, grants.scratch) {
             files.add_scratch(root.clone(), quota);
         }
-        Ok(Self::new(&mut context, files, grants.clocks, grants.random))
+        Ok(Self::new(&mut context, files, grants.clocks))
     }
 
     /// Returns the fuel that file streams cost.
@@ -115,14 +116,19 @@ impl Wasi {
         self.files.late_fuel()
     }
 
-    fn new(context: &mut WasiCtxBuilder, files: Files, clocks: bool, random: bool) -> Self {
+    /// Returns whether the guest tried to change a directory that it may only read.
+    pub(super) fn denied_a_change(&self) -> bool {
+        self.files.denied_a_change()
+    }
+
+    fn new(context: &mut WasiCtxBuilder, files: Files, clocks: bool) -> Self {
         // Without these a guest could create sockets, although not use them.
         context.allow_tcp(false).allow_udp(false).max_random_size(random::MAX_BYTES);
         Self {
             context: context.build(),
             files,
             clock: (!clocks).then(clocks::VirtualClock::default),
-            random: (!random).then(random::SeededRandom::new),
+            random: None,
         }
     }
 }

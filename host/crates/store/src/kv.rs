@@ -18,6 +18,8 @@ pub const MAX_KEY_BYTES: usize = 512;
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Most keys on a page.
 pub const MAX_PAGE_KEYS: u32 = 1_000;
+/// Most keys of one [`Store::get_many`].
+pub const MAX_KEYS: usize = 1_000;
 /// Bytes that an entry counts besides its key and its value, roughly its overhead on disk. So a
 /// million empty values are not free.
 pub const ENTRY_OVERHEAD_BYTES: u64 = 64;
@@ -29,8 +31,18 @@ pub enum KvError {
     /// The change would grow the store beyond its quota.
     #[error("the store would grow beyond its quota")]
     QuotaExceeded,
-    /// The key or the value is out of bounds.
-    #[error("a key has 1 to {MAX_KEY_BYTES} bytes, a value at most {MAX_VALUE_BYTES}")]
+    /// The entry alone is larger than the quota, so that no deletion makes room for it.
+    #[error("the entry alone counts {bytes} bytes, more than the store's quota of {quota} bytes")]
+    LargerThanQuota {
+        /// Bytes that the entry counts.
+        bytes: u64,
+        /// The quota.
+        quota: u64,
+    },
+    /// A key, a value, the number of keys or the values together are out of bounds.
+    #[error(
+        "a key has 1 to {MAX_KEY_BYTES} bytes, a value at most {MAX_VALUE_BYTES}; one read has at most {MAX_KEYS} keys, and values of limited size"
+    )]
     TooLarge,
     /// The entry is not at the expected version.
     #[error("the entry is not at the expected version")]
@@ -111,9 +123,27 @@ impl Store {
         Ok(self.database.read(move |connection| sql::get(connection, &id, &key, now)).await?)
     }
 
+    /// Reads several entries as they are at one moment, in the order of `keys`; `None` for each that
+    /// is absent or has expired. Fails if the keys are more than [`MAX_KEYS`], or if the values
+    /// together have more than `max_bytes`: then read fewer at once.
+    pub async fn get_many(
+        &self,
+        keys: Vec<String>,
+        max_bytes: usize,
+    ) -> Result<Vec<Option<Entry>>, KvError> {
+        if keys.len() > MAX_KEYS {
+            return Err(KvError::TooLarge);
+        }
+        keys.iter().try_for_each(|key| check_key(key))?;
+        let (id, now) = (self.id.clone(), self.database.now_ms());
+        self.database
+            .read(move |connection| sql::get_many(connection, &id, &keys, now, max_bytes))
+            .await?
+    }
+
     /// Writes an entry and returns its new version.
     ///
-    /// `expect` is a condition: `None` writes in any case, `Some(0)` only if there is no entry,
+    /// `if_version` is a condition: `None` writes in any case, `Some(0)` only if there is no entry,
     /// `Some(v)` only if the entry is at version `v`. With `ttl`, the entry expires after that
     /// time, by the wall clock and to the millisecond. Without `ttl`, the entry does not expire,
     /// even if it had a `ttl` before. A store beyond its quota, because the quota was lowered,
@@ -125,7 +155,7 @@ impl Store {
         &self,
         key: &str,
         value: Vec<u8>,
-        expect: Option<u64>,
+        if_version: Option<u64>,
         ttl: Option<Duration>,
     ) -> Result<u64, KvError> {
         check_key(key)?;
@@ -138,7 +168,7 @@ impl Store {
         let change = sql::Change {
             key: key.to_owned(),
             value,
-            expect,
+            if_version,
             now,
             expires,
             max_bytes: self.max_bytes,
@@ -147,12 +177,15 @@ impl Store {
         self.database.write(move |transaction| sql::set(transaction, &id, &change)).await?
     }
 
-    /// Deletes an entry. Returns whether there was one. If the future is dropped, the entry is
-    /// deleted or not.
-    pub async fn delete(&self, key: &str) -> Result<bool, KvError> {
+    /// Deletes an entry. Returns whether there was one. `if_version` is a condition as in
+    /// [`Self::set`]: with `Some(0)`, it fails if there is an entry, and returns false otherwise. If
+    /// the future is dropped, the entry is deleted or not.
+    pub async fn delete(&self, key: &str, if_version: Option<u64>) -> Result<bool, KvError> {
         check_key(key)?;
         let (id, key, now) = (self.id.clone(), key.to_owned(), self.database.now_ms());
-        Ok(self.database.write(move |transaction| sql::delete(transaction, &id, &key, now)).await?)
+        self.database
+            .write(move |transaction| sql::delete(transaction, &id, &key, if_version, now))
+            .await?
     }
 
     /// Lists keys that begin with `prefix` and come after `cursor`, at most `limit` of them. A

@@ -12,7 +12,7 @@ use tracing::{error, warn};
 
 use super::Unavailable;
 
-/// Most operations that run or wait. Each may hold a value of 1 MiB.
+/// Most operations that run or wait. Each that waits may hold a value of 1 MiB.
 pub(super) const MAX_PLACES: usize = 256;
 /// Longest time that an operation waits for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(5);

@@ -6,19 +6,27 @@ mod finish;
 mod process;
 mod project;
 mod step;
+mod transcript;
+mod world;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use anyhow::bail;
 use serde_json::json;
 
-use self::{finish::Finished, project::Project};
+pub(super) use self::{finish::Finished, transcript::Transcript};
+
+use self::project::Project;
 use super::language::Language;
 use crate::{
-    cli::{Done, output, signals::Signals},
+    cli::{
+        Done,
+        output::{self, Failure},
+        signals::Signals,
+    },
     text::visible,
 };
 
@@ -27,7 +35,8 @@ use crate::{
 /// Compiles the sources in a directory, asks the component for its tools in a sandbox that denies
 /// everything, and embeds the tools and `plugin.toml` in it. The files show the language:
 /// Cargo.toml for Rust, package.json for JavaScript, app.py and requirements.txt for Python. The
-/// compilers for JavaScript and Python are installed into the directory, once.
+/// compilers for JavaScript and Python are installed into the directory, once. Warnings and errors
+/// of the compiler are printed to standard error.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin build\n  airlock plugin build weather --output weather.wasm"
@@ -39,7 +48,8 @@ pub(super) struct Args {
     /// Path of the component. Default: the plugin's id and `.wasm`, in its directory.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print a JSON document: `{ok, file, bytes, digest, tools, elapsed_ms}`.
+    /// Print a JSON document: `{ok, file, bytes, digest, tools, elapsed_ms, findings, output}`, or
+    /// `{ok, error, output}` after a failure. `output` is what the compiler and other tools printed.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -47,31 +57,48 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let started = Instant::now();
     let mut signals = Signals::catch()?;
-    let finished = tokio::select! {
-        finished = build(args) => finished?,
+    let mut transcript = Transcript::new(args.json);
+    let built = tokio::select! {
+        built = build(&args.directory, args.output.clone(), &mut transcript) => built,
         // Dropping the future of the build also ends the compiler.
         () = signals.next() => bail!("stopped; nothing was written"),
     };
-    report(args, &finished, started.elapsed())?;
+    match built {
+        Ok(finished) => report(args, &finished, &transcript, started.elapsed())?,
+        Err(error) if args.json => {
+            let (error, output) = (Failure::from(&error), transcript.outputs());
+            output::document(&json!({"ok": false, "error": error, "output": output}))?;
+            return Ok(Done::No);
+        }
+        Err(error) => return Err(error),
+    }
     Ok(Done::Yes)
 }
 
-async fn build(args: &Args) -> anyhow::Result<Finished> {
-    let project = Project::find(&args.directory)?;
+/// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
+pub(super) async fn build(
+    directory: &Path,
+    output: Option<PathBuf>,
+    transcript: &mut Transcript,
+) -> anyhow::Result<Finished> {
+    let project = Project::find(directory)?;
     let compiled = match project.language {
-        Language::Rust => cargo::compile(&project).await?,
-        Language::JavaScript => componentize::javascript(&project).await?,
-        Language::Python => componentize::python(&project).await?,
+        Language::Rust => cargo::compile(&project, transcript).await?,
+        Language::JavaScript => componentize::javascript(&project, transcript).await?,
+        Language::Python => componentize::python(&project, transcript).await?,
     };
-    let file = args
-        .output
-        .clone()
-        .unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
+    let file =
+        output.unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
     finish::finish(&project, compiled, file).await
 }
 
-fn report(args: &Args, finished: &Finished, elapsed: Duration) -> anyhow::Result<()> {
-    let Finished { file, bytes, metadata } = finished;
+fn report(
+    args: &Args,
+    finished: &Finished,
+    transcript: &Transcript,
+    elapsed: Duration,
+) -> anyhow::Result<()> {
+    let Finished { file, bytes, metadata, findings } = finished;
     if args.json {
         let tools: Vec<_> = metadata.tools.iter().map(|tool| &tool.name).collect();
         return output::document(&json!({
@@ -81,7 +108,12 @@ fn report(args: &Args, finished: &Finished, elapsed: Duration) -> anyhow::Result
             "digest": metadata.digest,
             "tools": tools,
             "elapsed_ms": elapsed.as_millis(),
+            "findings": findings,
+            "output": transcript.outputs(),
         }));
+    }
+    for finding in findings {
+        output::warning(&finding.lines().join("\n"));
     }
     output::line(&format!(
         "{}  {} KiB  {}",

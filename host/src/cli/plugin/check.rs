@@ -11,27 +11,32 @@ use serde_json::json;
 use super::{
     super::{Done, output},
     component::{self, Compiled},
+    finding::{self, Finding},
     quality,
+    source::{self, Source},
 };
 use crate::{
-    plugin::{Metadata, MetadataError, read_component},
+    plugin::{Manifest, Metadata, MetadataError, read_component},
     sandbox::{self, LoadError},
     schema::CompiledSchema,
-    text::{visible, with_causes},
+    text::with_causes,
     tool::ToolDefinition,
 };
 
 /// Check a plugin before you publish it
 ///
-/// Prints a line for each check. The component is compiled and asked for its tools with everything
-/// denied; its answer must match the descriptors that its build embedded. The exit code is 1 if a
+/// Prints a line for each check, and for each finding where it is and what to write. The component
+/// is compiled and asked for its tools with everything denied; its answer must match the descriptors
+/// that its build embedded. With the plugin.toml of its sources beside it, findings have the line.
+/// Of a directory, plugin.toml is checked, and the component if it is built. The exit code is 1 if a
 /// check fails; a warning is not a failure.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  airlock plugin check weather.wasm")]
+#[command(after_help = "Examples:\n  airlock plugin check\n  airlock plugin check weather.wasm")]
 pub(super) struct Args {
-    /// The component.
+    /// The component, or the directory of a plugin.
+    #[arg(default_value = ".")]
     file: PathBuf,
-    /// Print a JSON document: `{ok, file, checks: [{check, outcome, details}]}`.
+    /// Print a JSON document: `{ok, file, checks: [{check, outcome, details: [{at, found, write}]}]}`.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -45,13 +50,13 @@ pub(super) enum Outcome {
     Fail,
 }
 
-/// One check and its findings, with invisible characters made visible.
+/// One check and its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "it is the name of the member in the JSON document")]
 pub(super) struct Check {
     pub(super) check: &'static str,
     pub(super) outcome: Outcome,
-    pub(super) details: Vec<String>,
+    pub(super) details: Vec<Finding>,
 }
 
 impl Check {
@@ -59,42 +64,38 @@ impl Check {
         Self { check, outcome: Outcome::Pass, details: Vec::new() }
     }
 
-    pub(super) fn warn(check: &'static str, detail: impl AsRef<str>) -> Self {
-        Self { check, outcome: Outcome::Warn, details: vec![visible(detail.as_ref())] }
+    pub(super) fn warn(check: &'static str, finding: impl Into<Finding>) -> Self {
+        Self { check, outcome: Outcome::Warn, details: vec![finding.into()] }
     }
 
-    pub(super) fn fail(check: &'static str, detail: impl AsRef<str>) -> Self {
-        Self { check, outcome: Outcome::Fail, details: vec![visible(detail.as_ref())] }
+    pub(super) fn fail(check: &'static str, finding: impl Into<Finding>) -> Self {
+        Self { check, outcome: Outcome::Fail, details: vec![finding.into()] }
     }
 
     /// Passes if `found` is empty; else the outcome is `otherwise`.
-    pub(super) fn unless(
+    pub(super) fn unless<T: Into<Finding>>(
         check: &'static str,
         otherwise: Outcome,
-        found: impl IntoIterator<Item = String>,
+        found: impl IntoIterator<Item = T>,
     ) -> Self {
-        let details: Vec<_> = found.into_iter().map(|detail| visible(&detail)).collect();
+        let details: Vec<_> = found.into_iter().map(Into::into).collect();
         Self { check, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
     }
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let checks = checks(&args.file).await?;
-    let ok = checks.iter().all(|check| check.outcome != Outcome::Fail);
+    let checks = if args.file.is_dir() {
+        checks_of_directory(&args.file).await?
+    } else {
+        checks(&args.file).await?
+    };
+    let ok = is_passed(&checks);
     if args.json {
         output::document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
         return Ok(ok.into());
     }
-    for Check { check, outcome, details } in &checks {
-        let mark = match outcome {
-            Outcome::Pass => "pass",
-            Outcome::Warn => "warn",
-            Outcome::Fail => "FAIL",
-        };
-        output::line(&format!("{mark}  {check}"))?;
-        for detail in details {
-            output::line(&format!("      {}", detail.replace('\n', "\n      ")))?;
-        }
+    for check in &checks {
+        output::line(&lines(check).join("\n"))?;
     }
     let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
     output::line(&format!(
@@ -106,20 +107,80 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     Ok(ok.into())
 }
 
+/// Runs every check on a component. Returns lines for people about those that did not pass.
+pub(super) async fn faults(file: &Path) -> anyhow::Result<Vec<String>> {
+    let checks = checks(file).await?;
+    Ok(checks.iter().filter(|check| check.outcome != Outcome::Pass).flat_map(lines).collect())
+}
+
+/// Returns whether no check has failed.
+fn is_passed(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.outcome != Outcome::Fail)
+}
+
+/// Returns a check and its findings as lines for people.
+fn lines(Check { check, outcome, details }: &Check) -> Vec<String> {
+    let mark = match outcome {
+        Outcome::Pass => "pass",
+        Outcome::Warn => "warn",
+        Outcome::Fail => "FAIL",
+    };
+    let details = details.iter().flat_map(Finding::lines);
+    let details = details.map(|line| format!("      {}", line.replace('\n', "\n      ")));
+    std::iter::once(format!("{mark}  {check}")).chain(details).collect()
+}
+
 const COMPONENT: &str = "it is a component";
 const CONTRACT: &str = "it is built for a version of the contract that this gateway supports";
 const IMPORTS: &str = "it imports only what the gateway provides";
 const MANIFEST: &str = "its manifest can be read";
+const CURRENT: &str = "it is built from plugin.toml as it is now";
+const REQUESTED: &str = "it imports only what plugin.toml requests";
+const USED: &str = "every request in plugin.toml is one that its imports can use";
+const BUILT: &str = "its component is built";
 const DESCRIBE: &str = "it describes its tools with everything denied";
 const EMBEDDED: &str = "the embedded descriptors match the tools that it describes";
 const SCHEMAS: &str = "every schema compiles";
 
+/// Checks a plugin's directory: its plugin.toml, and the component if there is one.
+async fn checks_of_directory(directory: &Path) -> anyhow::Result<Vec<Check>> {
+    let manifest = match Manifest::of_directory(directory) {
+        Ok(Some((_, manifest))) => manifest,
+        Ok(None) => {
+            let finding = Finding::from("the directory has no plugin.toml");
+            let write = "a plugin.toml; `airlock plugin new` writes one";
+            return Ok(vec![Check::fail(MANIFEST, finding.write(write))]);
+        }
+        Err(bad) => return Ok(vec![Check::unless(MANIFEST, Outcome::Fail, bad.lines())]),
+    };
+    let file = directory.join(format!("{}.wasm", manifest.id));
+    if file.is_file() {
+        return checks(&file).await;
+    }
+    let finding = format!("{} is not there; `airlock plugin build` writes it", file.display());
+    Ok(vec![Check::pass(MANIFEST), Check::warn(BUILT, finding)])
+}
+
+/// Runs every check on a component, and adds the lines of the plugin.toml beside it.
 async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
+    let mut checks = checks_of(file).await?;
+    if let Some(source) = Source::in_directory(&source::directory(file)) {
+        let findings = checks.iter_mut().flat_map(|check| &mut check.details);
+        findings.for_each(|finding| finding.locate(&source));
+    }
+    Ok(checks)
+}
+
+async fn checks_of(file: &Path) -> anyhow::Result<Vec<Check>> {
     let bytes: Arc<[u8]> = read_component(file).await?.into();
     let metadata = match Metadata::of(&bytes) {
         Ok(metadata) => metadata,
         Err(MetadataError::Manifest(error)) => {
-            return Ok(vec![Check::pass(COMPONENT), Check::fail(MANIFEST, error.to_string())]);
+            let manifest = Check::unless(MANIFEST, Outcome::Fail, error.lines());
+            return Ok(vec![Check::pass(COMPONENT), manifest]);
+        }
+        Err(error @ MetadataError::Contract { .. }) => {
+            return Ok(vec![Check::pass(COMPONENT), Check::fail(CONTRACT, error.to_string())]);
         }
         Err(error @ MetadataError::Descriptors) => {
             return Ok(vec![Check::pass(COMPONENT), Check::fail(EMBEDDED, error.to_string())]);
@@ -133,7 +194,14 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
         Err(error) => return Ok(vec![Check::pass(MANIFEST), not_loaded(&error)]),
     };
     let mut checks = vec![Check::pass(COMPONENT), Check::pass(IMPORTS), Check::pass(CONTRACT)];
-    checks.push(manifest(&metadata, &bytes)?);
+    checks.push(manifest(&metadata));
+    if let Some(manifest) = &metadata.manifest {
+        checks.extend(current(file, manifest));
+        let unrequested = finding::unrequested(&bytes, &metadata.imports, manifest)?;
+        checks.push(Check::unless(REQUESTED, Outcome::Fail, unrequested));
+        let unused = finding::unused(&metadata.imports, manifest);
+        checks.push(Check::unless(USED, Outcome::Warn, unused));
+    }
     let (described, tools) = describe(&compiled, &metadata, &bytes).await?;
     checks.extend(described);
     checks.push(schemas(&metadata, &tools));
@@ -151,19 +219,29 @@ fn not_loaded(error: &LoadError) -> Check {
     Check::fail(check, with_causes(error))
 }
 
-fn manifest(metadata: &Metadata, wasm: &[u8]) -> anyhow::Result<Check> {
-    let Some(manifest) = &metadata.manifest else {
-        return Ok(Check::warn(
-            MANIFEST,
-            "none is embedded, so the operator cannot see what the plugin needs; write a plugin.toml",
-        ));
-    };
-    let found = sandbox::contract_version(wasm)?.unwrap_or_default();
-    let is_of = found == manifest.contract || found.starts_with(&format!("{}.", manifest.contract));
-    let wrong = (!is_of).then(|| {
-        format!("it says contract {:?}; the component exports {found:?}", manifest.contract)
-    });
-    Ok(Check::unless(MANIFEST, Outcome::Fail, wrong))
+fn manifest(metadata: &Metadata) -> Check {
+    if metadata.manifest.is_some() {
+        return Check::pass(MANIFEST);
+    }
+    let finding =
+        Finding::from("none is embedded, so the operator cannot see what the plugin needs");
+    Check::warn(MANIFEST, finding.write("a plugin.toml, and build with `airlock plugin build`"))
+}
+
+/// Compares the embedded manifest with the plugin.toml beside the component; `None` if there is none
+/// for this plugin.
+fn current(file: &Path, embedded: &Manifest) -> Option<Check> {
+    match Manifest::of_directory(&source::directory(file)) {
+        Ok(Some((_, source))) if source.id != embedded.id => None,
+        Ok(Some((_, source))) if source == *embedded => Some(Check::pass(CURRENT)),
+        Ok(Some(_)) => {
+            let finding = Finding::from("plugin.toml has changed since the component was built");
+            let write = "nothing: run `airlock plugin build` again";
+            Some(Check::warn(CURRENT, finding.write(write)))
+        }
+        Ok(None) => None,
+        Err(bad) => Some(Check::unless(CURRENT, Outcome::Fail, bad.lines())),
+    }
 }
 
 /// Asks the component for its tools and compares them with the embedded ones. Returns the tools for
@@ -253,12 +331,35 @@ mod tests {
         schemas(&metadata, &tools)
     }
 
+    #[tokio::test]
+    async fn a_directory_with_sources_is_checked_with_the_lines_of_its_manifest() {
+        let home = tempfile::tempdir().expect("a directory");
+        let checked =
+            async || checks_of_directory(home.path()).await.expect("checks").pop().expect("one");
+        assert!(checked().await.details[0].to_string().contains("has no plugin.toml"));
+        let text = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1'\ncontract = '0.1'\nlicence = ''\n";
+        std::fs::write(home.path().join("plugin.toml"), text).expect("a file");
+        let Check { outcome, details, .. } = checked().await;
+        assert_eq!(outcome, Outcome::Fail);
+        let details: Vec<_> = details.iter().map(ToString::to_string).collect();
+        assert_eq!(details.len(), 2, "{details:?}");
+        assert!(details[0].starts_with("plugin.toml:3:11: version: found \"1\""), "{details:?}");
+        assert!(details[1].starts_with("plugin.toml:5:1: licence: unknown key"), "{details:?}");
+        std::fs::write(
+            home.path().join("plugin.toml"),
+            text.replace("'1'", "'1.0.0'").replace("licence", "license"),
+        )
+        .expect("a file");
+        let unbuilt = checked().await;
+        assert_eq!((unbuilt.check, unbuilt.outcome), (BUILT, Outcome::Warn));
+    }
+
     #[test]
     fn an_invalid_schema_fails_and_an_unbounded_one_is_a_warning() {
         assert_eq!(checked(&json!({"type": "object"})).outcome, Outcome::Pass);
         let unbounded = checked(&json!({"$ref": "#"}));
         assert_eq!(unbounded.outcome, Outcome::Warn, "{:?}", unbounded.details);
-        assert!(unbounded.details[0].starts_with("t: nothing can be checked against"));
+        assert!(unbounded.details[0].to_string().starts_with("t: nothing can be checked against"));
         assert_eq!(checked(&json!({"type": "text"})).outcome, Outcome::Fail);
     }
 }

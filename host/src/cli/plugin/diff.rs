@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{
     super::{Done, output, session::ConfigFile},
+    consent::accept_command,
     pins::{Pins, lines},
 };
 
@@ -25,23 +26,23 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let pins = Pins::load(&args.config.path)?;
-    let (mut plugins, mut is_same) = (Vec::new(), true);
+    let (mut plugins, mut commands) = (Vec::new(), Vec::new());
     for (client, settings) in pins.select(args.client.as_slice())? {
         let (component, drift) = pins.drift(&client, &settings).await?;
-        is_same &= drift.is_none();
+        commands.extend(drift.as_ref().map(|drift| accept_command(drift, &args.config)));
         if args.json {
             plugins.push(json!({"client": client, "changes": drift.map(|drift| drift.changes).unwrap_or_default()}));
         } else {
             output::line(&lines(&client, &component, drift.as_ref()).join("\n"))?;
         }
     }
+    let is_same = commands.is_empty();
     if args.json {
         output::document(&json!({"ok": is_same, "plugins": plugins}))?;
-    } else if !is_same {
-        output::hint(&format!(
-            "`airlock plugin accept CLIENT{}` accepts a plugin as it is now",
-            args.config.option()
-        ));
+    } else {
+        for command in commands {
+            output::hint(&format!("`{command}` accepts it as it is now"));
+        }
     }
     Ok(is_same.into())
 }

@@ -18,6 +18,7 @@ use crate::{
 };
 
 /// A configuration file that is being changed.
+#[derive(Clone)]
 pub(super) struct Document {
     path: PathBuf,
     value: Value,

@@ -1,6 +1,10 @@
 //! `--grant`: parses a grant as it is typed and writes it to `wasm_config.grants`.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -14,9 +18,9 @@ pub(super) enum GrantOption {
     /// A host of the operator's choice, for a plugin that leaves the host open.
     Host(String),
     /// A store of keys and values.
-    Store(String),
+    Kv(String),
     /// A directory.
-    Directory {
+    Files {
         name: String,
         path: PathBuf,
         may_write: bool,
@@ -28,8 +32,12 @@ pub(super) enum GrantOption {
     },
     Scratch,
     Clocks,
-    Random,
-    /// Every tool that the plugin asks to call.
+    /// A tool for one of the plugin's slots.
+    Slot {
+        name: String,
+        tool: String,
+    },
+    /// Every tool that the plugin asks to call by full name.
     Tools,
 }
 
@@ -37,7 +45,7 @@ pub(super) enum GrantOption {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
-     secret.NAME=file:PATH, scratch, clocks, random or tools"
+     secret.NAME=file:PATH, tool.NAME=CLIENT-TOOL, scratch, clocks or tools"
 )]
 pub(super) struct BadGrantOption;
 
@@ -53,24 +61,22 @@ impl FromStr for GrantOption {
         {
             ("http", Some(name), None) => Ok(Self::Http(name.to_owned())),
             ("http", None, Some(url)) if name.is_none() => Ok(Self::Host(url.to_owned())),
-            ("kv", Some(name), None) => Ok(Self::Store(name.to_owned())),
+            ("kv", Some(name), None) => Ok(Self::Kv(name.to_owned())),
             ("files", Some(name), Some(path)) => {
                 let (path, may_write) = match path.strip_suffix(":rw") {
                     Some(path) => (path, true),
                     None => (path.strip_suffix(":ro").unwrap_or(path), false),
                 };
-                Ok(Self::Directory { name: name.to_owned(), path: absolute(path)?, may_write })
+                Ok(Self::Files { name: name.to_owned(), path: path.into(), may_write })
             }
             ("secret", Some(name), Some(from)) => {
-                let from = match from.strip_prefix("file:") {
-                    Some(path) => format!("file:{}", absolute(path)?.display()),
-                    None => from.to_owned(),
-                };
-                Ok(Self::Secret { name: name.to_owned(), from })
+                Ok(Self::Secret { name: name.to_owned(), from: from.to_owned() })
+            }
+            ("tool", Some(name), Some(tool)) => {
+                Ok(Self::Slot { name: name.to_owned(), tool: tool.to_owned() })
             }
             ("scratch", None, None) if text == kind => Ok(Self::Scratch),
             ("clocks", None, None) if text == kind => Ok(Self::Clocks),
-            ("random", None, None) if text == kind => Ok(Self::Random),
             ("tools", None, None) if text == kind => Ok(Self::Tools),
             _ => Err(BadGrantOption),
         }
@@ -83,14 +89,14 @@ impl fmt::Display for GrantOption {
         match self {
             Self::Http(name) => write!(f, "http.{name}"),
             Self::Host(url) => write!(f, "http={url}"),
-            Self::Store(name) => write!(f, "kv.{name}"),
-            Self::Directory { name, path, may_write } => {
+            Self::Kv(name) => write!(f, "kv.{name}"),
+            Self::Files { name, path, may_write } => {
                 write!(f, "files.{name}={}{}", path.display(), if *may_write { ":rw" } else { "" })
             }
             Self::Secret { name, from } => write!(f, "secret.{name}={from}"),
             Self::Scratch => f.write_str("scratch"),
             Self::Clocks => f.write_str("clocks"),
-            Self::Random => f.write_str("random"),
+            Self::Slot { name, tool } => write!(f, "tool.{name}={tool}"),
             Self::Tools => f.write_str("tools"),
         }
     }
@@ -98,8 +104,8 @@ impl fmt::Display for GrantOption {
 
 /// Makes a path absolute. Paths on the command line are relative to the working directory, those in
 /// the configuration to the configuration file.
-fn absolute(path: &str) -> Result<PathBuf, BadGrantOption> {
-    std::path::absolute(path).map_err(|_| BadGrantOption)
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 impl GrantOption {
@@ -107,12 +113,24 @@ impl GrantOption {
     pub(super) fn all(requests: &Requests) -> Vec<Self> {
         let named = requests.http.iter().filter(|(_, http)| !http.is_any_host());
         let mut grants: Vec<_> = named.map(|(name, _)| Self::Http(name.clone())).collect();
-        grants.extend(requests.kv.keys().cloned().map(Self::Store));
+        grants.extend(requests.kv.keys().cloned().map(Self::Kv));
         grants.extend(requests.scratch.iter().map(|_| Self::Scratch));
         grants.extend(requests.clocks.iter().map(|_| Self::Clocks));
-        grants.extend(requests.random.iter().map(|_| Self::Random));
         grants.extend(requests.tools.iter().map(|_| Self::Tools));
         grants
+    }
+
+    /// Returns the request that it names; `None` if it names a host instead.
+    pub(super) fn request(&self) -> Option<String> {
+        match self {
+            Self::Host(_) => None,
+            Self::Files { name, .. } => Some(format!("files.{name}")),
+            Self::Secret { name, .. } => Some(format!("secret.{name}")),
+            Self::Slot { name, .. } => Some(format!("tool.{name}")),
+            Self::Http(_) | Self::Kv(_) | Self::Scratch | Self::Clocks | Self::Tools => {
+                Some(self.to_string())
+            }
+        }
     }
 
     /// Writes the grant into `wasm_config.grants`, where it replaces an older grant for the same
@@ -121,20 +139,21 @@ impl GrantOption {
         match self {
             Self::Http(name) => add(grants, "http", json!(name)),
             Self::Host(url) => add(grants, "http", json!({"url": url})),
-            Self::Store(name) if !has_store(grants, name) => add(grants, "kv", json!(name)),
-            Self::Store(_) => {}
-            Self::Directory { name, path, may_write } => {
+            Self::Kv(name) => {
+                object(grants, "kv").entry(name).or_insert_with(|| json!({}));
+            }
+            Self::Files { name, path, may_write } => {
                 let access = if *may_write { "read_write" } else { "read_only" };
-                let directories = list(grants, "directories");
-                directories.retain(|directory| directory["name"] != name.as_str());
-                directories.push(json!({"name": name, "path": path, "access": access}));
+                object(grants, "files")
+                    .insert(name.clone(), json!({"path": absolute(path), "access": access}));
             }
             Self::Secret { name, from } => {
-                let secrets = grants.entry("secrets").or_insert_with(|| json!({}));
-                if !secrets.is_object() {
-                    *secrets = json!({});
-                }
-                secrets[name.as_str()]["from"] = json!(from);
+                let secret = object(grants, "secret").entry(name).or_insert_with(|| json!({}));
+                let from = match from.strip_prefix("file:") {
+                    Some(path) => format!("file:{}", absolute(path.as_ref()).display()),
+                    None => from.clone(),
+                };
+                secret["from"] = json!(from);
             }
             Self::Scratch => {
                 grants.entry("scratch").or_insert_with(|| json!({}));
@@ -142,8 +161,8 @@ impl GrantOption {
             Self::Clocks => {
                 grants.insert("clocks".to_owned(), json!(true));
             }
-            Self::Random => {
-                grants.insert("random".to_owned(), json!(true));
+            Self::Slot { name, tool } => {
+                object(grants, "tool").insert(name.clone(), json!(tool));
             }
             Self::Tools => {
                 let tools = requests.and_then(|requests| requests.tools.as_ref());
@@ -154,6 +173,14 @@ impl GrantOption {
             }
         }
     }
+}
+
+fn object<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let object = grants.entry(key).or_insert_with(|| json!({}));
+    if !object.is_object() {
+        *object = json!({});
+    }
+    object.as_object_mut().expect("it was made one above")
 }
 
 fn list<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
@@ -171,35 +198,6 @@ fn add(grants: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Returns whether `grants` satisfy a request.
-pub(super) fn is_granted(grants: &Map<String, Value>, request: Request<'_>) -> bool {
-    match request {
-        // The host of a rule is not compared here: any rule with a URL counts as the grant.
-        Request::Http(name, _) => any(grants, "http", |grant| *grant == name || grant.is_object()),
-        Request::Store(name, _) => has_store(grants, name),
-        Request::Files(name, _) => {
-            any(grants, "directories", |grant| name == "*" || grant["name"] == name)
-        }
-        Request::Secret(name, _) => {
-            grants.get("secrets").is_some_and(|secrets| secrets.get(name).is_some())
-        }
-        Request::Scratch(_) => grants.contains_key("scratch"),
-        Request::Tools(tools) => {
-            tools.call.iter().all(|tool| any(grants, "tools", |grant| grant == tool))
-        }
-        Request::Clocks(_) => grants.get("clocks") == Some(&json!(true)),
-        Request::Random(_) => grants.get("random") == Some(&json!(true)),
-    }
-}
-
-fn has_store(grants: &Map<String, Value>, name: &str) -> bool {
-    any(grants, "kv", |grant| *grant == name || grant["name"] == name)
-}
-
-fn any(grants: &Map<String, Value>, key: &str, is_it: impl Fn(&Value) -> bool) -> bool {
-    grants.get(key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_it))
-}
-
 /// Returns the value to type after `--grant` for a request. Parts that only the operator knows are
 /// in capitals.
 pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
@@ -214,6 +212,7 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
             let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
             format!("secret.{name}=env:{variable}")
         }
+        Request::Slot(name, _) => format!("tool.{name}=CLIENT-TOOL"),
         _ => request.to_string(),
     }
 }
@@ -231,7 +230,7 @@ mod tests {
             Ok(GrantOption::Host("https://a.example".into()))
         );
         let data = |path: &str, may_write| {
-            Ok(GrantOption::Directory { name: "data".into(), path: path.into(), may_write })
+            Ok(GrantOption::Files { name: "data".into(), path: path.into(), may_write })
         };
         assert_eq!(parse("files.data=/d"), data("/d", false));
         assert_eq!(parse("files.data=/d:ro"), data("/d", false));
@@ -251,7 +250,7 @@ mod tests {
             "files.d=/d:rw",
             "secret.t=file:/s",
             "scratch",
-            "random",
+            "tool.forecast=weather-today",
         ] {
             assert_eq!(parse(text).map(|grant| grant.to_string()).as_deref(), Ok(text));
         }
@@ -265,7 +264,9 @@ mod tests {
             "files.data",
             "secret.t",
             "clocks.x",
-            "random=1",
+            "random",
+            "tool.forecast",
+            "tool=weather-today",
             "all",
         ] {
             assert_eq!(parse(bad), Err(BadGrantOption), "{bad}");
@@ -276,22 +277,21 @@ mod tests {
     fn a_grant_replaces_an_older_one_and_keeps_the_rest() {
         let mut grants = json!({
             "http": ["api", {"url": "https://b.example"}],
-            "directories": [{"name": "data", "path": "old", "access": "read_write"}, {"name": "other", "path": "o"}],
-            "secrets": {"t": {"from": "env:OLD", "reveal": true}},
+            "files": {"data": {"path": "old", "access": "read_write", "max_files": 1}, "other": {"path": "o"}},
+            "secret": {"t": {"from": "env:OLD", "reveal": true}},
         });
         let object = grants.as_object_mut().expect("an object");
-        for grant in ["http.api", "kv.notes", "files.data=/d", "secret.t=env:NEW", "clocks"] {
+        for grant in [
+            "http.api",
+            "kv.notes",
+            "files.data=/d",
+            "secret.t=env:NEW",
+            "clocks",
+            "tool.forecast=weather-today",
+        ] {
             grant.parse::<GrantOption>().expect("a grant").apply(object, None);
         }
-        let requests = requests();
-        let (granted, missing): (Vec<_>, Vec<_>) =
-            requests.all().partition(|request| is_granted(object, *request));
-        let keys = |requests: Vec<Request<'_>>| {
-            requests.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(keys(granted), "http.api secret.t kv.notes files.* files.data clocks");
-        assert_eq!(keys(missing), "secret.x kv.x files.x scratch tools random");
-        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"directories":[{"name":"other","path":"o"},{"name":"data","path":"/d","access":"read_only"}],"secrets":{"t":{"from":"env:NEW","reveal":true}},"kv":["notes"],"clocks":true}"#);
+        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true,"tool":{"forecast":"weather-today"}}"#);
     }
 
     /// Returns requests of every kind, and a second one of some kinds.
@@ -304,14 +304,14 @@ mod tests {
                 "x": {"max_bytes": "1KiB", "reason": "r"},
             },
             "files": {
-                "*": {"access": "read-only", "reason": "r"},
-                "data": {"access": "read-only", "reason": "r"},
-                "x": {"access": "read-write", "reason": "r"},
+                "*": {"access": "read_only", "reason": "r"},
+                "data": {"access": "read_only", "reason": "r"},
+                "x": {"access": "read_write", "reason": "r"},
             },
             "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
+            "tool": {"forecast": {"reason": "r"}, "x": {"reason": "r"}},
             "tools": {"call": ["text-count"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "random": {"reason": "r"},
         });
         serde_json::from_value(requests).expect("requests")
     }
@@ -331,12 +331,14 @@ mod tests {
         files.data=DIRECTORY
         files.x=DIRECTORY:rw
         scratch
+        tool.forecast=CLIENT-TOOL
+        tool.x=CLIENT-TOOL
         tools
         clocks
-        random
         ");
         for suggestion in suggestions {
-            assert!(suggestion.parse::<GrantOption>().is_ok(), "{suggestion}");
+            let grant = suggestion.parse::<GrantOption>().expect("a grant");
+            assert_eq!(grant.to_string(), suggestion);
         }
     }
 }

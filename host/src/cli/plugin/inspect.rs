@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     super::{Done, output, record::millis},
@@ -11,6 +11,7 @@ use super::{
     requested::{self, RequestSummary},
 };
 use crate::{
+    plugin::{Manifest, Metadata},
     sandbox,
     text::{visible, visible_line},
     tool::{Annotations, ToolDefinition},
@@ -28,7 +29,7 @@ pub(super) struct Args {
     /// The component.
     file: PathBuf,
     /// Print a JSON document: `{file, id, version, contract, digest, bytes, native_bytes,
-    /// compile_ms, imports, tools, …}`.
+    /// compile_ms, imports, tools, effects, …}`.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -54,6 +55,7 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
         "version": manifest.map(|manifest| manifest.version.to_string()),
         "description": manifest.map(|manifest| &manifest.description),
         "license": manifest.and_then(|manifest| manifest.license.as_ref()),
+        "metadata": manifest.map(|manifest| &manifest.metadata),
         "contract": sandbox::contract_version(&component.bytes)?,
         "digest": metadata.digest,
         "bytes": component.bytes.len(),
@@ -62,6 +64,10 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
         "descriptors_embedded": component.embeds_tools()?,
         "imports": metadata.imports,
         "tools": metadata.tools,
+        "effects": manifest.map(|manifest| {
+            let tools = manifest.tools.iter();
+            tools.map(|tool| (tool.name.clone(), json!(tool.effects))).collect::<Map<_, _>>()
+        }),
         "requests": RequestSummary::all(metadata),
         "limits": requested::limits(metadata),
         "config_schema": manifest.and_then(|manifest| manifest.config_schema()),
@@ -71,8 +77,10 @@ fn document(component: &Component, compiled: &Compiled) -> anyhow::Result<Value>
 fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     let metadata = &component.metadata;
     let mut lines = head(component, compiled)?;
+    lines.extend(facts(metadata));
     lines.push("tools".to_owned());
-    lines.extend(metadata.tools.iter().flat_map(tool));
+    let manifest = metadata.manifest.as_ref();
+    lines.extend(metadata.tools.iter().flat_map(|it| tool(it, manifest)));
     lines.push("requests".to_owned());
     lines.extend(requests(component));
     lines.push("imports".to_owned());
@@ -134,6 +142,19 @@ fn head(component: &Component, compiled: &Compiled) -> anyhow::Result<Vec<String
     Ok(lines)
 }
 
+/// Returns the table `[metadata]` of the manifest, a line for each key.
+fn facts(metadata: &Metadata) -> Vec<String> {
+    let facts = metadata.manifest.iter().flat_map(|manifest| &manifest.metadata);
+    let lines: Vec<_> = facts
+        .map(|(key, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("  {}: {}", visible_line(key), visible_line(&value))
+        })
+        .collect();
+    let head = (!lines.is_empty()).then(|| "metadata, as its author states it".to_owned());
+    head.into_iter().chain(lines).collect()
+}
+
 fn requests(component: &Component) -> Vec<String> {
     let mut lines: Vec<_> =
         RequestSummary::all(&component.metadata).iter().flat_map(RequestSummary::lines).collect();
@@ -147,7 +168,7 @@ fn requests(component: &Component) -> Vec<String> {
     lines
 }
 
-fn tool(tool: &ToolDefinition) -> Vec<String> {
+fn tool(tool: &ToolDefinition, manifest: Option<&Manifest>) -> Vec<String> {
     let hints = hints(tool.annotations);
     let result = if tool.output_schema.is_some() { " → structured" } else { "" };
     let mut lines = vec![format!(
@@ -156,7 +177,17 @@ fn tool(tool: &ToolDefinition) -> Vec<String> {
         visible_line(&example::signature(tool))
     )];
     lines.extend(visible(&tool.description).lines().map(|line| format!("      {line}")));
+    lines.extend(
+        manifest.map(|manifest| format!("      effects: {}", effects(manifest, &tool.name))),
+    );
     lines
+}
+
+/// Returns the effects that a manifest declares for a tool, as people read them.
+fn effects(manifest: &Manifest, tool: &str) -> String {
+    let declared = manifest.tools.iter().filter(|listed| listed.name == tool);
+    let names: Vec<_> = declared.flat_map(|listed| &listed.effects).map(|it| it.name()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn hints(annotations: Annotations) -> String {
@@ -177,4 +208,27 @@ fn hints(annotations: Annotations) -> String {
 /// Rounds a size up to KiB, which is precise enough for people.
 fn kib(bytes: usize) -> Size {
     Size::kib(bytes.div_ceil(1024) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::Manifest;
+
+    #[test]
+    fn each_key_of_the_metadata_is_one_line_with_invisible_characters_made_visible() {
+        let manifest = json!({
+            "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+            "metadata": {"author": "Ann\u{202e}\n  digest", "links\n": {"home": "https://a.example"}, "year": 2026},
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let metadata = |manifest| Metadata::new(b"", Vec::new(), manifest, Vec::new());
+        insta::assert_snapshot!(facts(&metadata(Some(manifest))).join("\n"), @r#"
+        metadata, as its author states it
+          author: Ann⟨U+202E⟩⟨U+000A⟩  digest
+          links⟨U+000A⟩: {"home":"https://a.example"}
+          year: 2026
+        "#);
+        assert!(facts(&metadata(None)).is_empty());
+    }
 }

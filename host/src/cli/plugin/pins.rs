@@ -91,7 +91,7 @@ impl Pins {
     ) -> anyhow::Result<(Component, Option<Drift>)> {
         let component = Component::read_with_tools(&settings.component).await;
         let component = component.with_context(|| format!("the plugin {client} cannot be read"))?;
-        let drift = Drift::between(&self.lock, client, &component.metadata);
+        let drift = Drift::between(&self.lock, client, &component.metadata, &settings.grant);
         Ok((component, drift))
     }
 

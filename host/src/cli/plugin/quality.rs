@@ -3,34 +3,41 @@
 
 use serde_json::{Map, Value};
 
-use super::check::{Check, Outcome};
+use super::{
+    check::{Check, Outcome},
+    finding::Finding,
+};
 use crate::{
-    plugin::{Effect, Manifest},
+    plugin::{Effect, Manifest, ToolEffects},
     text::visible,
-    tool::ToolDefinition,
+    tool::{Annotations, ToolDefinition},
 };
 
 /// Minimum length of a description, in characters. A shorter one adds nothing to the name.
 const MIN_DESCRIPTION: usize = 20;
+const WRITE_DESCRIPTION: &str = "what the tool does, and when a model should choose it: the doc comment in Rust, \
+     `description` in JavaScript, the docstring in Python";
+const WRITE_PARAMETER: &str = "what the argument is, for the model that fills it in: the doc comment of the parameter in \
+     Rust, `description` in the input schema in JavaScript, `Annotated[…]` in Python";
+const WRITE_READ_ONLY: &str = "true if it changes nothing outside itself, else false: `#[tool(read_only)]` or \
+     `#[tool(read_only = false)]` in Rust, `annotations: { readOnly: … }` in JavaScript, `@tool(read_only=…)` in Python";
 /// Depth to which texts of a schema are searched; `serde_json` reads no deeper than this.
 const MAX_DEPTH: u32 = 128;
 
 /// Runs every check on the definitions of tools, and on the manifest's statements about them.
 pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
-    let fail = |check, found: fn(&ToolDefinition) -> Vec<String>| {
-        Check::unless(check, Outcome::Fail, tools.iter().flat_map(|tool| about(tool, found(tool))))
+    let fail = |check, write: &str, found: fn(&ToolDefinition) -> Vec<String>| {
+        let found = tools.iter().flat_map(|tool| about(tool, write, found(tool)));
+        Check::unless(check, Outcome::Fail, found)
     };
+    let none = Finding::from("it has none").write("a tool: `airlock plugin new` shows one");
     let mut checks = vec![
-        Check::unless(
-            "it has a tool",
-            Outcome::Fail,
-            tools.is_empty().then(|| "it has none".to_owned()),
-        ),
-        fail("every tool has a description", description),
-        fail("every parameter has a description and a type", parameters),
-        fail("names are in snake_case", names),
-        fail("no text has invisible characters", hidden),
-        fail("every tool says whether it only reads", annotations),
+        Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then_some(none)),
+        fail("every tool has a description", WRITE_DESCRIPTION, description),
+        fail("every parameter has a description and a type", WRITE_PARAMETER, parameters),
+        fail("names are in snake_case", "a name such as `get_weather`", names),
+        fail("no text has invisible characters", "the text without these characters", hidden),
+        fail("every tool says whether it only reads", WRITE_READ_ONLY, annotations),
         Check::unless(
             "every tool has an output schema",
             Outcome::Warn,
@@ -43,9 +50,8 @@ pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> V
     checks
 }
 
-fn about(tool: &ToolDefinition, found: Vec<String>) -> impl Iterator<Item = String> {
-    let name = tool.name.clone();
-    found.into_iter().map(move |found| format!("{name}: {found}"))
+fn about(tool: &ToolDefinition, write: &str, found: Vec<String>) -> impl Iterator<Item = Finding> {
+    found.into_iter().map(move |found| Finding::from(found).at(&tool.name).write(write))
 }
 
 fn description(tool: &ToolDefinition) -> Vec<String> {
@@ -134,47 +140,98 @@ fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
 }
 
 fn annotations(tool: &ToolDefinition) -> Vec<String> {
-    let said = tool.annotations.read_only;
-    said.is_none().then(|| "it has no annotation `readOnlyHint`".to_owned()).into_iter().collect()
+    let Annotations { read_only, destructive, .. } = tool.annotations;
+    let write = match (read_only, destructive) {
+        (Some(_), _) => return Vec::new(),
+        (None, None) => {
+            "write `read_only` (`readOnlyHint`) if it changes nothing, `read_only = false` if it does"
+        }
+        (None, Some(true)) => {
+            "it is `destructive`, so write `read_only = false` (`readOnlyHint`) too"
+        }
+        (None, Some(false)) => {
+            "`destructive = false` alone leaves it open; write `read_only = false` (`readOnlyHint`) \
+             too if it changes something, or else `read_only` in its place"
+        }
+    };
+    vec![write.to_owned()]
 }
 
-fn unstructured(tool: &ToolDefinition) -> Option<String> {
+fn unstructured(tool: &ToolDefinition) -> Option<Finding> {
     let text =
         "it has none, which is right for plain text; scripts need one to use a structured result";
-    tool.output_schema.is_none().then(|| format!("{}: {text}", tool.name))
+    let finding =
+        || Finding::from(text).at(&tool.name).write("an output schema, if it returns data");
+    tool.output_schema.is_none().then(finding)
 }
 
-/// Compares the effects in the manifest with the annotations of the tools.
-fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 2] {
-    let mut wrong = Vec::new();
-    let mut doubtful = Vec::new();
-    for note in &manifest.tools {
-        let name = &note.name;
-        let Some(tool) = tools.iter().find(|tool| tool.name == *name) else {
-            wrong.push(format!("{name}: the manifest has effects of a tool that is not there"));
-            continue;
-        };
-        let writes =
-            [Effect::WriteFiles, Effect::Store].iter().any(|effect| note.effects.contains(effect));
-        if writes && tool.annotations.read_only == Some(true) {
-            wrong.push(format!(
-                "{name}: the manifest says that it writes; its annotations say that it only reads"
-            ));
-        }
-        if note.effects.contains(&Effect::Network) && tool.annotations.open_world == Some(false) {
-            doubtful.push(format!(
-                "{name}: it uses the network, and its annotations say that its world is closed"
-            ));
-        }
-    }
+/// Compares the effects in the manifest with its requests and with the tools.
+fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
+    let listed = |tool: &&ToolDefinition| manifest.tools.iter().any(|note| note.name == tool.name);
+    let unlisted = tools.iter().filter(|tool| !manifest.tools.is_empty() && !listed(tool));
+    let unlisted = unlisted.map(|tool| {
+        Finding::from("plugin.toml does not list it, so it has no effects")
+            .at(&tool.name)
+            .write("a [[tool]] with its name, and `effects = []` if it has none")
+    });
+    let unused = manifest.unused().into_iter().map(|(request, effect)| {
+        Finding::from("no tool may use it")
+            .of_key(format!("request.{request}"))
+            .write(format!("{:?} in the `effects` of the [[tool]] that uses it", effect.name()))
+    });
+    let notes = || manifest.tools.iter().enumerate();
     [
-        Check::unless("the manifest's effects agree with the annotations", Outcome::Fail, wrong),
+        Check::unless("every request has a tool that may use it", Outcome::Fail, unused),
+        Check::unless("the manifest lists every tool", Outcome::Warn, unlisted),
+        Check::unless(
+            "the manifest's effects agree with the annotations",
+            Outcome::Fail,
+            notes().filter_map(|(index, note)| contradiction(index, note, tools)),
+        ),
         Check::unless(
             "a tool that uses the network says that its world is open",
             Outcome::Warn,
-            doubtful,
+            notes().filter_map(|(index, note)| closed_world(index, note, tools)),
         ),
     ]
+}
+
+/// Returns a finding about the effects of a [[tool]] by its position.
+fn of_effects(index: usize, note: &ToolEffects, found: &str, write: &str) -> Finding {
+    Finding::from(format!("{}: {found}", note.name))
+        .of_key(format!("tool[{index}].effects"))
+        .write(write)
+}
+
+fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
+    let Some(tool) = tools.iter().find(|tool| tool.name == note.name) else {
+        let finding = Finding::from(format!("{}: the plugin has no such tool", note.name));
+        let write = "the name of a tool that the plugin has";
+        return Some(finding.of_key(format!("tool[{index}].name")).write(write));
+    };
+    let writes =
+        [Effect::WriteFiles, Effect::WriteKv].iter().any(|effect| note.effects.contains(effect));
+    (writes && tool.annotations.read_only == Some(true)).then(|| {
+        of_effects(
+            index,
+            note,
+            "its effects say that it writes; its annotations say that it only reads",
+            "the annotation `read_only = false`, or `read_files` and `read_kv` as the effects",
+        )
+    })
+}
+
+fn closed_world(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
+    let tool = tools.iter().find(|tool| tool.name == note.name)?;
+    let is_closed = tool.annotations.open_world == Some(false);
+    (note.effects.contains(&Effect::Http) && is_closed).then(|| {
+        of_effects(
+            index,
+            note,
+            "it uses the network, and its annotations say that its world is closed",
+            "the annotation `open_world = true`",
+        )
+    })
 }
 
 #[cfg(test)]
@@ -188,7 +245,8 @@ mod tests {
         let checks =
             checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
         let lines = checks.map(|check| {
-            format!("{:?} {}: {}", check.outcome, check.check, check.details.join("; "))
+            let details: Vec<_> = check.details.iter().map(ToString::to_string).collect();
+            format!("{:?} {}: {}", check.outcome, check.check, details.join("; "))
         });
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -217,18 +275,29 @@ mod tests {
             Fail every parameter has a description and a type: getWeather: the parameter aB has neither description nor type
             Fail names are in snake_case: getWeather: its name is not in snake_case; getWeather: the parameter aB is not in snake_case
             Fail no text has invisible characters: getWeather: found "Weather.⟨U+200B⟩"; getWeather: found "x⟨U+202E⟩"
-            Fail every tool says whether it only reads: getWeather: it has no annotation `readOnlyHint`
+            Fail every tool says whether it only reads: getWeather: write `read_only` (`readOnlyHint`) if it changes nothing, `read_only = false` if it does
             Warn every tool has an output schema: getWeather: it has none, which is right for plain text; scripts need one to use a structured result
             "#);
         insta::assert_snapshot!(told(json!([]), None), @"Fail it has a tool: it has none");
     }
 
     #[test]
+    fn a_tool_that_says_only_whether_it_is_destructive_is_told_what_else_to_write() {
+        let said = |destructive: bool| {
+            let tool = json!({"name": "t", "inputSchema": {}, "annotations": {"destructiveHint": destructive}});
+            annotations(&serde_json::from_value(tool).expect("a definition")).join("; ")
+        };
+        insta::assert_snapshot!(said(false), @"`destructive = false` alone leaves it open; write `read_only = false` (`readOnlyHint`) too if it changes something, or else `read_only` in its place");
+        insta::assert_snapshot!(said(true), @"it is `destructive`, so write `read_only = false` (`readOnlyHint`) too");
+    }
+
+    #[test]
     fn a_manifest_that_contradicts_the_annotations_is_reported() {
         let manifest = json!({
             "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "tool": [{"name": "put", "effects": ["store", "network"]}, {"name": "gone"}],
+            "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "gone"}],
             "request": {
+                "files": {"data": {"access": "read_only", "reason": "reads"}},
                 "http": {"api": {"url": "https://api.example.com", "reason": "forecasts"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}},
             },
@@ -241,9 +310,13 @@ mod tests {
             "outputSchema": {"type": "object"},
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         });
-        insta::assert_snapshot!(told(json!([tool]), Some(&manifest)), @"
-            Fail the manifest's effects agree with the annotations: put: the manifest says that it writes; its annotations say that it only reads; gone: the manifest has effects of a tool that is not there
-            Warn a tool that uses the network says that its world is open: put: it uses the network, and its annotations say that its world is closed
+        let mut reads = tool.clone();
+        reads["name"] = json!("get");
+        insta::assert_snapshot!(told(json!([tool, reads]), Some(&manifest)), @"
+            Fail every request has a tool that may use it: plugin.toml: request.files.data: no tool may use it
+            Warn the manifest lists every tool: get: plugin.toml does not list it, so it has no effects
+            Fail the manifest's effects agree with the annotations: plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads; plugin.toml: tool[1].name: gone: the plugin has no such tool
+            Warn a tool that uses the network says that its world is open: plugin.toml: tool[0].effects: put: it uses the network, and its annotations say that its world is closed
             ");
     }
 }

@@ -27,7 +27,7 @@ impl Provider for Executor {
             let arguments = call.arguments().to_object();
             let script = arguments["code"].as_str().unwrap_or_default();
             for line in ["one", "two"] {
-                call.chain().reporter().emit(Content::Text { text: line.into() });
+                call.chain().reporter().emit(Content::text(line));
             }
             call.chain().meter().spend_fuel(42);
             match script {

@@ -5,6 +5,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
 use super::Cli;
+use crate::{
+    config::{Config, Source},
+    plugin::{Manifest, Rights},
+    secret::Secret,
+};
 
 /// Directories with documents, relative to the project.
 const DIRECTORIES: [&str; 11] = [
@@ -164,4 +169,25 @@ fn every_example_in_the_help_of_a_command_parses() {
         }
     }
     assert!(seen >= 15, "{seen} examples");
+}
+
+#[test]
+fn the_grants_of_the_documented_sample_satisfy_its_requests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the project's directory");
+    let page = fs::read_to_string(root.join("docs/plugins.md")).expect("the page");
+    let block = |language: &str| {
+        let start = page.find(&format!("```{language}\n")).expect("a block") + language.len() + 4;
+        page[start..].split("```").next().expect("the rest of the page")
+    };
+    let home = tempfile::tempdir().expect("a directory");
+    fs::write(home.path().join("plugin.toml"), block("toml")).expect("a file");
+    let (_, manifest) =
+        Manifest::of_directory(home.path()).expect("a good manifest").expect("it is there");
+    let file = format!("{{\"mcp\": {{\"client_configs\": [{}]}}}}", block("json"));
+    let config = Config::parse(&file, "airlock.json", &|_| None).expect("a good configuration");
+    let Source::Plugin(settings) = &config.clients[0].source else { panic!("a plugin") };
+    let read = |_: &_| Ok(Secret::new("hush-hush-hush"));
+    let rights =
+        Rights::intersect(Some(&manifest), &settings.grant, &read).expect("everything is granted");
+    assert!(rights.notes.is_empty(), "{:?}", rights.notes);
 }

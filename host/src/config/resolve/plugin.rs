@@ -12,9 +12,7 @@ use super::{
 use crate::{
     egress::{Injection, Rule},
     limit::LimitSet,
-    plugin::{
-        DirectoryGrant, Grant, HttpGrant, PartialQuota, Profile, SecretGrant, Settings, StoreGrant,
-    },
+    plugin::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings},
     sandbox::Access,
     secret::Source,
     tool::{ClientName, INTERNAL_CLIENT},
@@ -33,13 +31,13 @@ pub(super) fn resolve(
         config: Arc::new(wasm.config),
         descriptions: descriptions(&field.member("descriptions"), wasm.descriptions),
         http: rules(&grants.member("http"), file.http),
-        secrets: secrets(&grants.member("secrets"), file.secrets),
-        stores: stores(&grants.member("kv"), file.kv),
-        directories: directories(&grants.member("directories"), file.directories),
+        secret: secrets(&grants.member("secret"), file.secret),
+        kv: stores(&grants.member("kv"), file.kv),
+        files: directories(&grants.member("files"), file.files),
         scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
+        slots: slots(&grants.member("tool"), file.tool, names),
         tools: tools(&grants.member("tools"), file.tools, names),
         clocks: file.clocks,
-        random: file.random,
         limits: limits(&field.member("limits"), wasm.limits, wasm.profile),
     };
     Settings { component: field.member("component").path(&wasm.component), grant }
@@ -57,26 +55,39 @@ fn descriptions(
     descriptions
 }
 
+fn slots(
+    field: &Field<'_>,
+    slots: BTreeMap<String, String>,
+    names: &BTreeSet<ClientName>,
+) -> BTreeMap<String, String> {
+    for (slot, tool) in &slots {
+        check_full_name(&field.member(slot), tool, names);
+    }
+    slots
+}
+
 fn tools(field: &Field<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) -> Vec<String> {
     for (index, tool) in tools.iter().enumerate() {
-        let field = field.element(index);
-        match tool.split_once('-') {
-            None | Some((_, "" | "*")) => {
-                field.refuse(format_args!(
-                    "found {tool:?}, expected one tool's full name: CLIENT-TOOL"
-                ));
-            }
-            // Tools of an embedding program are registered at run time, so they are not known here.
-            Some((client, _))
-                if client != INTERNAL_CLIENT
-                    && !names.iter().any(|name| name.as_str() == client) =>
-            {
-                field.refuse(format_args!("{tool:?}: no client is named {client:?}"));
-            }
-            Some(_) => {}
-        }
+        check_full_name(&field.element(index), tool, names);
     }
     tools
+}
+
+/// Checks that `tool` can be the full name of a tool of a configured client.
+fn check_full_name(field: &Field<'_>, tool: &str, names: &BTreeSet<ClientName>) {
+    match tool.split_once('-') {
+        None | Some((_, "" | "*")) => {
+            field
+                .refuse(format_args!("found {tool:?}, expected one tool's full name: CLIENT-TOOL"));
+        }
+        // Tools of an embedding program are registered at run time, so they are not known here.
+        Some((client, _))
+            if client != INTERNAL_CLIENT && !names.iter().any(|name| name.as_str() == client) =>
+        {
+            field.refuse(format_args!("{tool:?}: no client is named {client:?}"));
+        }
+        Some(_) => {}
+    }
 }
 
 fn rules(field: &Field<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant> {
@@ -84,7 +95,7 @@ fn rules(field: &Field<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant
         NameOr::Name(name) => Some(HttpGrant::Requested(name)),
         NameOr::Whole(rule) => {
             let made = Rule::new(&rule.url, &rule.methods, &rule.paths, rule.private);
-            field.element(index).accept(made).map(HttpGrant::Rule)
+            field.element(index).accept(made.and_then(Rule::reachable)).map(HttpGrant::Rule)
         }
     };
     rules.into_iter().enumerate().filter_map(grant).collect()
@@ -108,40 +119,36 @@ fn secrets(
 }
 
 fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
-    match (&inject.header, &inject.query) {
-        (Some(header), None) => field.accept(Injection::header(header, &inject.prefix)),
-        (None, Some(query)) if inject.prefix.is_empty() => field.accept(Injection::query(query)),
-        (None, Some(_)) => {
-            field.member("prefix").refuse("can be set only with `header`");
-            None
-        }
+    if !inject.prefix.is_empty() && inject.header.is_none() {
+        field.member("prefix").refuse("can be set only with `header`");
+        return None;
+    }
+    match (&inject.header, &inject.basic, &inject.query) {
+        (Some(header), None, None) => field.accept(Injection::header(header, &inject.prefix)),
+        (None, Some(user), None) => field.accept(Injection::basic(user)),
+        (None, None, Some(query)) => field.accept(Injection::query(query)),
         _ => {
-            field.refuse("expected either `header` or `query`");
+            field.refuse("expected one of `header`, `basic` and `query`");
             None
         }
     }
 }
 
-fn stores(field: &Field<'_>, stores: Vec<NameOr<file::StoreGrant>>) -> Vec<StoreGrant> {
-    let mut seen = BTreeSet::new();
-    let grant = |(index, store): (usize, NameOr<file::StoreGrant>)| {
-        let store = match store {
-            NameOr::Name(name) => StoreGrant { name, max_bytes: None },
-            NameOr::Whole(store) => {
-                StoreGrant { name: store.name, max_bytes: store.max_bytes.map(|size| size.0) }
-            }
-        };
-        fit_name(&field.element(index), &store.name, &mut seen);
-        store
+fn stores(field: &Field<'_>, stores: BTreeMap<String, file::KvGrant>) -> BTreeMap<String, KvGrant> {
+    let grant = |(name, store): (String, file::KvGrant)| {
+        check_name(&field.member(&name), &name);
+        (name, KvGrant { max_bytes: store.max_bytes.map(|size| size.0) })
     };
-    stores.into_iter().enumerate().map(grant).collect()
+    stores.into_iter().map(grant).collect()
 }
 
-fn directories(field: &Field<'_>, directories: Vec<file::Directory>) -> Vec<DirectoryGrant> {
-    let mut seen = BTreeSet::new();
-    let grant = |(index, directory): (usize, file::Directory)| {
-        let field = field.element(index);
-        fit_name(&field.member("name"), &directory.name, &mut seen);
+fn directories(
+    field: &Field<'_>,
+    directories: BTreeMap<String, file::FilesGrant>,
+) -> BTreeMap<String, FilesGrant> {
+    let grant = |(name, directory): (String, file::FilesGrant)| {
+        let field = field.member(&name);
+        check_name(&field, &name);
         let access = match directory.access {
             file::Access::ReadOnly => Access::ReadOnly,
             file::Access::ReadWrite => Access::ReadWrite,
@@ -151,26 +158,25 @@ fn directories(field: &Field<'_>, directories: Vec<file::Directory>) -> Vec<Dire
         {
             field.refuse("`max_bytes` and `max_files` can be set only with `read_write`");
         }
-        DirectoryGrant {
-            path: field.member("path").path(&directory.path),
-            quota: quota(directory.max_bytes, directory.max_files),
-            name: directory.name,
-            access,
-        }
+        let path = field.member("path").path(&directory.path);
+        let quota = quota(directory.max_bytes, directory.max_files);
+        (name, FilesGrant { path, access, quota })
     };
-    directories.into_iter().enumerate().map(grant).collect()
+    directories.into_iter().map(grant).collect()
 }
 
 fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
     PartialQuota { bytes: bytes.map(|size| size.0), files }
 }
 
-fn fit_name(field: &Field<'_>, name: &str, seen: &mut BTreeSet<String>) {
+/// Checks the name of a store or a directory. A request may have the name `*`; a grant may not,
+/// because it names one directory.
+fn check_name(field: &Field<'_>, name: &str) {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_fit) {
-        field.refuse(format_args!("found {name:?}, expected 1 to 64 letters, digits, `_` or `-`"));
-    } else if !seen.insert(name.to_owned()) {
-        field.refuse(format_args!("another one is named {name:?} already"));
+        field.refuse(format_args!(
+            "found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`"
+        ));
     }
 }
 

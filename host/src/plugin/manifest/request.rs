@@ -3,9 +3,13 @@
 use std::fmt;
 
 use super::{
-    ANY, FilesAccess, FilesRequest, HttpRequest, ScratchRequest, SecretRequest, StoreRequest,
-    SwitchRequest, ToolsRequest,
+    ANY, FilesRequest, HttpRequest, InjectRequest, KvRequest, ScratchRequest, SecretRequest,
+    SlotRequest, SwitchRequest, ToolsRequest,
 };
+use crate::sandbox::Effect;
+
+/// End of the lock line of a secret whose value the plugin may read.
+pub(super) const REVEALED: &str = "and shown to the plugin";
 
 /// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
 /// uses the same text.
@@ -14,12 +18,12 @@ use super::{
 pub enum Request<'a> {
     Http(&'a str, &'a HttpRequest),
     Secret(&'a str, &'a SecretRequest),
-    Store(&'a str, &'a StoreRequest),
+    Kv(&'a str, &'a KvRequest),
     Files(&'a str, &'a FilesRequest),
     Scratch(&'a ScratchRequest),
+    Slot(&'a str, &'a SlotRequest),
     Tools(&'a ToolsRequest),
     Clocks(&'a SwitchRequest),
-    Random(&'a SwitchRequest),
 }
 
 impl<'a> Request<'a> {
@@ -37,33 +41,49 @@ impl<'a> Request<'a> {
         match self {
             Self::Http(_, it) => (&it.reason, it.optional),
             Self::Secret(_, it) => (&it.reason, it.optional),
-            Self::Store(_, it) => (&it.reason, it.optional),
+            Self::Kv(_, it) => (&it.reason, it.optional),
             Self::Files(_, it) => (&it.reason, it.optional),
             Self::Scratch(it) => (&it.reason, it.optional),
+            Self::Slot(_, it) => (&it.reason, it.optional),
             Self::Tools(it) => (&it.reason, it.optional),
-            Self::Clocks(it) | Self::Random(it) => (&it.reason, it.optional),
+            Self::Clocks(it) => (&it.reason, it.optional),
         }
     }
 
-    /// Returns each requested right as text: one for each tool, none for a switch, otherwise one.
-    /// A text changes only if the request does.
+    /// Returns the least effect that a tool must declare to use the request; `None` if every tool
+    /// may use it.
+    pub fn effect(self) -> Option<Effect> {
+        match self {
+            Self::Http(..) => Some(Effect::Http),
+            Self::Secret(..) => Some(Effect::Secret),
+            Self::Kv(..) => Some(Effect::ReadKv),
+            Self::Files(..) => Some(Effect::ReadFiles),
+            Self::Slot(..) | Self::Tools(_) => Some(Effect::Tools),
+            Self::Scratch(_) | Self::Clocks(_) => None,
+        }
+    }
+
+    /// Returns each requested right as text: one for each tool, none for a switch and for a slot
+    /// without a description, otherwise one. A text changes only if the request does.
     pub fn rights(self) -> Vec<String> {
         match self {
             Self::Http(_, http) => vec![http.right()],
             Self::Secret(_, secret) => vec![secret.right()],
-            Self::Store(_, store) => vec![store.max_bytes.to_string()],
+            Self::Kv(_, store) => vec![store.max_bytes.to_string()],
             Self::Files(_, files) => vec![files.right()],
             Self::Scratch(it) => vec![format!("{} {} files", it.max_bytes, it.max_files)],
+            Self::Slot(_, slot) => slot.description.iter().cloned().collect(),
             Self::Tools(tools) => tools.call.clone(),
-            Self::Clocks(_) | Self::Random(_) => Vec::new(),
+            Self::Clocks(_) => Vec::new(),
         }
     }
 
     /// Returns the lines of the lock file about this request.
     pub(in crate::plugin) fn lock_lines(self) -> Vec<String> {
+        let rights = self.rights();
         match self {
-            Self::Clocks(_) | Self::Random(_) => vec![self.to_string()],
-            _ => self.rights().iter().map(|right| format!("{self} {right}")).collect(),
+            Self::Clocks(_) | Self::Slot(..) if rights.is_empty() => vec![self.to_string()],
+            _ => rights.iter().map(|right| format!("{self} {right}")).collect(),
         }
     }
 }
@@ -73,12 +93,12 @@ impl fmt::Display for Request<'_> {
         match self {
             Self::Http(name, _) => write!(f, "http.{name}"),
             Self::Secret(name, _) => write!(f, "secret.{name}"),
-            Self::Store(name, _) => write!(f, "kv.{name}"),
+            Self::Kv(name, _) => write!(f, "kv.{name}"),
             Self::Files(name, _) => write!(f, "files.{name}"),
             Self::Scratch(_) => f.write_str("scratch"),
+            Self::Slot(name, _) => write!(f, "tool.{name}"),
             Self::Tools(_) => f.write_str("tools"),
             Self::Clocks(_) => f.write_str("clocks"),
-            Self::Random(_) => f.write_str("random"),
         }
     }
 }
@@ -92,28 +112,32 @@ impl HttpRequest {
 
 impl SecretRequest {
     fn right(&self) -> String {
-        let inject =
-            self.inject.as_ref().and_then(|inject| match (&inject.header, &inject.query) {
-                (Some(header), _) if inject.prefix.is_empty() => {
-                    Some(format!("in header {header}"))
-                }
-                (Some(header), _) => Some(format!("in header {header} behind {:?}", inject.prefix)),
-                (None, Some(query)) => Some(format!("in query {query}")),
-                (None, None) => None,
-            });
+        let inject = self.inject.as_ref().and_then(InjectRequest::right);
         let audience =
             (!self.audience.is_empty()).then(|| format!("to {}", self.audience.join(", ")));
-        let reveal = self.reveal.then(|| "and shown to the plugin".to_owned());
+        let reveal = self.reveal.then(|| REVEALED.to_owned());
         [inject, audience, reveal].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl InjectRequest {
+    fn right(&self) -> Option<String> {
+        match (&self.header, &self.basic, &self.query) {
+            (Some(header), ..) if self.prefix.is_empty() => Some(format!("in header {header}")),
+            (Some(header), ..) => Some(format!("in header {header} behind {:?}", self.prefix)),
+            (None, Some(user), _) if user.is_empty() => {
+                Some("as Basic user and password".to_owned())
+            }
+            (None, Some(user), _) => Some(format!("as Basic password of {user:?}")),
+            (None, None, Some(query)) => Some(format!("in query {query}")),
+            (None, None, None) => None,
+        }
     }
 }
 
 impl FilesRequest {
     fn right(&self) -> String {
-        let access = match self.access {
-            FilesAccess::ReadOnly => "read-only",
-            FilesAccess::ReadWrite => "read-write",
-        };
+        let access = self.access.name();
         let bytes = self.max_bytes.map(|size| format!(" {size}")).unwrap_or_default();
         let count = self.max_files.map(|count| format!(" {count} files")).unwrap_or_default();
         format!("{access}{bytes}{count}")

@@ -27,22 +27,22 @@ pub struct Requests {
     pub secret: BTreeMap<String, SecretRequest>,
     /// Key-value stores.
     #[serde(default)]
-    pub kv: BTreeMap<String, StoreRequest>,
+    pub kv: BTreeMap<String, KvRequest>,
     /// Directories. The name `*` stands for all directories that the operator grants.
     #[serde(default)]
     pub files: BTreeMap<String, FilesRequest>,
     /// Private directory of each call.
     #[serde(default)]
     pub scratch: Option<ScratchRequest>,
-    /// Other tools.
+    /// Slots for other tools, by names that the author chose. The operator binds a tool to each.
+    #[serde(default)]
+    pub tool: BTreeMap<String, SlotRequest>,
+    /// Other tools, by full name.
     #[serde(default)]
     pub tools: Option<ToolsRequest>,
     /// The real time.
     #[serde(default)]
     pub clocks: Option<SwitchRequest>,
-    /// Real randomness.
-    #[serde(default)]
-    pub random: Option<SwitchRequest>,
     /// Limits that one call needs. An absent limit requests nothing beyond the default.
     #[serde(default, deserialize_with = "LimitSet::deserialize_requested")]
     pub limits: LimitSet,
@@ -95,13 +95,13 @@ requests! {
         reveal: bool,
     }
     /// One key-value store.
-    StoreRequest {
+    KvRequest {
         /// Maximum size.
         max_bytes: Size,
     }
     /// One directory, mounted at `/<name>`.
     FilesRequest {
-        /// `read-only` or `read-write`.
+        /// `read_only` or `read_write`.
         access: FilesAccess,
         /// Maximum total size, if it is written to.
         #[serde(default)]
@@ -117,7 +117,13 @@ requests! {
         /// Maximum number of files and directories.
         max_files: u64,
     }
-    /// Other tools.
+    /// A slot for one tool.
+    SlotRequest {
+        /// Purpose of the tool, for the operator who chooses it.
+        #[serde(default)]
+        description: Option<String>,
+    }
+    /// Other tools by full name, for a plugin that is written for them.
     ToolsRequest {
         /// Full names, `<client>-<tool>`.
         call: Vec<String>,
@@ -128,7 +134,7 @@ requests! {
 
 /// Requested access to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum FilesAccess {
     /// Read-only access.
     ReadOnly,
@@ -136,7 +142,7 @@ pub enum FilesAccess {
     ReadWrite,
 }
 
-/// Injection of a secret into requests: either `header` or `query`.
+/// Injection of a secret into requests: one of `header`, `basic` and `query`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InjectRequest {
@@ -145,6 +151,9 @@ pub struct InjectRequest {
     /// Text in front of the value.
     #[serde(default)]
     pub prefix: String,
+    /// User of Basic authentication, whose password is the secret. If it is empty, the secret is
+    /// `user:password`.
+    pub basic: Option<String>,
     /// Query parameter that carries the secret.
     pub query: Option<String>,
 }
@@ -154,15 +163,25 @@ impl Requests {
     pub fn all(&self) -> impl Iterator<Item = Request<'_>> {
         let http = self.http.iter().map(|(name, http)| Request::Http(name, http));
         let secrets = self.secret.iter().map(|(name, secret)| Request::Secret(name, secret));
-        let stores = self.kv.iter().map(|(name, store)| Request::Store(name, store));
+        let kv = self.kv.iter().map(|(name, store)| Request::Kv(name, store));
         let files = self.files.iter().map(|(name, files)| Request::Files(name, files));
         http.chain(secrets)
-            .chain(stores)
+            .chain(kv)
             .chain(files)
             .chain(self.scratch.iter().map(Request::Scratch))
+            .chain(self.tool.iter().map(|(name, slot)| Request::Slot(name, slot)))
             .chain(self.tools.iter().map(Request::Tools))
             .chain(self.clocks.iter().map(Request::Clocks))
-            .chain(self.random.iter().map(Request::Random))
+    }
+}
+
+impl FilesAccess {
+    /// Returns the name, in a manifest and in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::ReadWrite => "read_write",
+        }
     }
 }
 
@@ -177,7 +196,8 @@ impl HttpRequest {
         if self.is_any_host() {
             Ok(None)
         } else {
-            Rule::new(&self.url, &self.methods, &self.paths, self.private).map(Some)
+            let rule = Rule::new(&self.url, &self.methods, &self.paths, self.private);
+            rule.and_then(Rule::reachable).map(Some)
         }
     }
 }
@@ -185,23 +205,23 @@ impl HttpRequest {
 impl InjectRequest {
     /// Returns the injection. The error names the valid forms.
     pub fn injection(&self) -> Result<Injection, String> {
-        match (&self.header, &self.query) {
-            (Some(header), None) => {
-                Injection::header(header, &self.prefix).map_err(|error| error.to_string())
-            }
+        if !self.prefix.is_empty() && self.header.is_none() {
+            return Err("a `prefix` goes with a `header` alone".to_owned());
+        }
+        let injection = match (&self.header, &self.basic, &self.query) {
+            (Some(header), None, None) => Injection::header(header, &self.prefix),
+            (None, Some(user), None) => Injection::basic(user),
             // The name is printed in a line that people decide on.
-            (None, Some(query))
+            (None, None, Some(query))
                 if query.contains(|c: char| c.is_control() || c.is_whitespace()) =>
             {
-                Err(format!(
+                return Err(format!(
                     "found the query parameter {query:?}, expected a name without spaces and control characters"
-                ))
+                ));
             }
-            (None, Some(query)) if self.prefix.is_empty() => {
-                Injection::query(query).map_err(|error| error.to_string())
-            }
-            (None, Some(_)) => Err("a `prefix` goes with a `header` alone".to_owned()),
-            _ => Err("expected either `header` or `query`".to_owned()),
-        }
+            (None, None, Some(query)) => Injection::query(query),
+            _ => return Err("expected one of `header`, `basic` and `query`".to_owned()),
+        };
+        injection.map_err(|error| error.to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! The places on the network that a plugin may send requests to.
 
-use super::{Intersection, list};
+use super::{Intersection, Reason, list};
 use crate::{
     egress::{Policy, Rule},
     plugin::{HttpGrant, HttpRequest, Request},
@@ -8,14 +8,17 @@ use crate::{
 
 impl Intersection<'_> {
     pub(super) fn http(&mut self) -> Option<Policy> {
-        let mut granted = Vec::new();
+        let (mut named, mut granted) = (Vec::new(), Vec::new());
         for (index, grant) in self.grant.http.iter().enumerate() {
             let key = format!("grants.http[{index}]");
-            granted.extend(self.granted_rule(&key, grant));
+            let Some(rule) = self.rule(&key, grant) else { continue };
+            granted.extend(self.is_open(&key, grant, &rule).then(|| rule.clone()));
+            named.push(rule);
         }
         let requests = self.requests.into_iter().flat_map(|requests| &requests.http);
         for (name, request) in requests {
-            self.note_missing_http(name, request, &granted);
+            // A rule that the profile does not permit is granted too, and reported above.
+            self.note_missing_http(name, request, &named);
         }
         if granted.is_empty() {
             return None;
@@ -28,7 +31,7 @@ impl Intersection<'_> {
         });
         let bounds = self.bounds();
         Policy::new(requested, granted, bounds)
-            .map_err(|error| self.refusals.push(format!("grants.http: {error}")))
+            .map_err(|error| self.refuse(format!("grants.http: {error}")))
             .ok()
     }
 
@@ -54,20 +57,31 @@ impl Intersection<'_> {
 
     /// Returns the rule of a grant; `None` if it is refused.
     pub(super) fn granted_rule(&mut self, key: &str, grant: &HttpGrant) -> Option<Rule> {
-        let rule = match grant {
-            HttpGrant::Rule(rule) => rule.clone(),
-            HttpGrant::Requested(name) => self.requested_rule(key, name)?,
-        };
-        let is_open = rule.is_private() || !rule.is_encrypted();
-        if is_open && !self.profile().opens_private_network() {
-            let opened = if rule.is_private() { "private networks" } else { "HTTP without TLS" };
-            let profile = self.profile().name();
-            self.refusals.push(format!(
-                "{key}: the profile {profile:?} does not open {opened}; \"profile\": \"trusted\" does"
-            ));
-            return None;
+        self.rule(key, grant).filter(|rule| self.is_open(key, grant, rule))
+    }
+
+    fn rule(&mut self, key: &str, grant: &HttpGrant) -> Option<Rule> {
+        match grant {
+            HttpGrant::Rule(rule) => Some(rule.clone()),
+            HttpGrant::Requested(name) => self.requested_rule(key, name),
         }
-        Some(rule)
+    }
+
+    /// Returns whether the profile permits the rule of a grant.
+    fn is_open(&mut self, key: &str, grant: &HttpGrant, rule: &Rule) -> bool {
+        let limit = match (rule.is_private(), rule.is_encrypted()) {
+            _ if self.profile().opens_private_network() => return true,
+            (true, _) => "does not open private networks",
+            (false, false) => "does not open HTTP without TLS",
+            (false, true) => return true,
+        };
+        let request = match grant {
+            HttpGrant::Requested(name) => Some(format!("http.{name}")),
+            HttpGrant::Rule(_) => None,
+        };
+        let (key, profile) = (key.to_owned(), self.profile());
+        self.refusals.push(Reason::Profile { key, request, limit, profile });
+        false
     }
 
     fn requested_rule(&mut self, key: &str, name: &str) -> Option<Rule> {
@@ -76,8 +90,7 @@ impl Intersection<'_> {
         let rule = request.and_then(|request| request.rule().ok().flatten());
         if rule.is_none() {
             let names: Vec<_> = requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
-            self.refusals
-                .push(format!("{key}: found {name:?}; the plugin requests {}", list(&names)));
+            self.refuse(format!("{key}: found {name:?}; the plugin requests {}", list(&names)));
         }
         rule
     }

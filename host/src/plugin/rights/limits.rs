@@ -48,7 +48,7 @@ impl Intersection<'_> {
         let requested = self.requests.and_then(|requests| requests.limits.get(limit));
         if let Some(excess) = granted.filter(|granted| *granted > maximum) {
             let (excess, maximum) = (limit.show(excess), limit.show(maximum));
-            self.refusals.push(format!(
+            self.refuse(format!(
                 "limits.{key}: found {excess}, the profile {:?} allows at most {maximum}",
                 profile.name()
             ));

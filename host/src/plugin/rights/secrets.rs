@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Intersection, ReadSecret, list};
+use super::{Intersection, ReadSecret, Reason, list};
 use crate::{
     egress::{Credential, Credentials, Injection, Rule},
     plugin::{HttpGrant, Request, SecretGrant, SecretRequest},
@@ -21,24 +21,30 @@ pub(super) struct Secrets {
 }
 
 impl Intersection<'_> {
-    pub(super) fn secrets(&mut self, read: ReadSecret<'_>) -> Secrets {
+    pub(super) fn secret(&mut self, read: ReadSecret<'_>) -> Secrets {
         let mut values = BTreeMap::new();
         let mut credentials = Vec::new();
+        let mut parts: Vec<(&String, Secret)> = Vec::new();
         let mut revealed = BTreeMap::new();
-        for (name, grant) in &self.grant.secrets {
+        for (name, grant) in &self.grant.secret {
             let request = self.requests.and_then(|requests| requests.secret.get(name));
             if self.requests.is_some() && request.is_none() {
-                self.unrequested(&format!("grants.secrets.{name}"));
+                self.unrequested(&format!("grants.secret.{name}"));
                 continue;
             }
             let value = match read(&grant.source) {
                 Ok(value) => value,
                 Err(error) => {
-                    self.refusals.push(format!("grants.secrets.{name}.from: {error}"));
+                    let error = error.to_string();
+                    self.refusals.push(Reason::NoValue { secret: name.clone(), error });
                     continue;
                 }
             };
-            credentials.extend(self.credential(name, grant, request, &value));
+            if let Some(credential) = self.credential(name, grant, request, &value) {
+                let new = credential.parts().into_iter().map(|part| (name, Secret::new(part)));
+                parts.extend(new);
+                credentials.push(credential);
+            }
             if self.is_revealed(name, grant, request) {
                 revealed.insert(name.clone(), value.clone());
             }
@@ -46,10 +52,11 @@ impl Intersection<'_> {
         }
         self.note_missing_secrets();
         let credentials = Credentials::new(credentials)
-            .map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
-        let scrubber = Scrubber::new(values.iter().map(|(name, value)| (name.as_str(), value)));
-        let scrubber =
-            scrubber.map_err(|error| self.refusals.push(format!("grants.secrets: {error}")));
+            .map_err(|error| self.refuse(format!("grants.secret: {error}")));
+        let all = values.iter().map(|(name, value)| (name.as_str(), value));
+        let parts = parts.iter().map(|(name, part)| (name.as_str(), part));
+        let scrubber = Scrubber::new(all.chain(parts));
+        let scrubber = scrubber.map_err(|error| self.refuse(format!("grants.secret: {error}")));
         Secrets {
             credentials: credentials.unwrap_or_default(),
             names: values.into_keys().collect(),
@@ -61,10 +68,10 @@ impl Intersection<'_> {
     fn note_missing_secrets(&mut self) {
         let grant = self.grant;
         let requests = self.requests.into_iter().flat_map(|requests| &requests.secret);
-        for (name, request) in requests.filter(|(name, _)| !grant.secrets.contains_key(*name)) {
+        for (name, request) in requests.filter(|(name, _)| !grant.secret.contains_key(*name)) {
             let request = Request::Secret(name, request);
             let remedy =
-                format!("grant it with \"secrets\": {{{name:?}: {{\"from\": \"env:NAME\"}}}}");
+                format!("grant it with \"secret\": {{{name:?}: {{\"from\": \"env:NAME\"}}}}");
             self.missing(&request, request, &remedy);
         }
     }
@@ -78,7 +85,7 @@ impl Intersection<'_> {
         request: Option<&SecretRequest>,
         value: &Secret,
     ) -> Option<Credential> {
-        let key = format!("grants.secrets.{name}");
+        let key = format!("grants.secret.{name}");
         let requested_injection = request
             .and_then(|request| request.inject.as_ref())
             .and_then(|inject| inject.injection().ok());
@@ -94,14 +101,14 @@ impl Intersection<'_> {
             }
             None if request.is_some() => requested,
             None => {
-                self.refusals.push(format!(
+                self.refuse(format!(
                     "{key}.audience: is required for a plugin that embeds no manifest"
                 ));
                 return None;
             }
         };
         let made = Credential::new(name, value.clone(), injection, audience);
-        made.map_err(|error| self.refusals.push(format!("{key}: {error}"))).ok()
+        made.map_err(|error| self.refuse(format!("{key}: {error}"))).ok()
     }
 
     /// Returns the places that a plugin requests to send a secret to; `None` for a place whose
@@ -132,7 +139,7 @@ impl Intersection<'_> {
                 requested.iter().filter_map(|requested| rule.intersect(requested)).collect();
             if both.is_empty() {
                 let requested: Vec<_> = requested.iter().map(Rule::to_string).collect();
-                self.refusals.push(format!(
+                self.refuse(format!(
                     "{key}: found {rule}, the plugin asks to send it to {}",
                     list(&requested)
                 ));
@@ -148,15 +155,14 @@ impl Intersection<'_> {
         grant: &SecretGrant,
         request: Option<&SecretRequest>,
     ) -> bool {
-        let key = format!("grants.secrets.{name}.reveal");
+        let key = format!("grants.secret.{name}.reveal");
         let wants = request.is_none_or(|request| request.reveal);
         match (grant.reveal, wants) {
             (true, false) => self.unrequested(&key),
             (true, true) if !self.profile().reveals_secrets() => {
-                let profile = self.profile().name();
-                self.refusals.push(format!(
-                    "{key}: the profile {profile:?} shows no plugin a secret's value; \"profile\": \"trusted\" does"
-                ));
+                let (request, profile) = (Some(format!("secret.{name}")), self.profile());
+                let limit = "shows no plugin a secret's value";
+                self.refusals.push(Reason::Profile { key, request, limit, profile });
             }
             (true, true) => return true,
             (false, true) if request.is_some() => {

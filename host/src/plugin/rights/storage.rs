@@ -3,8 +3,7 @@
 use super::Intersection;
 use crate::{
     plugin::{
-        DirectoryGrant, FilesAccess, FilesRequest, PartialQuota, Request, ScratchRequest,
-        manifest::ANY,
+        FilesAccess, FilesGrant, FilesRequest, PartialQuota, Request, ScratchRequest, manifest::ANY,
     },
     sandbox::{Access, Directory, KvStore, Quota},
     units::Size,
@@ -17,39 +16,39 @@ pub(super) const DEFAULT_SCRATCH: Quota = Quota { bytes: 64 << 20, files: 1_000 
 pub(super) const DEFAULT_STORE_BYTES: u64 = 4 << 20;
 
 impl Intersection<'_> {
-    pub(super) fn stores(&mut self) -> Vec<KvStore> {
+    pub(super) fn kv(&mut self) -> Vec<KvStore> {
         let mut stores = Vec::new();
-        for (index, grant) in self.grant.stores.iter().enumerate() {
-            let request = self.requests.map(|requests| requests.kv.get(&grant.name));
+        for (name, grant) in &self.grant.kv {
+            let request = self.requests.map(|requests| requests.kv.get(name));
             if request == Some(None) {
-                self.unrequested(&format!("grants.kv[{index}]"));
+                self.unrequested(&format!("grants.kv.{name}"));
                 continue;
             }
             let requested = request.flatten().map(|request| request.max_bytes.0);
             let max_bytes = lesser(requested, grant.max_bytes, DEFAULT_STORE_BYTES);
-            self.note_less(&format!("kv.{}", grant.name), requested, max_bytes, size);
-            stores.push(KvStore { name: grant.name.clone(), max_bytes });
+            self.note_less(&format!("kv.{name}"), requested, max_bytes, size);
+            stores.push(KvStore { name: name.clone(), max_bytes });
         }
-        for (name, request) in self.requests.into_iter().flat_map(|requests| &requests.kv) {
-            if !stores.iter().any(|store| store.name == *name) {
-                let request = Request::Store(name, request);
-                self.missing(&request, request, &format!("grant it with \"kv\": [{name:?}]"));
-            }
+        let grant = self.grant;
+        let requests = self.requests.into_iter().flat_map(|requests| &requests.kv);
+        for (name, request) in requests.filter(|(name, _)| !grant.kv.contains_key(*name)) {
+            let request = Request::Kv(name, request);
+            self.missing(&request, request, &format!("grant it with \"kv\": {{{name:?}: {{}}}}"));
         }
         stores
     }
 
-    pub(super) fn directories(&mut self) -> Vec<Directory> {
+    pub(super) fn files(&mut self) -> Vec<Directory> {
         let mut directories = Vec::new();
-        for (index, grant) in self.grant.directories.iter().enumerate() {
-            let request = self.requests.map(|requests| {
-                requests.files.get(&grant.name).or_else(|| requests.files.get(ANY))
-            });
+        for (name, grant) in &self.grant.files {
+            let request = self
+                .requests
+                .map(|requests| requests.files.get(name).or_else(|| requests.files.get(ANY)));
             if request == Some(None) {
-                self.unrequested(&format!("grants.directories[{index}]"));
+                self.unrequested(&format!("grants.files.{name}"));
                 continue;
             }
-            directories.push(self.directory(grant, request.flatten()));
+            directories.push(self.directory(name, grant, request.flatten()));
         }
         for (name, request) in self.requests.into_iter().flat_map(|requests| &requests.files) {
             self.note_missing_directory(name, request, &directories);
@@ -57,16 +56,21 @@ impl Intersection<'_> {
         directories
     }
 
-    fn directory(&mut self, grant: &DirectoryGrant, request: Option<&FilesRequest>) -> Directory {
+    fn directory(
+        &mut self,
+        name: &str,
+        grant: &FilesGrant,
+        request: Option<&FilesRequest>,
+    ) -> Directory {
         let requested = request.map(FilesRequest::quota).unwrap_or_default();
         let quota = quota(requested, grant.quota, DEFAULT_DIRECTORY);
         let is_read_only = request.is_some_and(|it| it.access == FilesAccess::ReadOnly);
         let access = if is_read_only { Access::ReadOnly } else { grant.access };
         // The quota of a read-only directory limits nothing.
         if access == Access::ReadWrite {
-            self.note_quota(&format!("files.{}", grant.name), requested, quota);
+            self.note_quota(&format!("files.{name}"), requested, quota);
         }
-        Directory { name: grant.name.clone(), path: grant.path.clone(), access, quota }
+        Directory { name: name.to_owned(), path: grant.path.clone(), access, quota }
     }
 
     fn note_missing_directory(
@@ -75,10 +79,16 @@ impl Intersection<'_> {
         request: &FilesRequest,
         granted: &[Directory],
     ) {
-        let writes = request.access == FilesAccess::ReadWrite;
+        let (access, writes) = (request.access.name(), request.access == FilesAccess::ReadWrite);
         let request = Request::Files(name, request);
         match granted.iter().find(|directory| directory.name == name || name == ANY) {
-            None => self.missing(&request, request, "grant a directory with \"directories\""),
+            None => {
+                let guest_name = if name == ANY { "NAME" } else { name };
+                let grant = r#"{"path": "DIRECTORY", "access": "ACCESS"}"#;
+                let grant = grant.replace("ACCESS", access);
+                let remedy = format!("grant it with \"files\": {{{guest_name:?}: {grant}}}");
+                self.missing(&request, request, &remedy);
+            }
             Some(directory) if writes && directory.access == Access::ReadOnly => {
                 self.notes.push(format!(
                     "{request} is granted for reading alone; the plugin asks to write too"

@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     egress::{Bounds, Injection, Policy, Rule},
     limit::{Limit, LimitSet},
-    plugin::{DirectoryGrant, HttpGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant, StoreGrant},
-    sandbox::{Access, KvStore, Quota},
+    plugin::{FilesGrant, HttpGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
+    sandbox::{Access, Effect, KvStore, Quota},
 };
 
 fn manifest(request: &Value, config: Option<Value>) -> Manifest {
@@ -71,8 +71,8 @@ fn no_request_and_no_grant_result_in_no_rights() {
             && grants.revealed.is_empty()
             && grants.stores.is_empty()
     );
-    assert!(grants.directories.is_empty() && grants.scratch.is_none() && grants.tools.is_empty());
-    assert!(!grants.clocks && !grants.random);
+    assert!(grants.directories.is_empty() && grants.scratch.is_none());
+    assert!(grants.tools == ToolNames::default() && !grants.clocks);
     assert_eq!(
         (limits.fuel, limits.memory_bytes),
         (Limits::PLUGIN.fuel, Limits::PLUGIN.memory_bytes)
@@ -124,7 +124,7 @@ fn a_place_on_the_network_is_granted_by_a_rule_for_the_same_host() {
 fn private_networks_and_plain_http_need_a_trusted_plugin() {
     let private = api(&json!({"private": true}));
     insta::assert_snapshot!(
-        refused(&private, &http(&[named("api")])).split("; the plugin needs").next().unwrap_or_default(),
+        refused(&private, &http(&[named("api")])),
         @r#"grants.http[0]: the profile "untrusted" does not open private networks; "profile": "trusted" does"#
     );
     let plain = json!({"http": {"api": {"url": "http://api.example.com", "reason": "forecasts"}}});
@@ -157,12 +157,65 @@ fn tools_are_granted_one_by_one() {
         ..Grant::default()
     };
     let all = granted(&asked, &grant(&["files-read", "text-count", "files-write"]));
-    assert_eq!(all.grants.tools, ["files-read", "text-count"]);
+    assert!(all.grants.tools.full.iter().eq(["files-read", "text-count"]));
     assert_eq!(all.notes, ["grants.tools[2] opens nothing: the plugin does not ask for it"]);
     insta::assert_snapshot!(
         refused(&asked, &grant(&["text-count"])),
         @r#"the plugin needs the tool files-read (counts), which is not granted; grant it with "tools": ["files-read"]"#
     );
+}
+
+#[test]
+fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
+    let slots = |bound: &[&str]| Grant {
+        slots: bound.iter().map(|slot| ((*slot).to_owned(), format!("p-{slot}"))).collect(),
+        ..Grant::default()
+    };
+    let asked = json!({"tool": {
+        "forecast": {"reason": "plans"},
+        "notify": {"reason": "reports", "optional": true},
+    }});
+    let found = granted(&asked, &slots(&["forecast", "other"]));
+    let expected =
+        [("forecast".to_owned(), Some("p-forecast".to_owned())), ("notify".to_owned(), None)];
+    assert_eq!(found.grants.tools, ToolNames { slots: expected.into(), ..ToolNames::default() });
+    assert_eq!(
+        found.notes,
+        [
+            "grants.tool.other opens nothing: the plugin does not ask for it",
+            "tool.notify is not granted, and the plugin can do without",
+        ]
+    );
+    insta::assert_snapshot!(
+        refused(&asked, &slots(&["notify"])),
+        @r#"the plugin needs tool.forecast (plans), which is not granted; bind a tool to it with "tool": {"forecast": "CLIENT-TOOL"}"#
+    );
+    let without_manifest = Rights::intersect(None, &slots(&["any"]), &read).expect("it is granted");
+    assert_eq!(without_manifest.grants.tools.slots["any"].as_deref(), Some("p-any"));
+}
+
+#[test]
+fn the_declared_effects_of_each_tool_are_part_of_the_grants_unless_there_is_no_manifest() {
+    let declared = |tools: Value| {
+        let mut manifest = serde_json::json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "request": {"kv": {"n": {"max_bytes": "1KiB", "reason": "r"}}},
+        });
+        manifest["tool"] = tools;
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest");
+        let grant = Grant {
+            kv: [("n".to_owned(), KvGrant { max_bytes: None })].into(),
+            ..Grant::default()
+        };
+        let rights = Rights::intersect(Some(&manifest), &grant, &read).expect("it is granted");
+        rights.grants.declared.expect("there is a manifest")
+    };
+    let tools = declared(json!([{"name": "put", "effects": ["write_kv"]}, {"name": "count"}]));
+    assert!(tools["put"].contains(Effect::WriteKv) && !tools["put"].contains(Effect::Http));
+    assert_eq!(tools["count"], Effects::default());
+    assert!(declared(json!([])).is_empty(), "a manifest without tools declares nothing");
+    let without = Rights::intersect(None, &Grant::default(), &read).expect("it is granted");
+    assert!(without.grants.declared.is_none());
 }
 
 #[test]
@@ -220,23 +273,16 @@ fn times_and_sizes_are_limited_like_counts() {
 }
 
 #[test]
-fn real_time_and_real_randomness_must_be_requested_and_granted() {
+fn real_time_must_be_requested_and_granted() {
     let clocks = |on| Grant { clocks: on, ..Grant::default() };
-    let random = |on| Grant { random: on, ..Grant::default() };
-    let asks =
-        |name: &str, optional: bool| json!({name: {"reason": "dates", "optional": optional}});
-    assert!(granted(&asks("clocks", false), &clocks(true)).grants.clocks);
-    assert!(granted(&asks("random", false), &random(true)).grants.random);
-    assert!(
-        !granted(&json!({}), &clocks(true)).grants.clocks
-            && !granted(&json!({}), &random(true)).grants.random
-    );
-    assert!(!granted(&asks("clocks", true), &clocks(false)).grants.clocks);
+    let asks = |optional: bool| json!({"clocks": {"reason": "dates", "optional": optional}});
+    assert!(granted(&asks(false), &clocks(true)).grants.clocks);
+    assert!(!granted(&json!({}), &clocks(true)).grants.clocks);
+    assert!(!granted(&asks(true), &clocks(false)).grants.clocks);
     insta::assert_snapshot!(
-        refused(&asks("clocks", false), &clocks(false)),
+        refused(&asks(false), &clocks(false)),
         @r#"the plugin needs clocks (dates), which is not granted; grant it with "clocks": true"#
     );
-    assert!(refused(&asks("random", false), &random(false)).contains("\"random\": true"));
 }
 
 #[test]
@@ -259,7 +305,8 @@ fn a_configuration_is_refused_for_a_plugin_that_takes_none() {
 
 #[test]
 fn all_reasons_for_a_refusal_are_reported_at_once() {
-    let asked = json!({"clocks": {"reason": "dates"}, "random": {"reason": "dice"}});
+    let asked =
+        json!({"clocks": {"reason": "dates"}, "kv": {"n": {"max_bytes": "1KiB", "reason": "r"}}});
     let refusal = Rights::intersect(Some(&manifest(&asked, None)), &Grant::default(), &read)
         .expect_err("refused");
     assert_eq!(refusal.reasons.len(), 2, "{refusal}");

@@ -10,15 +10,28 @@ use crate::{
 };
 
 /// Builds the error of a failed tool. Its message is that of the structured content, else the text
-/// of the result, else `raw`. The structured content is attached as a whole.
+/// of the result, else `raw`. The structured content is attached as a whole, and so is all content
+/// that the message does not repeat.
 pub(super) fn read(output: ToolOutput, raw: &str) -> ToolError {
-    let ToolOutput { content, structured, .. } = output;
+    let ToolOutput { mut content, structured, meta } = output;
     let code = structured.as_ref().and_then(code);
     let message = structured.as_ref().and_then(message).map(str::to_owned);
-    let message = message.or_else(|| joined_text(&content)).unwrap_or_else(|| raw.to_owned());
+    let message = message.or_else(|| {
+        let text = joined_text(&content);
+        content.retain(|part| part.as_text().is_none());
+        text
+    });
+    let message = message.unwrap_or_else(|| raw.to_owned());
+    content.retain(|part| part.as_text() != Some(message.as_str()));
     let suffix = suffix(code.as_deref(), structured.as_ref().and_then(is_retriable));
     let message = printable(&message) + &suffix;
-    ToolError { code, details: structured, ..ToolError::new(ErrorKind::Internal, message) }
+    ToolError {
+        code,
+        content,
+        details: structured,
+        meta,
+        ..ToolError::new(ErrorKind::Internal, message)
+    }
 }
 
 /// Returns the first [`MAX_RAW_CHARS`] characters of a result's JSON text.
@@ -88,10 +101,8 @@ fn suffix(code: Option<&str>, is_retriable: Option<bool>) -> String {
 fn joined_text(content: &[Content]) -> Option<String> {
     let texts: Vec<&str> = content
         .iter()
-        .filter_map(|part| match part {
-            Content::Text { text } if !text.trim().is_empty() => Some(text.as_str()),
-            _ => None,
-        })
+        .filter_map(Content::as_text)
+        .filter(|text| !text.trim().is_empty())
         .collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
@@ -103,7 +114,7 @@ mod tests {
     use super::*;
 
     fn error(structured: Value, text: &str) -> ToolError {
-        let content = vec![Content::Text { text: text.into() }];
+        let content = vec![Content::text(text)];
         read(ToolOutput { content, structured: Some(structured), meta: None }, "raw")
     }
 
@@ -170,6 +181,22 @@ mod tests {
         assert_eq!(error.message, "no\u{fffd} answer (code=E_TIMEOUT retriable=false)");
         assert_eq!(error.code.as_deref(), Some("E_TIMEOUT"));
         assert_eq!(error.details, Some(structured));
+    }
+
+    #[test]
+    fn content_that_the_message_does_not_repeat_is_kept() {
+        let image = Content::from_mcp(json!({"type": "image", "data": "AA==", "mimeType": "a/b"}));
+        let output = |structured| ToolOutput {
+            content: vec![Content::text("text"), image.clone()],
+            structured,
+            meta: None,
+        };
+        let error = read(output(None), "raw");
+        assert_eq!((error.message.as_str(), error.content), ("text", vec![image.clone()]));
+        let error = read(output(Some(json!({"message": "m"}))), "raw");
+        assert_eq!(error.content, [Content::text("text"), image.clone()]);
+        let same = read(output(Some(json!({"message": "text"}))), "raw");
+        assert_eq!(same.content, [image]);
     }
 
     #[test]

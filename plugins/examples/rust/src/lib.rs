@@ -1,8 +1,6 @@
 //! Tells the weather of a few cities.
 
-use airlock_guest::{Context, Error, log, plugin, tool};
-use schemars::JsonSchema;
-use serde::Serialize;
+use airlock_guest::{Context, Error, data, log, plugin, tool};
 
 /// Invented data, so that the plugin works without network access.
 const WEATHER: [(&str, f64, Sky); 4] = [
@@ -13,10 +11,11 @@ const WEATHER: [(&str, f64, Sky); 4] = [
 ];
 
 /// The weather of a city.
-#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[data]
+#[derive(Debug, PartialEq)]
 pub struct Weather {
     /// Name of the city.
-    city: &'static str,
+    city: String,
     /// Temperature of the air.
     celsius: f64,
     /// What the sky looks like.
@@ -24,8 +23,8 @@ pub struct Weather {
 }
 
 /// What the sky looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[data]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sky {
     Clear,
     Clouds,
@@ -41,7 +40,7 @@ pub fn get_weather(
     city: String,
     context: &Context,
 ) -> Result<Weather, Error> {
-    log::info!("weather asked for", known = WEATHER.len());
+    log::info!(known = WEATHER.len(), "weather asked for");
     context.progress(0.0, Some(1.0), Some("looking it up"));
     let name = city.trim().to_lowercase();
     let Some((city, celsius, sky)) = WEATHER.into_iter().find(|(known, ..)| *known == name) else {
@@ -50,24 +49,27 @@ pub fn get_weather(
             .with_code("unknown_city"));
     };
     context.progress(1.0, Some(1.0), Some("found"));
-    Ok(Weather { city, celsius, sky })
+    Ok(Weather { city: city.to_owned(), celsius, sky })
 }
 
 plugin!(get_weather);
 
 #[cfg(test)]
 mod tests {
+    use airlock_guest::{serde_json::json, testing::Host};
+
     use super::*;
 
     #[test]
     fn a_known_city_has_weather_and_an_unknown_one_an_error() {
-        let weather = get_weather("Oslo".to_owned(), &Context::detached());
+        let host = Host::new();
+        let output = host.call::<get_weather>(json!({ "city": "Oslo" })).expect("it is known");
         assert_eq!(
-            weather.expect("it is known"),
-            Weather { city: "oslo", celsius: 4.0, sky: Sky::Snow }
+            output.structured_content,
+            Some(json!({ "city": "oslo", "celsius": 4.0, "sky": "snow" }))
         );
-        let error =
-            get_weather("Olso".to_owned(), &Context::detached()).expect_err("it is not known");
+        assert_eq!(host.progress().len(), 2);
+        let error = host.call::<get_weather>(json!({ "city": "Olso" })).expect_err("unknown");
         assert_eq!(error.code(), Some("unknown_city"));
     }
 }

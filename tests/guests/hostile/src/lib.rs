@@ -145,7 +145,7 @@ fn fail() -> Result<String, Error> {
     Err(Error::not_found("there is no such thing").with_code("no_such_thing"))
 }
 
-/// Tries what it was not lent, and answers with what worked.
+/// Tries what it was not granted, and answers with what worked.
 #[tool]
 fn reach_out() -> String {
     let mut reached = Vec::new();

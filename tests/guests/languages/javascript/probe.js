@@ -1,44 +1,35 @@
 // The example's tool, and additional tools for the tests.
 
-import { send } from 'airlock:host/http@0.1.0';
-
-import { object, plugin } from './airlock.js';
+import { plugin, s, tool } from './airlock-plugin/index.js';
+import * as http from './airlock-plugin/http.js';
 import { tools as example } from './plugin.js';
 
-const url = { type: 'string' };
+const input = s.object({ url: s.string() });
 
-const get = (url) => ({
-  method: 'GET',
-  url,
-  headers: [],
-  body: undefined,
-  timeoutMs: undefined,
-  maxResponseBytes: undefined,
-  credential: undefined,
-});
-
-const probes = plugin({
-  knock: {
+const probes = plugin(
+  tool({
+    name: 'knock',
     description: 'Asks a server that nobody granted; answers what kind of failure that is.',
-    input: object({ url }),
-    output: object({ kind: { type: 'string' } }),
+    input,
+    output: s.object({ kind: s.string() }),
     run({ url }) {
       console.log('about to knock');
       try {
-        send(get(url));
+        http.get(url);
       } catch (error) {
-        return { kind: error.payload.kind };
+        return { kind: error.kind };
       }
       return { kind: 'none' };
     },
-  },
-  visit: {
+  }),
+  tool({
+    name: 'visit',
     description: 'Asks a server; answers what it says.',
-    input: object({ url }),
+    input,
     run: async ({ url }) => (await fetch(url)).text(),
-  },
-  crash: { description: 'Fails by accident.', input: object({}), run: () => undefined.nothing },
-});
+  }),
+  tool({ name: 'crash', description: 'Fails by accident.', run: () => undefined.nothing }),
+);
 
 export const tools = {
   describe: () => [...example.describe(), ...probes.describe()],

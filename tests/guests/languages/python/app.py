@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-from componentize_py_types import Err
-from wit_world.imports import http
-
-from airlock import plugin, tool
+from airlock_plugin import http, plugin, tool
 from example import get_weather
 
 
@@ -14,28 +11,24 @@ class Refused:
     kind: str
 
 
-def get(url: str) -> http.Response:
-    return http.send(http.Request("GET", url, [], None, None, None, None))
-
-
-@tool()
+@tool
 def knock(url: str) -> Refused:
     """Asks a server that nobody granted; answers what kind of failure that is."""
     print("about to knock")
     try:
-        get(url)
-    except Err as error:
-        return Refused(error.value.kind.name.lower())
+        http.get(url)
+    except http.HttpError as error:
+        return Refused(error.kind)
     return Refused("none")
 
 
-@tool()
+@tool
 def visit(url: str) -> str:
     """Asks a server; answers what it says."""
-    return get(url).body.decode()
+    return http.get(url).text()
 
 
-@tool()
+@tool
 def crash() -> str:
     """Fails by accident."""
     return None.nothing

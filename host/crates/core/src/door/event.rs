@@ -9,6 +9,9 @@ use crate::tool::Content;
 /// Number of events that the queue of a slow receiver holds. Further events are dropped, because
 /// otherwise the guest would have to wait.
 const QUEUE: usize = 256;
+/// Number of events that the queue keeps free of progress. Only the last progress matters, so a storm
+/// of it must not displace content.
+pub(super) const RESERVED: usize = QUEUE / 2;
 
 /// Progress of a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,7 +43,7 @@ pub enum Event {
         /// The call.
         call: CallId,
         /// The content.
-        part: Content,
+        part: Box<Content>,
     },
 }
 

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::mpsc;
 
-use super::{CallId, Event, Progress};
+use super::{CallId, Event, Progress, event};
 use crate::tool::Content;
 
 /// Accepts the reports of a running call, for its record and for a caller that receives events.
@@ -28,13 +28,16 @@ impl<'c> Reporter<'c> {
 
     /// Emits content before the result. The provider limits number and size.
     pub fn emit(&self, part: Content) {
-        self.send(|call| Event::Partial { call, part: part.clone() });
+        self.send(|call| Event::Partial { call, part: Box::new(part.clone()) });
         self.report.emit(part);
     }
 
-    /// Reports the progress of the running call.
+    /// Reports the progress of the running call. A caller that receives events slowly gets only some
+    /// of the reports.
     pub fn progress(&self, progress: Progress) {
-        self.send(|call| Event::Progress { call, progress: progress.clone() });
+        if self.events.is_some_and(|events| events.capacity() > event::RESERVED) {
+            self.send(|call| Event::Progress { call, progress: progress.clone() });
+        }
         self.report.set_progress(progress);
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::tool::{
-    CallError, ClientName, Policy, Tool, ToolDefinition, ToolName, ToolOutput, Whitelist,
+    CallError, ClientName, Content, Policy, Tool, ToolDefinition, ToolName, ToolOutput, Whitelist,
 };
 
 /// Returns the name of the tool that was called.
@@ -410,4 +410,24 @@ fn a_key_grants_its_rows_and_an_empty_row_denies_a_client_open_to_all_keys() {
         .map(|e| e.tool.name.to_string())
         .collect();
     assert_eq!(names, ["alpha-a-b", "alpha-a_b", "alpha-read", "alpha-write", "gamma-read"]);
+}
+
+#[test]
+fn a_storm_of_progress_does_not_displace_content_from_the_queue_of_events() {
+    let sources = sources(&[open_policy(false)]);
+    let view = sources.view(&Filter::none(), None);
+    let (caller, mut events) = Caller::with_events(view, Origin::Caller, BUDGET);
+    let call = caller.admit("alpha-read", "{}").expect("it is listed");
+    let reporter = call.chain().reporter();
+    for done in 0..10_000 {
+        reporter.progress(Progress { done: f64::from(done), total: None, message: None });
+    }
+    reporter.emit(Content::text("part"));
+    let mut received = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        received.push(event);
+    }
+    assert!(matches!(received.first(), Some(Event::Progress { .. })));
+    assert!(matches!(received.pop(), Some(Event::Partial { .. })));
+    assert_eq!(received.len(), event::RESERVED);
 }

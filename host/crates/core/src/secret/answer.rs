@@ -12,7 +12,9 @@ use base64::{
 use serde_json::{Map, Value};
 
 use super::Scrubber;
-use crate::tool::{Content, ToolError, ToolOutput};
+use crate::tool::{
+    Content, ContentBlock, Resource, ResourceContents, ResourceLink, ToolError, ToolOutput,
+};
 
 /// Decodes base64 as leniently as the most lenient client: padding is optional, and trailing bits
 /// are ignored.
@@ -75,52 +77,87 @@ impl Scrubber {
     /// Redacts secrets in a result. Returns whether a secret was found.
     pub fn output(&self, output: &mut ToolOutput) -> bool {
         let ToolOutput { content, structured, meta } = output;
-        let found = content.iter_mut().fold(false, |found, part| found | self.content(part));
-        [structured, meta]
-            .into_iter()
-            .flatten()
-            .fold(found, |found, value| found | self.value(value))
+        self.contents(content)
+            | structured.as_mut().is_some_and(|value| self.value(value))
+            | self.object(meta)
     }
 
     /// Redacts secrets in an error that a tool returned. Returns whether a secret was found.
     pub fn error(&self, error: &mut ToolError) -> bool {
-        let ToolError { kind: _, code, message, retry_after_ms: _, details } = error;
-        let found = self.string(message) | self.optional(code);
-        found | details.as_mut().is_some_and(|details| self.value(details))
+        let ToolError { kind: _, code, message, retry_after_ms: _, content, details, meta } = error;
+        self.string(message)
+            | self.optional(code)
+            | self.contents(content)
+            | details.as_mut().is_some_and(|details| self.value(details))
+            | self.object(meta)
+    }
+
+    fn contents(&self, content: &mut [Content]) -> bool {
+        content.iter_mut().fold(false, |found, part| found | self.content(part))
     }
 
     /// Redacts secrets in one part of a result. Binary data, such as an image or a sound, cannot be
-    /// redacted in place; a text replaces the whole part. Returns whether a secret was found.
+    /// redacted in place; a text replaces the block. Returns whether a secret was found.
     pub fn content(&self, part: &mut Content) -> bool {
         if self.is_empty() {
             return false;
         }
-        let (what, marker) = match part {
-            Content::Text { text } => return self.string(text),
-            Content::ResourceLink { uri, name, mime_type } => {
-                return self.string(uri) | self.string(name) | self.optional(mime_type);
-            }
-            Content::Image { data, .. } => ("image", self.binary(data)),
-            Content::Audio { data, .. } => ("sound", self.binary(data)),
-            Content::Resource { resource } => {
-                ("resource", resource.blob.as_ref().and_then(|blob| self.binary(blob)))
-            }
+        let Content { block, annotations, meta, extra } = part;
+        self.block(block)
+            | self.object(annotations)
+            | self.object(meta)
+            | (!extra.is_empty() && self.members(extra))
+    }
+
+    fn block(&self, block: &mut ContentBlock) -> bool {
+        let (what, marker) = match block {
+            ContentBlock::Text { text } => return self.string(text),
+            ContentBlock::ResourceLink(link) => return self.link(link),
+            ContentBlock::Other(members) => return self.members(members),
+            ContentBlock::Image { data, .. } => ("image", self.binary(data)),
+            ContentBlock::Audio { data, .. } => ("sound", self.binary(data)),
+            ContentBlock::Resource { resource } => match &resource.contents {
+                ResourceContents::Blob(blob) => ("resource", self.binary(blob)),
+                ResourceContents::Text(_) => ("resource", None),
+            },
         };
         if let Some(marker) = marker {
-            *part = Content::Text { text: format!("[{what} left out: it holds {marker}]") };
+            let text = format!("[{what} left out: it holds {marker}]");
+            *block = ContentBlock::Text { text };
             return true;
         }
-        match part {
-            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => {
+        match block {
+            ContentBlock::Image { mime_type, .. } | ContentBlock::Audio { mime_type, .. } => {
                 self.string(mime_type)
             }
-            Content::Resource { resource } => {
-                self.string(&mut resource.uri)
-                    | self.optional(&mut resource.mime_type)
-                    | self.optional(&mut resource.text)
-            }
-            Content::Text { .. } | Content::ResourceLink { .. } => false,
+            ContentBlock::Resource { resource } => self.resource(resource),
+            _ => false,
         }
+    }
+
+    fn link(&self, link: &mut ResourceLink) -> bool {
+        let ResourceLink { uri, name, title, description, mime_type, size: _ } = link;
+        self.string(uri)
+            | self.string(name)
+            | self.optional(title)
+            | self.optional(description)
+            | self.optional(mime_type)
+    }
+
+    fn resource(&self, resource: &mut Resource) -> bool {
+        let Resource { uri, mime_type, contents, meta, extra } = resource;
+        let text = match contents {
+            ResourceContents::Text(text) => self.string(text),
+            ResourceContents::Blob(_) => false,
+        };
+        text | self.string(uri)
+            | self.optional(mime_type)
+            | self.object(meta)
+            | (!extra.is_empty() && self.members(extra))
+    }
+
+    fn object(&self, members: &mut Option<Map<String, Value>>) -> bool {
+        members.as_mut().is_some_and(|members| self.members(members))
     }
 
     fn optional(&self, text: &mut Option<String>) -> bool {
@@ -151,10 +188,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        secret::Secret,
-        tool::{ErrorKind, Resource},
-    };
+    use crate::{secret::Secret, tool::ErrorKind};
 
     const VALUE: &str = "s3cr3t/t0ken+ü";
 
@@ -200,31 +234,50 @@ mod tests {
         assert_eq!(scrubber.json(b"{31415926"), None);
     }
 
-    #[test]
-    fn secrets_in_every_field_of_a_result_are_redacted() {
-        let link = |text: &str| Content::ResourceLink {
+    fn object(text: &str) -> Option<Map<String, Value>> {
+        json!({"k": [text]}).as_object().cloned()
+    }
+
+    /// Returns a part of every kind, with a text in every field that can hold one.
+    fn parts(text: &str) -> Vec<Content> {
+        let resource = Resource {
+            uri: text.into(),
+            mime_type: Some(text.into()),
+            contents: ResourceContents::Text(text.into()),
+            meta: object(text),
+            extra: object(text).expect("an object"),
+        };
+        let link = ResourceLink {
             uri: text.into(),
             name: text.into(),
+            title: Some(text.into()),
+            description: Some(text.into()),
             mime_type: Some(text.into()),
+            size: Some(1),
         };
-        let resource = |text: &str| Content::Resource {
-            resource: Resource {
-                uri: text.into(),
-                mime_type: Some(text.into()),
-                text: Some(text.into()),
-                blob: None,
-            },
-        };
+        [
+            ContentBlock::Text { text: text.into() },
+            ContentBlock::Image { data: "AAAA".into(), mime_type: text.into() },
+            ContentBlock::Audio { data: "AAAA".into(), mime_type: text.into() },
+            ContentBlock::ResourceLink(link),
+            ContentBlock::Resource { resource },
+            ContentBlock::Other(object(text).expect("an object")),
+        ]
+        .map(|block| Content {
+            block,
+            annotations: object(text),
+            meta: object(text),
+            extra: object(text).expect("an object"),
+        })
+        .into()
+    }
+
+    #[test]
+    fn secrets_in_every_field_of_a_result_are_redacted() {
         let answer = |text: &str| ToolOutput {
-            content: vec![
-                Content::Text { text: text.into() },
-                Content::Image { data: "AAAA".into(), mime_type: text.into() },
-                Content::Audio { data: "AAAA".into(), mime_type: text.into() },
-                link(text),
-                resource(text),
-            ],
+            content: parts(text),
             structured: Some(json!({"text": text})),
-            meta: Some(json!([text])),
+            meta: object(text),
         };
         let mut output = answer(VALUE);
         assert!(scrubber().output(&mut output));
@@ -236,7 +289,9 @@ mod tests {
     fn secrets_in_every_field_of_an_error_are_redacted() {
         let error = |text: &str| ToolError {
             code: Some(text.into()),
+            content: parts(text),
             details: Some(json!({text: text})),
+            meta: object(text),
             ..ToolError::new(ErrorKind::Internal, text)
         };
         let mut failed = error(VALUE);
@@ -265,15 +320,21 @@ mod tests {
             String::from_utf8(wrapped).expect("ASCII"),
             format!("not base64: {VALUE}"),
         ] {
-            let blob =
-                Resource { uri: "x".into(), mime_type: None, text: None, blob: Some(data.clone()) };
-            for mut part in [
-                Content::Image { data: data.clone(), mime_type: "image/png".into() },
-                Content::Audio { data: data.clone(), mime_type: "audio/wav".into() },
-                Content::Resource { resource: blob },
+            let blob = Resource {
+                uri: "x".into(),
+                mime_type: None,
+                contents: ResourceContents::Blob(data.clone()),
+                meta: None,
+                extra: Map::new(),
+            };
+            for block in [
+                ContentBlock::Image { data: data.clone(), mime_type: "image/png".into() },
+                ContentBlock::Audio { data: data.clone(), mime_type: "audio/wav".into() },
+                ContentBlock::Resource { resource: blob },
             ] {
+                let mut part = Content::from(block);
                 assert!(scrubber().content(&mut part), "{data}");
-                let Content::Text { text } = part else { panic!("{part:?}") };
+                let text = part.as_text().expect("a text");
                 assert!(
                     text.ends_with(" left out: it holds [secret TOKEN]]")
                         || text.ends_with("[secret PIN]]"),
@@ -286,7 +347,7 @@ mod tests {
     #[test]
     fn binary_data_without_secrets_is_unchanged() {
         for data in [PADDED.encode(b"nothing to see"), "not base64".to_owned(), String::new()] {
-            let image = Content::Image { data, mime_type: "image/png".into() };
+            let image = Content::from(ContentBlock::Image { data, mime_type: "image/png".into() });
             let mut part = image.clone();
             assert!(!scrubber().content(&mut part));
             assert_eq!(part, image);

@@ -13,6 +13,8 @@ const MAX_TITLE: usize = 256;
 /// The longest description, in bytes. Longer ones are cut, because a description is part of every
 /// request to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
+/// The most bytes of vendor keys, and of other members. More are left out.
+const MAX_META: usize = 64 * 1024;
 /// The largest schema, in bytes. Larger ones are refused, and so are schemas that are nested deeper
 /// than `serde_json` parses.
 const MAX_SCHEMA: usize = 256 * 1024;
@@ -41,6 +43,9 @@ pub struct ToolDefinition {
     /// Vendor keys.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonText>,
+    /// Other members of the object, such as `icons`.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Tool annotations of MCP. They are hints: no decision depends on them.
@@ -81,6 +86,10 @@ pub struct Tool {
     pub output_schema: Option<JsonText>,
     /// Behaviour hints.
     pub annotations: Annotations,
+    /// Vendor keys: a JSON object.
+    pub meta: Option<JsonText>,
+    /// Other members of MCP's `Tool` object, such as `icons`: a JSON object.
+    pub extra: Option<JsonText>,
 }
 
 /// Reason why a definition cannot be added to the catalog. The other tools of its source are not
@@ -135,6 +144,8 @@ impl Tool {
             input_schema,
             output_schema,
             annotations: definition.annotations,
+            meta: definition.meta.and_then(small_object),
+            extra: Some(Value::Object(definition.extra).into()).and_then(small_object),
         })
     }
 
@@ -149,8 +160,17 @@ impl Tool {
             input_schema: input_schema.into(),
             output_schema: None,
             annotations: Annotations::default(),
+            meta: None,
+            extra: None,
         }
     }
+}
+
+/// Returns an object with members of at most [`MAX_META`] bytes; `None` for anything else.
+fn small_object(json: JsonText) -> Option<JsonText> {
+    let text = json.as_str();
+    let is_object = text.starts_with('{') && text != "{}";
+    (is_object && text.len() <= MAX_META).then_some(json)
 }
 
 /// Checks a schema. Adds `type` and `properties` to an input schema without them, because OpenAI's
@@ -205,6 +225,22 @@ mod tests {
             tool.input_schema,
             json!({"$defs": {"a": {}}, "type": "object", "properties": {}})
         );
+    }
+
+    #[test]
+    fn vendor_keys_and_other_members_are_kept_up_to_their_limit() {
+        let of = |bytes: usize| {
+            let text = "x".repeat(bytes - r#"{"k":""}"#.len());
+            adopt(json!({"name": "t", "inputSchema": {}, "_meta": {"k": text}, "k": text}))
+                .expect("a good tool")
+        };
+        let tool = of(MAX_META);
+        assert_eq!(tool.meta.map(|meta| meta.as_str().len()), Some(MAX_META));
+        assert_eq!(tool.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
+        let tool = of(MAX_META + 1);
+        assert_eq!((tool.meta, tool.extra), (None, None));
+        let plain = adopt(json!({"name": "t", "inputSchema": {}, "_meta": []})).expect("a tool");
+        assert_eq!((plain.meta, plain.extra), (None, None));
     }
 
     #[test]

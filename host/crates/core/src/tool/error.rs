@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::ToolName;
-use crate::schema::Violations;
+use super::{Content, ToolName, output::content_size};
+use crate::{json, schema::Violations};
 
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -22,6 +22,20 @@ pub enum CallError {
     NotFound {
         /// The name that was called.
         name: String,
+    },
+    /// A plugin calls one of its slots, to which the operator has bound no tool.
+    #[error("the operator has bound no tool to the slot '{slot}'")]
+    UnboundSlot {
+        /// The slot.
+        slot: String,
+    },
+    /// A tool does what its plugin's manifest does not declare.
+    #[error("the tool '{tool}' does not declare the effect {effect:?} in plugin.toml")]
+    UndeclaredEffect {
+        /// The running tool.
+        tool: ToolName,
+        /// The effect, as it is written in `plugin.toml`.
+        effect: &'static str,
     },
     /// The tool exists, but the call needs an approval.
     #[error("tool '{name}' needs approval before it may run")]
@@ -195,14 +209,36 @@ pub struct ToolError {
     pub message: String,
     /// Time to wait before a retry, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// Further parts, such as a screenshot. The message is not repeated in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<Content>,
     /// Further details, as data.
     pub details: Option<Value>,
+    /// Vendor keys.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Map<String, Value>>,
 }
 
 impl ToolError {
     /// Creates an error of one kind with a message, and no further fields.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, code: None, message: message.into(), retry_after_ms: None, details: None }
+        Self {
+            kind,
+            code: None,
+            message: message.into(),
+            retry_after_ms: None,
+            content: Vec::new(),
+            details: None,
+            meta: None,
+        }
+    }
+
+    /// Returns the approximate size of the error in bytes.
+    pub fn size(&self) -> usize {
+        let details = self.details.as_ref().map_or(0, json::text_len);
+        let meta = self.meta.as_ref().map_or(0, json::text_len);
+        let code = self.code.as_ref().map_or(0, String::len);
+        code + self.message.len() + content_size(&self.content) + details + meta
     }
 }
 
@@ -214,6 +250,8 @@ pub enum ErrorKind {
     InvalidInput,
     /// A thing that the arguments name does not exist.
     NotFound,
+    /// The present state does not permit the operation.
+    Conflict,
     /// The call is not permitted.
     Denied,
     /// A user has to sign in first.
@@ -222,6 +260,8 @@ pub enum ErrorKind {
     RateLimited,
     /// A service that the tool needs does not respond.
     Unavailable,
+    /// The tool or the gateway cannot do this at all.
+    Unsupported,
     /// The time limit was reached.
     Timeout,
     /// The caller disconnected or cancelled the call.
@@ -230,6 +270,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The tool has an internal error.
     Internal,
+    /// Any other kind; the error's code names it.
+    Other,
 }
 
 impl CallError {
@@ -237,6 +279,8 @@ impl CallError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "not_found",
+            Self::UnboundSlot { .. } => "unbound_slot",
+            Self::UndeclaredEffect { .. } => "undeclared_effect",
             Self::NeedsApproval { .. } => "needs_approval",
             // One code for both, because in both cases the caller has to change the arguments.
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => "bad_arguments",
@@ -281,8 +325,8 @@ impl CallError {
     /// Returns the error kind for a guest.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotFound { .. } => ErrorKind::NotFound,
-            Self::NeedsApproval { .. } => ErrorKind::Denied,
+            Self::NotFound { .. } | Self::UnboundSlot { .. } => ErrorKind::NotFound,
+            Self::NeedsApproval { .. } | Self::UndeclaredEffect { .. } => ErrorKind::Denied,
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
             Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,
@@ -299,6 +343,18 @@ impl CallError {
             | Self::BadResult { .. }
             | Self::InvalidResult { .. } => ErrorKind::Internal,
         }
+    }
+
+    /// Renders the error for a model: its message, and the content of a tool's own error after it.
+    pub fn to_text(&self) -> String {
+        let mut text = self.to_string();
+        if let Self::Tool(error) = self {
+            for part in &error.content {
+                text.push('\n');
+                part.render(&mut text);
+            }
+        }
+        text
     }
 
     /// Returns the time to wait before a retry; `None` if it is not known.

@@ -1,9 +1,10 @@
 //! The result of a tool call, as in MCP, and its text for a model.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::Content;
+use crate::json;
 
 /// Result of a tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -16,73 +17,13 @@ pub struct ToolOutput {
     pub structured: Option<Value>,
     /// Vendor keys.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Value>,
-}
-
-/// One part of a result: a content block of MCP.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Content {
-    /// Text.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// An image.
-    #[serde(rename_all = "camelCase")]
-    Image {
-        /// Base64.
-        data: String,
-        /// Media type.
-        mime_type: String,
-    },
-    /// A sound.
-    #[serde(rename_all = "camelCase")]
-    Audio {
-        /// Base64.
-        data: String,
-        /// Media type.
-        mime_type: String,
-    },
-    /// A link to a resource that the caller may fetch.
-    #[serde(rename_all = "camelCase")]
-    ResourceLink {
-        /// URI of the resource.
-        uri: String,
-        /// Name of the resource.
-        name: String,
-        /// Media type.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        mime_type: Option<String>,
-    },
-    /// A resource that is part of the result.
-    Resource {
-        /// The resource.
-        resource: Resource,
-    },
-}
-
-/// An embedded resource.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Resource {
-    /// URI of the resource.
-    pub uri: String,
-    /// Media type.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// The resource, if it is text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The resource in base64, if it is not text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blob: Option<String>,
+    pub meta: Option<Map<String, Value>>,
 }
 
 impl ToolOutput {
     /// Creates a result of one text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Content::Text { text: text.into() }], ..Self::default() }
+        Self { content: vec![Content::text(text)], ..Self::default() }
     }
 
     /// Renders the result for a model: texts unchanged, other content as a short note. Structured
@@ -105,55 +46,20 @@ impl ToolOutput {
         out
     }
 
-    /// Returns the approximate size of the result in bytes, for the limits on results. Each part
-    /// after the first adds 32 bytes for its frame, so that a million empty parts are not free.
+    /// Returns the approximate size of the result in bytes, for the limits on results.
     pub fn size(&self) -> usize {
-        const FRAME: usize = 32;
-        let frames = FRAME * self.content.len().saturating_sub(1);
-        let parts: usize = self.content.iter().map(Content::size).sum();
-        let data = [&self.structured, &self.meta]
-            .into_iter()
-            .flatten()
-            .map(|value| value.to_string().len());
-        frames + parts + data.sum::<usize>()
+        let structured = self.structured.as_ref().map_or(0, json::text_len);
+        let meta = self.meta.as_ref().map_or(0, json::text_len);
+        content_size(&self.content) + structured + meta
     }
 }
 
-impl Content {
-    fn render(&self, out: &mut String) {
-        // Writing to a String cannot fail.
-        let _ = match self {
-            Self::Text { text } => write!(out, "{text}"),
-            Self::Image { mime_type, .. } => write!(out, "[Image: {mime_type}]"),
-            Self::Audio { mime_type, .. } => write!(out, "[Audio: {mime_type}]"),
-            Self::ResourceLink { uri, name, .. } => write!(out, "[Resource link: {name} {uri}]"),
-            Self::Resource { resource } => match &resource.text {
-                Some(text) => write!(out, "{text}"),
-                None => write!(
-                    out,
-                    "[Resource: {}]",
-                    resource.mime_type.as_deref().unwrap_or("application/octet-stream")
-                ),
-            },
-        };
-    }
-
-    /// Returns the approximate size of the part in bytes.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Text { text } => text.len(),
-            Self::Image { data, mime_type } | Self::Audio { data, mime_type } => {
-                data.len() + mime_type.len()
-            }
-            Self::ResourceLink { uri, name, mime_type } => {
-                uri.len() + name.len() + mime_type.as_ref().map_or(0, String::len)
-            }
-            Self::Resource { resource } => {
-                let optional = [&resource.mime_type, &resource.text, &resource.blob];
-                resource.uri.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
-            }
-        }
-    }
+/// Returns the approximate size of parts in bytes. Each part after the first adds 32 bytes for its
+/// frame, so that a million empty parts are not free.
+pub(super) fn content_size(content: &[Content]) -> usize {
+    const FRAME: usize = 32;
+    let frames = FRAME * content.len().saturating_sub(1);
+    frames + content.iter().map(Content::size).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -161,18 +67,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tool::{ContentBlock, ResourceLink};
 
     #[test]
     fn texts_are_rendered_unchanged_and_other_content_as_notes() {
         let output = ToolOutput {
             content: vec![
-                Content::Text { text: "a".into() },
-                Content::Image { data: "AAAA".into(), mime_type: "image/png".into() },
-                Content::ResourceLink {
+                Content::text("a"),
+                ContentBlock::Image { data: "AAAA".into(), mime_type: "image/png".into() }.into(),
+                ContentBlock::ResourceLink(ResourceLink {
                     uri: "file:///x".into(),
                     name: "x".into(),
-                    mime_type: None,
-                },
+                    ..ResourceLink::default()
+                })
+                .into(),
             ],
             ..ToolOutput::default()
         };

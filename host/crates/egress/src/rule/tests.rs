@@ -146,23 +146,77 @@ fn a_rule_without_paths_permits_the_path_of_its_url_and_below() {
 }
 
 #[test]
-fn the_missing_rule_is_reported_without_the_path() {
+fn the_missing_rule_permits_the_request_and_no_other_path() {
     for (method, url, told) in [
-        ("GET", "https://H.example:443/a*b/c,d%20?q=1", "https://h.example GET"),
-        ("DELETE", "http://[0::1]:8080/", "http://[::1]:8080 DELETE"),
-        ("GET", "http://[::ffff:10.0.0.1]//x/", "http://10.0.0.1 GET"),
-        ("POST", "http://bücher.de./x", "http://xn--bcher-kva.de POST"),
-        ("PUT", "http://[64:ff9b::1.2.3.4]:443/", "http://[64:ff9b::102:304]:443 PUT"),
+        ("GET", "https://H.example:443/a*b/c,d%20?q=1", "https://h.example GET /a%2Ab/c%2Cd%20"),
+        ("DELETE", "http://[0::1]:8080/", "http://[::1]:8080 DELETE /"),
+        ("GET", "http://[::ffff:10.0.0.1]//x/", "http://10.0.0.1 GET //x/"),
+        ("POST", "http://bücher.de./x", "http://xn--bcher-kva.de POST /x"),
+        ("PUT", "http://[64:ff9b::1.2.3.4]:443/", "http://[64:ff9b::102:304]:443 PUT /"),
     ] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let needed = Rule::needed(&Target::parse(url).unwrap(), &method);
+        let needed = Rule::needed(&Target::parse(url).unwrap(), &method, false);
         assert_eq!(needed, told, "{url}");
-        let rule: Rule = format!("{needed} /**").parse().unwrap();
-        assert!(
-            lets_out(&rule, &method, url) && rule.to_string().starts_with(&format!("{needed} ")),
-            "{rule}"
-        );
+        let rule: Rule = needed.parse().unwrap();
+        assert!(lets_out(&rule, &method, url) && rule.to_string() == needed, "{rule}");
+        assert!(!lets_out(&rule, &method, &format!("{}/y", url.split('?').next().unwrap())));
     }
+}
+
+#[test]
+fn the_missing_rule_is_bounded_whatever_the_path_holds() {
+    let path = format!("/{}{}", "x".repeat(65), "/é".repeat(127));
+    let url = format!("https://h.example{path}");
+    for is_secret in [false, true] {
+        let needed = Rule::needed(&Target::parse(&url).unwrap(), &Method::GET, is_secret);
+        let rule: Rule = needed.parse().unwrap();
+        assert!(needed.len() < 200 && lets_out(&rule, &Method::GET, &url), "{needed}");
+    }
+    let secret = Target::parse("https://h.example/a//b").unwrap();
+    assert_eq!(Rule::needed(&secret, &Method::GET, true), "https://h.example GET /*//*");
+}
+
+#[test]
+fn a_rule_contains_another_if_it_visibly_permits_everything_that_the_other_permits() {
+    let wide = "https://*.example.com GET,POST /v1/**,/a*b";
+    for (inside, is_inside) in [
+        (wide, true),
+        ("https://x.example.com GET /v1/a", true),
+        ("https://*.x.example.com POST /v1/a/**", true),
+        ("https://x.example.com GET /a*b", true),
+        ("https://x.example.com GET /axb", false),
+        ("https://example.com GET /v1/a", false),
+        ("https://x.example.com:444 GET /v1/a", false),
+        ("http://x.example.com GET /v1/a", false),
+        ("https://x.example.com PUT /v1/a", false),
+        ("https://x.example.com GET /v1/a,/v2", false),
+        ("https://x.example.com GET /v1/a private", false),
+    ] {
+        assert_eq!(parsed(wide).contains(&parsed(inside)), is_inside, "{inside}");
+    }
+    let private = format!("{wide} private");
+    assert!(parsed(&private).contains(&parsed(wide)));
+}
+
+#[test]
+fn a_rule_for_an_address_that_no_request_would_reach_is_refused() {
+    let reachable = |text: &str| parsed(text).reachable().map_err(|bad| bad.to_string());
+    for text in
+        ["http://10.0.0.1:80", "http://127.0.0.1:8080", "https://[::1]", "https://[fd00::1]"]
+    {
+        assert!(reachable(&format!("{text} GET /**")).is_err(), "{text}");
+        assert!(reachable(&format!("{text} GET /** private")).is_ok(), "{text}");
+    }
+    assert!(reachable("https://8.8.8.8 GET /**").is_ok());
+    assert!(reachable("https://localhost.example GET /**").is_ok());
+    insta::assert_snapshot!(
+        reachable("http://[::ffff:10.0.0.1] GET /**").unwrap_err(),
+        @"10.0.0.1 is a private address, which a request reaches only with `private`; set `private` to true beside it"
+    );
+    insta::assert_snapshot!(
+        reachable("http://169.254.169.254 GET /** private").unwrap_err(),
+        @"169.254.169.254 is an address that no rule can permit, expected a public or a private one"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ const BOTH: [&str; 2] = [
     "http://b.example.com:PORT GET,POST /** private",
 ];
 
-/// Opens a session with the credentials `header` and `query`, both for `a.example.com` below
+/// Opens a session with the credentials `header`, `query` and `basic`, all for `a.example.com` below
 /// `/for/`.
 fn with_credentials(server: &Server) -> Session {
     let audience = || rules(server, &["http://a.example.com:PORT GET /for/**"]);
@@ -15,13 +15,16 @@ fn with_credentials(server: &Server) -> Session {
     let credentials = vec![
         credential("header", Injection::header("Authorization", "Bearer ").unwrap()),
         credential("query", Injection::query("api_key").unwrap()),
+        credential("basic", Injection::basic("me").unwrap()),
     ];
     let names = Names::new(&[("a.example.com", LOCAL), ("b.example.com", LOCAL)]);
     session(&names, server, None, &BOTH, credentials, Bounds::PLUGIN, LONG)
 }
 
+/// Builds a request with the credentials `name`, separated by spaces.
 fn using(name: &str, url: &str) -> Request {
-    Request { credential: Some(name.to_owned()), ..get(url) }
+    let credentials = name.split_whitespace().map(str::to_owned).collect();
+    Request { credentials, ..get(url) }
 }
 
 #[tokio::test]
@@ -35,6 +38,8 @@ async fn a_credential_is_attached_by_name_and_redacted_from_the_response() {
     for (name, expected) in [
         ("header", "authorization: Bearer s3cret/value&more\r\n"),
         ("query", "GET /for/x?a=%62&api_key=s3cret%2Fvalue%26more HTTP/1.1\r\n"),
+        // `printf 'me:s3cret/value&more' | base64`
+        ("basic", "authorization: Basic bWU6czNjcmV0L3ZhbHVlJm1vcmU=\r\n"),
     ] {
         let response =
             session.send(using(name, &server.url("a.example.com", "/for/x?a=%62"))).await.unwrap();
@@ -44,6 +49,62 @@ async fn a_credential_is_attached_by_name_and_redacted_from_the_response() {
         let shown = format!("{response:?} {}", String::from_utf8_lossy(&response.body));
         assert!(!shown.contains("s3cret") && shown.contains("*****************"), "{shown}");
     }
+}
+
+#[tokio::test]
+async fn several_credentials_are_attached_to_one_request_if_they_set_different_parts() {
+    let server = Server::start(|_| ok("")).await;
+    let session = with_credentials(&server);
+    let url = server.url("a.example.com", "/for/x");
+    session.send(using("query basic", &url)).await.expect("both are for it");
+    let sent = server.requests().pop().unwrap();
+    assert!(
+        sent.starts_with("GET /for/x?api_key=s3cret%2Fvalue%26more HTTP/1.1\r\n")
+            && sent.contains("authorization: Basic bWU6czNjcmV0L3ZhbHVlJm1vcmU=\r\n"),
+        "{sent}"
+    );
+    let error = session.send(using("header query basic", &url)).await.expect_err("two of them");
+    assert_eq!((error.kind, error.request_sent), (ErrorKind::InvalidRequest, false));
+    assert_eq!(
+        error.to_string(),
+        r#"the credentials "header" and "basic" both set the header authorization"#
+    );
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_is_denied_if_one_of_its_credentials_is_for_other_requests() {
+    let server = Server::start(|_| ok("")).await;
+    let credential = |name, path: &str| {
+        let audience = rules(&server, &[&format!("http://a.example.com:PORT GET {path}")]);
+        let injection = Injection::header(name, "").unwrap();
+        Credential::new(name, Secret::new(VALUE), injection, audience).unwrap()
+    };
+    let credentials = vec![credential("x-wide", "/**"), credential("x-narrow", "/for/**")];
+    let names = Names::new(&[("a.example.com", LOCAL)]);
+    let session = session(&names, &server, None, &BOTH, credentials, Bounds::PLUGIN, LONG);
+    let denied = session.send(using("x-wide x-narrow", &server.url("a.example.com", "/x"))).await;
+    assert_eq!(kind_of(denied), (ErrorKind::Denied, false));
+    session.send(using("x-wide", &server.url("a.example.com", "/x"))).await.expect("one is");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_that_is_returned_shows_no_credential() {
+    let server = Server::start(|path| {
+        let (_, query) = path.split_once('?').unwrap_or((path, ""));
+        redirect(302, &format!("http://b.example.com/for/x/?{query}&t=s3cret/value%26more#end"))
+    })
+    .await;
+    let session = with_credentials(&server);
+    let url = server.url("a.example.com", "/for/x?a=b");
+    let request = Request { redirects: Redirects::Manual, ..using("query", &url) };
+    let response = session.send(request).await.unwrap();
+    let location = response.headers.iter().find(|(name, _)| name == "location").unwrap();
+    let location = String::from_utf8_lossy(&location.1);
+    assert_eq!(location, format!("http://b.example.com/for/x/?a=b&t={}#end", "*".repeat(19)));
+    assert_eq!((response.status, response.final_url), (302, url));
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -137,8 +198,8 @@ async fn schemes_that_authenticate_the_whole_connection_are_refused() {
 
 #[tokio::test]
 async fn all_spellings_of_a_value_are_redacted_from_a_response() {
-    let spellings =
-        "s3cret/value&more s3cret%2fvalue%26more s3cret%2Fvalue%26more s3cret/value%26more";
+    let spellings = "s3cret/value&more s3cret%2fvalue%26more s3cret%2Fvalue%26more s3cret/value%26more \
+         S3CRET/VALUE&MORE bWU6czNjcmV0L3ZhbHVlJm1vcmU= bWU6czNjcmV0L3ZhbHVlJm1vcmU%3D";
     let server =
         Server::start(move |_| says("200 OK", &format!("x-echo: {spellings}\r\n"), spellings))
             .await;
@@ -147,7 +208,8 @@ async fn all_spellings_of_a_value_are_redacted_from_a_response() {
         session.send(using("header", &server.url("a.example.com", "/for/x"))).await.unwrap();
     for shown in response.headers.iter().map(|(_, value)| value).chain([&response.body]) {
         let shown = String::from_utf8_lossy(shown);
-        assert!(!shown.contains("s3cret") && !shown.contains("more"), "{shown}");
+        assert!(shown.bytes().all(|byte| b"* ".contains(&byte)) || !shown.contains(' '), "{shown}");
+        assert_eq!(shown.contains(' '), shown.len() == spellings.len(), "{shown}");
     }
 }
 
@@ -207,14 +269,14 @@ async fn a_redirect_outside_its_origin_or_audience_drops_the_credential() {
     .await;
     port.set(server.address.port()).unwrap();
     let session = with_credentials(&server);
-    for name in ["header", "query"] {
+    for name in ["header", "query", "basic"] {
         let from = server.requests().len();
         let response =
             session.send(using(name, &server.url("a.example.com", "/for/a?x=1"))).await.unwrap();
         assert_eq!(response.final_url, server.url("a.example.com", "/for/d"));
         let occurrences: Vec<_> = server.requests()[from..]
             .iter()
-            .map(|request| request.matches("s3cret").count())
+            .map(|request| request.matches("s3cret").count() + request.matches("Basic ").count())
             .collect();
         assert_eq!(occurrences, [1, 1, 0, 0, 0], "{name}");
     }

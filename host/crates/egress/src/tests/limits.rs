@@ -142,6 +142,20 @@ async fn a_slow_server_fails_at_the_shortest_time_limit() {
 }
 
 #[tokio::test]
+async fn a_request_ends_before_its_call_so_that_the_timeout_can_be_handled() {
+    let call = Duration::from_secs(3);
+    let until_timeout = async |timeout| {
+        let (server, session) = limited(Bounds::PLUGIN, call, |_| Answer::IsSilent).await;
+        let began = Instant::now();
+        let request = Request { timeout, ..get(&url(&server, "/")) };
+        assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, true));
+        began.elapsed()
+    };
+    let (default, as_long) = tokio::join!(until_timeout(None), until_timeout(Some(call)));
+    assert!(default < call && as_long < call, "{default:?} {as_long:?}");
+}
+
+#[tokio::test]
 async fn nothing_is_sent_after_the_deadline() {
     let (server, late) = limited(Bounds::PLUGIN, Duration::ZERO, |_| ok("")).await;
     assert_eq!(kind_of(late.send(get(&url(&server, "/"))).await), (ErrorKind::Timeout, false));
@@ -169,10 +183,10 @@ async fn redirects_and_refusals_count_as_requests_of_a_call() {
     session.clone().send(get(&url(&server, "/"))).await.expect("clones count together");
     assert_eq!(
         kind_of(session.send(get(&url(&server, "/redirect"))).await),
-        (ErrorKind::Unavailable, true)
+        (ErrorKind::LimitReached, true)
     );
     let error = session.send(get(&url(&server, "/"))).await.expect_err("they are used up");
-    assert_eq!((error.kind, error.request_sent), (ErrorKind::Unavailable, false));
+    assert_eq!((error.kind, error.request_sent), (ErrorKind::LimitReached, false));
     assert_eq!(error.to_string(), "this call has used all its HTTP requests");
     assert_eq!(server.requests().len(), 4);
 }

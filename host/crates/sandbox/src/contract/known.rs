@@ -10,7 +10,7 @@ const KNOWN: [(&str, &str, &[&str]); 9] = [
     (
         "airlock:host",
         "0.1",
-        &["call", "config", "http", "kv", "log", "secrets", "secrets-reveal", "tools"],
+        &["config", "context", "http", "kv", "log", "secrets", "secrets-reveal", "tools"],
     ),
     (
         "wasi:cli",

@@ -13,7 +13,7 @@ use wasmtime::{
     component::{InstancePre, Resource},
 };
 
-use self::bindings::plugin::ToolPluginRevealingPre;
+use self::bindings::plugin::ToolPluginPre;
 pub(crate) use self::{
     executor::{ScriptGuest, open_executor},
     link::{link, link_executor},
@@ -25,11 +25,11 @@ use crate::{
 };
 
 /// A plugin of this version.
-struct Guest(ToolPluginRevealingPre<State>);
+struct Guest(ToolPluginPre<State>);
 
 /// Checks the exports. The imports are linked already.
 pub(super) fn open(pre: InstancePre<State>) -> wasmtime::Result<Box<dyn ToolGuest>> {
-    Ok(Box::new(Guest(ToolPluginRevealingPre::new(pre)?)))
+    Ok(Box::new(Guest(ToolPluginPre::new(pre)?)))
 }
 
 impl ToolGuest for Guest {
@@ -82,7 +82,9 @@ impl ToolGuest for Guest {
                     Ok(Ok(convert::output_from_guest(output)?))
                 }
                 Err(error) => {
-                    Ok(Err(convert::error_from_guest(error, &store.data().call.grants.scrubber)))
+                    let call = &store.data().call;
+                    let (scrubber, limit) = (&call.grants.scrubber, call.limits.result_bytes);
+                    Ok(Err(convert::error_from_guest(error, scrubber, limit)))
                 }
             }
         })

@@ -13,7 +13,7 @@ pub(crate) fn get(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<S
 }
 
 /// Returns the whole configuration as the JSON text of an object.
-pub(crate) fn all(store: &mut Store<'_>) -> wasmtime::Result<String> {
+pub(crate) fn get_all(store: &mut Store<'_>) -> wasmtime::Result<String> {
     charge_call(store, BASE_FUEL, 0)?;
     let all = serde_json::to_string(&*store.data().call.grants.config)
         .unwrap_or_else(|_| "{}".to_owned());

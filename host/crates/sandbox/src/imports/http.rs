@@ -5,6 +5,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
 use super::{BASE_FUEL, Store, charge, charge_call};
+use crate::{Effect, run::instance::State};
 
 /// Fuel that sending a request costs in addition to [`BASE_FUEL`].
 pub(super) const SEND_FUEL: u64 = 9_000;
@@ -17,12 +18,23 @@ pub(crate) async fn send(
     request: Request,
 ) -> wasmtime::Result<Result<Response, Error>> {
     charge_call(&mut store, BASE_FUEL + SEND_FUEL, request_bytes(&request))?;
+    if let Some(effect) = undeclared(store.data_mut(), &request) {
+        return Ok(Err(Error::undeclared(effect.name())));
+    }
     let Some(session) = store.data().wasi_http.session().cloned() else {
         return Ok(Err(Error::denied()));
     };
     let result = detach(&session, request).await;
     charge(&mut store, result.as_ref().map_or(0, response_bytes) as u64)?;
     Ok(result)
+}
+
+/// Returns the effect that a request needs and that the running tool does not declare.
+fn undeclared(state: &mut State, request: &Request) -> Option<Effect> {
+    if state.lacks(Effect::Http) {
+        return Some(Effect::Http);
+    }
+    (!request.credentials.is_empty() && state.lacks(Effect::Secret)).then_some(Effect::Secret)
 }
 
 /// Sends the request on a separate task, because this future is polled on the guest's small stack.

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use airlock_store::kv;
+use airlock_store::{Unavailable, kv};
 use tracing::warn;
 use wasmtime::component::Resource;
 
 use super::{BASE_FUEL, Store, charge, charge_call};
+use crate::Effect;
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
+/// Fuel that each key of a read of several entries costs in addition.
+const KEY_FUEL: u64 = 1_000;
 
 /// An open store; guests hold it as a resource.
 #[expect(
@@ -23,28 +26,37 @@ pub struct OpenStore(kv::Store);
 pub(crate) enum KvError {
     /// The plugin does not request a store of this name.
     NoSuchStore,
-    /// The operator did not grant the store.
+    /// The operator did not grant the store, or the tool does not declare the effect.
     Denied,
-    /// The store returned an error.
+    /// The database failed, so that trying again does not help. The text is for the guest.
+    Other(String),
+    /// The store returned another error.
     Store(kv::KvError),
 }
 
 impl From<kv::KvError> for KvError {
     fn from(error: kv::KvError) -> Self {
-        if let kv::KvError::Unavailable(cause) = &error {
-            warn!(%cause, "a plugin's store cannot be reached");
+        let kv::KvError::Unavailable(cause) = &error else { return Self::Store(error) };
+        warn!(%cause, "a plugin's store cannot be reached");
+        // The cause of the failure is for the operator only.
+        match cause {
+            Unavailable::Failed(_) => Self::Other(cause.to_string()),
+            _ => Self::Store(error),
         }
-        Self::Store(error)
     }
 }
 
 type Handle = Resource<OpenStore>;
 type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 
-/// Opens a store. Fails if it was not requested, or not granted.
+/// Opens a store. Fails if it was not requested or not granted, or if the tool declares no effect
+/// on stores.
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
+    if state.lacks(Effect::ReadKv) {
+        return Ok(Err(KvError::Denied));
+    }
     let Some(grant) = state.call.grants.stores.iter().find(|grant| grant.name == name) else {
         let is_asked_for = state.call.grants.denied.stores.contains(name);
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
@@ -74,23 +86,58 @@ pub(crate) async fn get(
     Ok(found.map_err(KvError::from))
 }
 
-/// Writes an entry and returns its new version.
+/// Reads several entries, in the order of `keys`: one host call, which costs by its keys and bytes.
+/// Fails if the values together have more bytes than may be copied at once.
+pub(crate) async fn get_many(
+    mut store: Store<'_>,
+    handle: Handle,
+    keys: Vec<String>,
+) -> Answer<Vec<Option<kv::Entry>>> {
+    let open = begin(&mut store, &handle, keys.iter().map(String::len).sum())?;
+    charge(&mut store, KEY_FUEL.saturating_mul(keys.len() as u64))?;
+    let max_bytes = store.data().call.limits.copied_bytes;
+    let found = open.get_many(keys, max_bytes).await;
+    if let Ok(entries) = &found {
+        let bytes: usize = entries.iter().flatten().map(|entry| entry.value.len()).sum();
+        charge(&mut store, bytes as u64)?;
+    }
+    Ok(found.map_err(KvError::from))
+}
+
+/// Writes an entry and returns its new version. Fails if the tool only reads stores.
 pub(crate) async fn set(
     mut store: Store<'_>,
     handle: Handle,
     key: String,
     value: Vec<u8>,
-    expect: Option<u64>,
+    if_version: Option<u64>,
     ttl: Option<Duration>,
 ) -> Answer<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
-    Ok(open.set(&key, value, expect, ttl).await.map_err(KvError::from))
+    if store.data_mut().lacks(Effect::WriteKv) {
+        return Ok(Err(KvError::Denied));
+    }
+    let written = open.set(&key, value, if_version, ttl).await;
+    if let Err(error @ kv::KvError::LargerThanQuota { .. }) = &written {
+        let plugin = store.data().call.guest.name();
+        // Only the operator can raise the quota.
+        warn!(plugin, %error, "a plugin's entry does not fit into its store");
+    }
+    Ok(written.map_err(KvError::from))
 }
 
-/// Deletes an entry. Returns whether it existed.
-pub(crate) async fn delete(mut store: Store<'_>, handle: Handle, key: String) -> Answer<bool> {
+/// Deletes an entry. Returns whether it existed. Fails if the tool only reads stores.
+pub(crate) async fn delete(
+    mut store: Store<'_>,
+    handle: Handle,
+    key: String,
+    if_version: Option<u64>,
+) -> Answer<bool> {
     let open = begin(&mut store, &handle, key.len())?;
-    Ok(open.delete(&key).await.map_err(KvError::from))
+    if store.data_mut().lacks(Effect::WriteKv) {
+        return Ok(Err(KvError::Denied));
+    }
+    Ok(open.delete(&key, if_version).await.map_err(KvError::from))
 }
 
 /// Lists keys.
@@ -113,3 +160,6 @@ fn begin(store: &mut Store<'_>, handle: &Handle, bytes: usize) -> wasmtime::Resu
     charge_call(store, BASE_FUEL + KV_FUEL, bytes)?;
     Ok(store.data().table.get(handle)?.0.clone())
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,10 @@ use tracing::{debug, enabled, error, info, trace, warn};
 pub(crate) use self::rate::LogRate;
 use self::rate::Verdict;
 use super::{BASE_FUEL, Store, charge};
-use crate::run::instance::{Guest, State};
+use crate::{
+    Effect,
+    run::instance::{Guest, State},
+};
 
 /// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,26 @@ pub(crate) fn write(
 }
 
 impl State {
+    /// Logs the effects that the guest tried to have and that its tool does not declare, in one
+    /// line for the call: many refusals carry no text to the guest.
+    pub(crate) fn log_refused_effects(&mut self) {
+        if self.wasi_http.was_denied() {
+            self.lacks(Effect::Http);
+        }
+        if self.call.wasi.denied_a_change() {
+            self.lacks(Effect::WriteFiles);
+        }
+        let effects: Vec<_> = self.refused.iter().map(Effect::name).collect();
+        let (Guest::Plugin(plugin, rate), false) = (&self.call.guest, effects.is_empty()) else {
+            return;
+        };
+        let (tool, effects) = (&self.call.tool, effects.join(", "));
+        let bytes = tool.as_str().len() + effects.len();
+        if rate.take(self.call.tenant(), bytes) == Verdict::Write {
+            warn!(%plugin, %tool, effects, "refused: plugin.toml does not declare these effects of the tool");
+        }
+    }
+
     /// Handles one line if the call may still write one. The last line allowed states that further
     /// lines are left out.
     fn log(&mut self, level: Level, message: &str, fields: &[(String, String)]) {
@@ -64,7 +87,7 @@ impl State {
             }
             Guest::Script => {
                 if let Some(chain) = &self.call.chain {
-                    chain.reporter().emit(Content::Text { text: scrubber.cut(message, limit) });
+                    chain.reporter().emit(Content::text(scrubber.cut(message, limit)));
                 }
             }
             Guest::Plugin(plugin, rate) => {

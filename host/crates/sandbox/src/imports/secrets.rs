@@ -1,20 +1,23 @@
 //! Secrets: whether one exists and, for plugins that were granted it, its value.
 
 use super::{BASE_FUEL, Store, charge_call};
+use crate::Effect;
 
 /// Reasons for which a secret's value is not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretError {
     /// The plugin does not request a secret of this name.
     NotFound,
-    /// The operator did not grant the value.
+    /// The operator did not grant the value, or the tool does not declare the effect.
     Denied,
 }
 
-/// Returns whether a granted secret of this name has a value.
+/// Returns whether a granted secret of this name has a value. False for a tool that does not declare
+/// the effect.
 pub(crate) fn exists(store: &mut Store<'_>, name: &str) -> wasmtime::Result<bool> {
     charge_call(store, BASE_FUEL, name.len())?;
-    Ok(store.data().call.grants.secrets.contains(name))
+    let state = store.data_mut();
+    Ok(!state.lacks(Effect::Secret) && state.call.grants.secrets.contains(name))
 }
 
 /// Returns the secret's value. Fails if it was not requested, or not granted.
@@ -23,6 +26,9 @@ pub(crate) fn reveal(
     name: &str,
 ) -> wasmtime::Result<Result<Vec<u8>, SecretError>> {
     charge_call(store, BASE_FUEL, name.len())?;
+    if store.data_mut().lacks(Effect::Secret) {
+        return Ok(Err(SecretError::Denied));
+    }
     let grants = &store.data().call.grants;
     Ok(match grants.revealed.get(name) {
         Some(secret) => Ok(secret.expose().as_bytes().to_vec()),

@@ -1,10 +1,14 @@
 //! Calls of other tools by a guest: decided like every other call, with the rights of the caller
 //! that started the chain.
+//!
+//! A plugin calls a tool by one of its own slots, or by the tool's full name. Only this module knows
+//! slots: the decision, the record and the log of a call have the full name.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::{Admitted, Chain},
+    text::cut,
     tool::{CallError, Tool, ToolOutput},
 };
 use futures_util::{StreamExt as _, stream};
@@ -12,18 +16,30 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::run::instance::State;
+use crate::{
+    Effect,
+    run::instance::{Guest, State},
+};
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 const TOOL_FUEL: u64 = 9_000;
 /// Tools that one page lists at most.
 const MAX_PAGE: u32 = 1_000;
+/// Bytes of a name in an error; the rest is cut. Longer than any name of a tool.
+const MAX_NAME_BYTES: usize = 128;
+
+/// A tool as a guest sees it.
+pub(crate) struct Listed {
+    /// Name that the guest calls: a slot, or the full name.
+    pub(crate) name: String,
+    pub(crate) tool: Arc<Tool>,
+}
 
 /// One page of the tools that a guest may call.
 #[derive(Default)]
 pub(crate) struct Page {
-    /// Sorted by name.
-    pub(crate) items: Vec<Arc<Tool>>,
+    /// Slots, then tools by full name; each part sorted by name.
+    pub(crate) items: Vec<Listed>,
     /// Cursor of the next page; `None` on the last page.
     pub(crate) next: Option<String>,
 }
@@ -42,29 +58,36 @@ pub(crate) fn list(
     store: &mut Store<'_>,
     cursor: Option<&str>,
     limit: u32,
-) -> wasmtime::Result<Page> {
+) -> wasmtime::Result<Result<Page, CallError>> {
     charge_call(store, BASE_FUEL, cursor.map_or(0, str::len))?;
+    if let Err(refused) = store.data_mut().may_call_tools() {
+        return Ok(Err(refused));
+    }
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
     let bytes: usize =
-        page.items.iter().map(|tool| tool.name.as_str().len() + tool.description.len()).sum();
+        page.items.iter().map(|item| item.name.len() + item.tool.description.len()).sum();
     charge(store, bytes as u64)?;
-    Ok(page)
+    Ok(Ok(page))
 }
 
 /// Returns one tool. Fails with `NotFound` if the guest may not see it.
 pub(crate) fn describe(
     store: &mut Store<'_>,
     name: String,
-) -> wasmtime::Result<Result<Arc<Tool>, CallError>> {
+) -> wasmtime::Result<Result<Listed, CallError>> {
     charge_call(store, BASE_FUEL, name.len())?;
+    let full = match store.data_mut().full_name(&name) {
+        Ok(full) => full,
+        Err(refused) => return Ok(Err(refused)),
+    };
     let state = store.data();
     let found =
-        state.call.chain.as_ref().and_then(|chain| chain.view().find(&state.call.origin, &name));
+        state.call.chain.as_ref().and_then(|chain| chain.view().find(&state.call.origin, &full));
     let Some(tool) = found.map(|entry| entry.tool.clone()) else {
-        return Ok(Err(CallError::NotFound { name }));
+        return Ok(Err(not_found(name)));
     };
     charge(store, (tool.description.len() + tool.input_schema.as_str().len()) as u64)?;
-    Ok(Ok(tool))
+    Ok(Ok(Listed { name, tool }))
 }
 
 /// Calls one tool and waits for its result.
@@ -110,30 +133,75 @@ pub(crate) async fn call_batch(
 
 /// Charges fuel for a result. Stops the guest if the guest may not receive it.
 fn receive(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
-    let size = answer.as_ref().map_or(0, ToolOutput::size);
+    let size = match &answer {
+        Ok(output) => output.size(),
+        Err(CallError::Tool(error)) => error.size(),
+        Err(_) => 0,
+    };
     let answer = store.data_mut().take_result(answer, size)?;
     charge(store, size as u64)?;
     Ok(answer)
 }
 
 impl State {
+    /// Fails if the running tool does not declare that it calls tools.
+    fn may_call_tools(&mut self) -> Result<(), CallError> {
+        if self.lacks(Effect::Tools) {
+            let tool = self.call.tool.clone();
+            return Err(CallError::UndeclaredEffect { tool, effect: Effect::Tools.name() });
+        }
+        Ok(())
+    }
+
+    /// Returns the full name of the tool that the guest calls `name`. Fails if the tool may not be
+    /// called at all, so that it is neither a slot nor granted by full name.
+    fn full_name(&mut self, name: &str) -> Result<String, CallError> {
+        self.may_call_tools()?;
+        let granted = &self.call.grants.tools;
+        match (&self.call.guest, granted.slots.get(name)) {
+            (Guest::Script, _) => Ok(name.to_owned()),
+            (Guest::Plugin(..), Some(Some(tool))) => Ok(tool.clone()),
+            (Guest::Plugin(..), Some(None)) => {
+                Err(CallError::UnboundSlot { slot: name.to_owned() })
+            }
+            (Guest::Plugin(..), None) if granted.full.contains(name) => Ok(name.to_owned()),
+            (Guest::Plugin(..), None) => Err(not_found(name.to_owned())),
+        }
+    }
+
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
         let Some(chain) = &self.call.chain else { return Page::default() };
-        let entries = chain.view().list(&self.call.origin);
-        let mut rest =
-            entries.filter(|entry| cursor.is_none_or(|after| entry.tool.name.as_str() > after));
-        let items: Vec<_> = rest.by_ref().take(limit).map(|entry| entry.tool.clone()).collect();
-        let next = rest.next().and_then(|_| items.last()).map(|tool| tool.name.to_string());
+        let (view, origin, granted) = (chain.view(), &self.call.origin, &self.call.grants.tools);
+        let slots = granted.slots.iter().filter_map(|(slot, tool)| {
+            let entry = view.find(origin, tool.as_deref()?)?;
+            Some((slot.as_str(), &entry.tool))
+        });
+        let is_script = matches!(self.call.guest, Guest::Script);
+        let full = view
+            .list(origin)
+            .map(|entry| (entry.tool.name.as_str(), &entry.tool))
+            .filter(|(name, _)| is_script || granted.full.contains(*name));
+        let after = cursor.map(position);
+        let mut rest = slots
+            .chain(full)
+            .filter(|(name, _)| after.is_none_or(|after| position(name) > after))
+            .map(|(name, tool)| Listed { name: name.to_owned(), tool: tool.clone() });
+        let items: Vec<_> = rest.by_ref().take(limit).collect();
+        let next = rest.next().and_then(|_| items.last()).map(|item| item.name.clone());
         Page { items, next }
     }
 
     /// Decides a guest's call. The outer error is a refusal that ends the guest; any other refusal
     /// is the inner error.
     fn admit(&mut self, request: &Request) -> wasmtime::Result<Result<Admitted, CallError>> {
-        let Some(chain) = &self.call.chain else {
-            return Ok(Err(CallError::NotFound { name: request.name.clone() }));
+        let full = match self.full_name(&request.name) {
+            Ok(full) => full,
+            Err(refused) => return Ok(Err(refused)),
         };
-        match chain.admit(&self.call.origin, &request.name, &request.arguments) {
+        let Some(chain) = &self.call.chain else {
+            return Ok(Err(not_found(request.name.clone())));
+        };
+        match chain.admit(&self.call.origin, &full, &request.arguments) {
             Ok(admitted) => Ok(Ok(match request.timeout {
                 Some(limit) => admitted.within(limit),
                 None => admitted,
@@ -141,6 +209,8 @@ impl State {
             Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => {
                 Err(self.stop(stop))
             }
+            // The guest knows the tool by the name that it called.
+            Err(CallError::NotFound { .. }) => Ok(Err(not_found(request.name.clone()))),
             Err(refused) => Ok(Err(refused)),
         }
     }
@@ -148,17 +218,13 @@ impl State {
     /// Takes the result of a finished call, `size` bytes. A missing approval further down the chain
     /// ends this guest too.
     fn take_result(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
+        let Some(left) = self.result_bytes_left.checked_sub(size) else {
+            let limit = self.call.limits.copied_bytes as u64 * 8;
+            return Err(self.stop(CallError::Budget { what: "bytes of tool results", limit }));
+        };
+        self.result_bytes_left = left;
         match answer {
-            Ok(output) => {
-                let Some(left) = self.result_bytes_left.checked_sub(size) else {
-                    let limit = self.call.limits.copied_bytes as u64 * 8;
-                    return Err(
-                        self.stop(CallError::Budget { what: "bytes of tool results", limit })
-                    );
-                };
-                self.result_bytes_left = left;
-                Ok(Ok(output))
-            }
+            Ok(output) => Ok(Ok(output)),
             Err(missing @ CallError::NeedsApproval { .. }) => Err(self.stop(missing)),
             Err(error) => {
                 // The guest receives fewer details than the operator, for whom this is the only
@@ -170,6 +236,15 @@ impl State {
             }
         }
     }
+}
+
+/// Returns the position of a name in the list: slots come first, and have no `-`.
+fn position(name: &str) -> (bool, &str) {
+    (name.contains('-'), name)
+}
+
+fn not_found(name: String) -> CallError {
+    CallError::NotFound { name: cut(name, MAX_NAME_BYTES) }
 }
 
 /// Runs a call on a separate task, because this future is polled on the guest's small stack.

@@ -35,6 +35,8 @@ pub(crate) struct WasiHttp {
 
 struct Hooks {
     session: Option<Session>,
+    /// True if a request was refused because there is no session.
+    was_denied: bool,
     /// Fuel for requests and responses, which are sent on separate tasks.
     late_fuel: LateFuel,
 }
@@ -52,12 +54,20 @@ impl WasiHttp {
     pub(crate) fn new(session: Option<Session>) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(MAX_FIELD_BYTES);
-        Self { context, hooks: Hooks { session, late_fuel: LateFuel::default() } }
+        Self {
+            context,
+            hooks: Hooks { session, was_denied: false, late_fuel: LateFuel::default() },
+        }
     }
 
     /// Returns the session that sends the guest's requests; `None` if all are denied.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.hooks.session.as_ref()
+    }
+
+    /// Returns whether a request was refused because no request is permitted at all.
+    pub(crate) fn was_denied(&self) -> bool {
+        self.hooks.was_denied
     }
 
     /// Returns the fuel that requests and responses cost.
@@ -100,6 +110,7 @@ impl WasiHttpHooks for Hooks {
         _: Box<dyn Future<Output = Result<(), HttpError>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
         self.late_fuel.add(SEND_FUEL);
+        self.was_denied |= self.session.is_none();
         let (session, late_fuel) = (self.session.clone(), self.late_fuel.clone());
         Box::new(async move {
             send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &late_fuel).await
@@ -127,7 +138,7 @@ async fn send(
             .collect(),
         body: Some(body),
         timeout: options.and_then(timeout),
-        redirects: Redirects::Return,
+        redirects: Redirects::Manual,
         ..Request::default()
     };
     late_fuel.add(request_bytes(&request) as u64);
@@ -198,7 +209,9 @@ fn into_http(
 fn for_guest(error: airlock_egress::Error) -> HttpError {
     match error.kind {
         ErrorKind::Denied => HttpError::HttpRequestDenied,
-        ErrorKind::InvalidRequest => HttpError::InternalError(Some(error.message.into_owned())),
+        ErrorKind::InvalidRequest | ErrorKind::LimitReached | ErrorKind::Other => {
+            HttpError::InternalError(Some(error.message.into_owned()))
+        }
         ErrorKind::Dns => HttpError::DnsError { rcode: None, info_code: None },
         ErrorKind::Connect => HttpError::DestinationUnavailable,
         ErrorKind::Tls => HttpError::TlsProtocolError,

@@ -3,7 +3,7 @@
 
 use airlock_core::tool::ToolDefinition;
 use serde::{Deserialize, Serialize};
-use wasmparser::{Parser, Payload};
+use wasmparser::{Parser, Payload, Validator, WasmFeatures, component_types::ComponentEntityType};
 
 use crate::LoadError;
 
@@ -33,6 +33,19 @@ pub(crate) fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
         }
         Ok(())
     })
+}
+
+/// Returns the names of the functions that a component imports with an interface; none if it does
+/// not import the interface.
+pub(crate) fn imported_functions(wasm: &[u8], interface: &str) -> Result<Vec<String>, LoadError> {
+    let types = Validator::new_with_features(WasmFeatures::all()).validate_all(wasm);
+    let types = types.map_err(|error| LoadError::NotAComponent(error.to_string()))?;
+    let types = types.as_ref();
+    let Some(import) = types.component_item_for_import(interface) else { return Ok(Vec::new()) };
+    let ComponentEntityType::Instance(instance) = import.ty else { return Ok(Vec::new()) };
+    let exports = types[instance].exports.iter();
+    let functions = exports.filter(|(_, export)| matches!(export.ty, ComponentEntityType::Func(_)));
+    Ok(functions.map(|(name, _)| name.clone()).collect())
 }
 
 /// Returns the names of the items that a component exports.

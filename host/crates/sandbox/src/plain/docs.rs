@@ -32,7 +32,13 @@ pub(super) enum BadDocs {
     Json(#[from] serde_json::Error),
     /// The component around the section cannot be read.
     #[error(transparent)]
-    Component(#[from] LoadError),
+    Component(Box<LoadError>),
+}
+
+impl From<LoadError> for BadDocs {
+    fn from(error: LoadError) -> Self {
+        Self::Component(Box::new(error))
+    }
 }
 
 /// The documentation of one package.

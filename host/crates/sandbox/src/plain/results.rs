@@ -58,7 +58,7 @@ pub(super) fn tool_result(
     let content = match &result {
         // Plain text is easier to read than JSON with its escapes.
         Value::String(text) if matches!(shape, Some(Shape::String)) => {
-            vec![Content::Text { text: text.clone() }]
+            vec![Content::text(text.clone())]
         }
         _ => Vec::new(),
     };
@@ -209,7 +209,7 @@ impl Writer {
         } else {
             scrubber.cut(&message, MAX_MESSAGE_BYTES)
         };
-        Ok(ToolError { kind: ErrorKind::Internal, code, message, retry_after_ms: None, details })
+        Ok(ToolError { code, details, ..ToolError::new(ErrorKind::Internal, message) })
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
     outcome,
 };
 use crate::{
-    Grants, Limits,
+    Effect, Effects, Grants, Limits,
     engine::YIELD_INTERVAL,
     imports::{log::LogRate, wasi_http::WasiHttp},
     wasi::Wasi,
@@ -113,6 +113,8 @@ pub(crate) struct State {
     pub(crate) result_bytes_left: usize,
     pub(crate) log_lines_left: u32,
     pub(crate) emit_bytes_left: usize,
+    /// Effects that the guest tried to have and that its tool does not declare.
+    pub(crate) refused: Effects,
     /// Reason that the host ended the guest, if it did.
     pub(crate) stopped: Option<CallError>,
     /// Last line that a script logged at level error: the message of its panic hook.
@@ -137,11 +139,22 @@ impl State {
             result_bytes_left: limits.copied_bytes.saturating_mul(8),
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
+            refused: Effects::default(),
             stopped: None,
             last_error_line: None,
             table,
             call,
         }
+    }
+
+    /// Returns whether the running tool does not declare an effect, and records that the guest tried
+    /// to have it.
+    pub(crate) fn lacks(&mut self, effect: Effect) -> bool {
+        let lacks = self.call.grants.undeclared.contains(effect);
+        if lacks {
+            self.refused.add(effect);
+        }
+        lacks
     }
 
     /// Records `reason` as the end of the guest. The returned error only unwinds the guest.
@@ -199,6 +212,7 @@ pub(crate) async fn run<T>(
     // A store is never used after its call, so its state can be taken apart.
     let mut state = store.into_data();
     state.collect_late_fuel();
+    state.log_refused_effects();
     let spent = burnt.saturating_add(state.meter.debt());
     if let Some(chain) = &state.call.chain {
         chain.meter().spend_fuel(spent.min(limits.fuel));

@@ -57,6 +57,8 @@ pub(super) struct Files {
     /// Shared with every [`OpenPermit`] of the call, so that its references count them.
     permits: Arc<()>,
     listed_bytes: usize,
+    /// True if the guest tried to change a directory that it may only read.
+    denied_a_change: bool,
     /// Fuel that file streams cost. They are used where the store cannot be accessed.
     late_fuel: LateFuel,
 }
@@ -93,6 +95,7 @@ impl Files {
             open: HashMap::new(),
             permits: Arc::default(),
             listed_bytes: 0,
+            denied_a_change: false,
             late_fuel: LateFuel::default(),
         }
     }
@@ -118,6 +121,16 @@ impl Files {
 
     pub(super) fn late_fuel(&self) -> &LateFuel {
         &self.late_fuel
+    }
+
+    pub(super) fn denied_a_change(&self) -> bool {
+        self.denied_a_change
+    }
+
+    /// Returns the mount to change. Fails, and records the attempt, if the directory is read-only.
+    fn writable(&mut self, mount: Option<Arc<Mount>>) -> FsResult<Arc<Mount>> {
+        self.denied_a_change |= mount.is_none();
+        Ok(mount.ok_or(ErrorCode::NotPermitted)?)
     }
 
     /// Returns the scratch directory, and makes it at the first call; `None` if it was not granted.

@@ -1,8 +1,8 @@
-//! Randomness: the real one if it is granted, otherwise the same numbers in every call.
+//! Randomness: real for the call of a tool, and the same numbers for every guest that describes its
+//! tools.
 //!
-//! Keys or identifiers that a guest draws without the grant are predictable: a guest that needs
-//! secrets needs the grant. The seeds of a guest's hash maps come from here too, so that maps
-//! iterate in the same order in every call.
+//! The seeds of a guest's hash maps come from here too. With fixed seeds they iterate in the same
+//! order, so that a guest whose descriptors depend on that order describes the same tools each time.
 
 use wasmtime::{bail, component::HasData};
 use wasmtime_wasi::{
@@ -14,11 +14,11 @@ use crate::run::instance::State;
 
 /// The longest random string that a guest may request at once. Bounds the work of one host call.
 pub(super) const MAX_BYTES: u64 = 4 << 10;
-/// Seed of the numbers of every call. Each interface derives a different one from it, so that they
+/// Seed of the fixed numbers. Each interface derives a different one from it, so that they
 /// do not repeat each other.
 const SEED: u64 = 0x6169_726c_6f63_6b00;
 
-/// Seeded number generators, for a guest without the grant.
+/// Seeded number generators, for a guest that describes its tools.
 pub(super) struct SeededRandom {
     secure: SplitMix64,
     insecure: SplitMix64,
@@ -58,7 +58,7 @@ impl SplitMix64 {
     }
 }
 
-/// Randomness of a call: its own numbers, or the real ones if `seeded` is `None`.
+/// Randomness of a call: fixed numbers, or real ones if `seeded` is `None`.
 pub(super) struct RandomSource<'a> {
     real: &'a mut WasiRandomCtx,
     seeded: Option<&'a mut SeededRandom>,
@@ -132,9 +132,10 @@ mod tests {
     use super::*;
 
     /// Returns the first draws of one call.
-    fn draws(granted: bool) -> (Vec<u8>, u64, Vec<u8>, u64, (u64, u64)) {
+    fn draws(real_ones: bool) -> (Vec<u8>, u64, Vec<u8>, u64, (u64, u64)) {
         let (mut real, mut fixed) = (WasiRandomCtx::default(), SeededRandom::new());
-        let mut source = RandomSource { real: &mut real, seeded: (!granted).then_some(&mut fixed) };
+        let mut source =
+            RandomSource { real: &mut real, seeded: (!real_ones).then_some(&mut fixed) };
         (
             source.get_random_bytes(33).expect("few"),
             source.get_random_u64().expect("one"),
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_grant_every_call_draws_the_same_numbers_and_with_it_none_does() {
+    fn fixed_numbers_are_the_same_each_time_and_real_ones_are_not() {
         let fixed = draws(false);
         assert_eq!(fixed, draws(false));
         assert_ne!((&fixed.0, fixed.1), (&fixed.2, fixed.3), "the interfaces repeat each other");

@@ -32,7 +32,7 @@ use wasmtime_wasi::{
 };
 
 use super::{Mounts, Wasi, files::FilesystemHost, measure::Amount, mount::Mount};
-use crate::{Access, Directory, Grants, Quota, run::meter::Meter};
+use crate::{Access, Directory, Effect, Grants, Quota, run::meter::Meter};
 
 const ROOM: Quota = Quota { bytes: 1 << 20, files: 100 };
 

@@ -1,6 +1,6 @@
 //! SQL statements of the stores. Each function runs within one transaction, or is one statement.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
 use super::{ENTRY_OVERHEAD_BYTES, Entry, Id, KvError, Page, Usage};
 
@@ -15,7 +15,7 @@ const LOOKED_AT: usize = 10_000;
 pub(super) struct Change {
     pub(super) key: String,
     pub(super) value: Vec<u8>,
-    pub(super) expect: Option<u64>,
+    pub(super) if_version: Option<u64>,
     pub(super) now: i64,
     pub(super) expires: Option<i64>,
     pub(super) max_bytes: u64,
@@ -39,18 +39,47 @@ impl Range {
     }
 }
 
+const SELECT: &str = "SELECT value, version FROM kv_entry \
+                      WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key = ?3 \
+                      AND (expires IS NULL OR expires > ?4)";
+
 pub(super) fn get(
     connection: &Connection,
     id: &Id,
     key: &str,
     now: i64,
 ) -> rusqlite::Result<Option<Entry>> {
-    let select = "SELECT value, version FROM kv_entry \
-                  WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key = ?3 \
-                  AND (expires IS NULL OR expires > ?4)";
-    let entry =
-        |row: &rusqlite::Row<'_>| Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) });
-    connection.query_row(select, params![id.plugin, id.name, key.as_bytes(), now], entry).optional()
+    let entry = |row: &Row<'_>| Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) });
+    connection.query_row(SELECT, params![id.plugin, id.name, key.as_bytes(), now], entry).optional()
+}
+
+/// Reads entries in one transaction. A value that would exceed `max_bytes` together with those
+/// before it is not copied.
+pub(super) fn get_many(
+    connection: &Connection,
+    id: &Id,
+    keys: &[String],
+    now: i64,
+    max_bytes: usize,
+) -> rusqlite::Result<Result<Vec<Option<Entry>>, KvError>> {
+    // Reads only, so dropping it without a commit loses nothing.
+    let transaction = connection.unchecked_transaction()?;
+    let mut select = transaction.prepare(SELECT)?;
+    let mut entries = Vec::with_capacity(keys.len());
+    let mut left = max_bytes;
+    for key in keys {
+        let mut rows = select.query(params![id.plugin, id.name, key.as_bytes(), now])?;
+        let Some(row) = rows.next()? else {
+            entries.push(None);
+            continue;
+        };
+        let Some(rest) = left.checked_sub(row.get_ref(0)?.as_blob()?.len()) else {
+            return Ok(Err(KvError::TooLarge));
+        };
+        left = rest;
+        entries.push(Some(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) }));
+    }
+    Ok(Ok(entries))
 }
 
 /// Writes an entry, or returns the reason for a refusal. Expired entries are purged in both cases.
@@ -67,10 +96,14 @@ pub(super) fn set(
         .query_row(select, params![store, key], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let (version, cost): (i64, i64) = current.unwrap_or_default();
-    if change.expect.is_some_and(|expected| expected != unsigned(version)) {
+    if change.if_version.is_some_and(|expected| expected != unsigned(version)) {
         return Ok(Err(KvError::Conflict));
     }
     let grows_by = change.cost() - cost;
+    if grows_by > 0 && change.cost() > signed(change.max_bytes) {
+        let bytes = unsigned(change.cost());
+        return Ok(Err(KvError::LargerThanQuota { bytes, quota: change.max_bytes }));
+    }
     if grows_by > 0 && used(transaction, store, change)? + grows_by > signed(change.max_bytes) {
         return Ok(Err(KvError::QuotaExceeded));
     }
@@ -134,18 +167,29 @@ fn used(transaction: &Transaction<'_>, store: i64, change: &Change) -> rusqlite:
     Ok(held - expired)
 }
 
+/// Deletes an entry and returns whether there was one, or returns the reason for a refusal. Expired
+/// entries are purged in both cases.
 pub(super) fn delete(
     transaction: &Transaction<'_>,
     id: &Id,
     key: &str,
+    if_version: Option<u64>,
     now: i64,
-) -> rusqlite::Result<bool> {
+) -> rusqlite::Result<Result<bool, KvError>> {
     let key = key.as_bytes();
-    let Some(store) = find(transaction, id)? else { return Ok(false) };
+    let is_met = |version: i64| if_version.is_none_or(|expected| expected == unsigned(version));
+    let Some(store) = find(transaction, id)? else {
+        return Ok(if is_met(0) { Ok(false) } else { Err(KvError::Conflict) });
+    };
     purge(transaction, store, key, now)?;
-    Ok(transaction
-        .execute("DELETE FROM kv_entry WHERE store = ?1 AND key = ?2", params![store, key])?
-        == 1)
+    let select = "SELECT version FROM kv_entry WHERE store = ?1 AND key = ?2";
+    let version =
+        transaction.query_row(select, params![store, key], |row| row.get(0)).optional()?;
+    if !is_met(version.unwrap_or_default()) {
+        return Ok(Err(KvError::Conflict));
+    }
+    let delete = "DELETE FROM kv_entry WHERE store = ?1 AND key = ?2";
+    Ok(Ok(transaction.execute(delete, params![store, key])? == 1))
 }
 
 pub(super) fn keys(

@@ -87,14 +87,115 @@ async fn an_entry_is_written_only_at_the_expected_version() {
 }
 
 #[tokio::test]
+async fn an_entry_is_deleted_only_at_the_expected_version() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    for _ in 0..2 {
+        assert!(!store.delete("k", Some(0)).await.expect("there is none"));
+        assert!(!store.delete("k", None).await.expect("there is none"));
+        assert!(matches!(store.delete("k", Some(7)).await, Err(KvError::Conflict)));
+        // The second round has a row for the store.
+        store.set("other", vec![1], None, None).await.expect("written");
+    }
+    let first = store.set("k", vec![1], None, None).await.expect("written");
+    let second = store.set("k", vec![2], None, None).await.expect("written");
+    for other in [0, first, second + 1, u64::MAX] {
+        let refused = store.delete("k", Some(other)).await;
+        assert!(matches!(refused, Err(KvError::Conflict)), "{other} {refused:?}");
+    }
+    assert_eq!(value(&store, "k").await, Some(vec![2]));
+    assert!(store.delete("k", Some(second)).await.expect("it was at that version"));
+    assert_eq!(value(&store, "k").await, None);
+    let version = store.set("k", vec![3], None, Some(Duration::ZERO)).await.expect("written");
+    assert!(matches!(store.delete("k", Some(version)).await, Err(KvError::Conflict)), "expired");
+    assert!(!store.delete("k", Some(0)).await.expect("it has expired"));
+}
+
+#[tokio::test]
+async fn several_entries_are_read_in_the_order_of_their_keys() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    let keys = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(store.get_many(keys("a"), 0).await.expect("read"), [None], "there is no store yet");
+    for key in ["a", "b", "c"] {
+        store.set(key, key.as_bytes().to_vec(), None, None).await.expect("written");
+    }
+    store.set("old", vec![1], None, Some(Duration::ZERO)).await.expect("written");
+    let read = store.get_many(keys("c old absent a c"), 100).await.expect("read");
+    let mut single = Vec::new();
+    for key in ["c", "old", "absent", "a", "c"] {
+        single.push(store.get(key).await.expect("read"));
+    }
+    assert_eq!(read, single);
+    let found = read.iter().flatten().map(|entry| entry.value.as_slice());
+    assert_eq!(found.collect::<Vec<_>>(), [b"c", b"a", b"c"]);
+    assert_eq!(store.get_many(Vec::new(), 0).await.expect("read"), []);
+}
+
+#[tokio::test]
+async fn reads_of_several_entries_have_bounds() {
+    let bench = Bench::new().await;
+    let store = bench.store(ROOM);
+    store.set("a", vec![0; 60], None, None).await.expect("written");
+    store.set("b", vec![0; 40], None, None).await.expect("written");
+    let both = || vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(store.get_many(both(), 100).await.expect("they fit exactly").len(), 2);
+    assert!(matches!(store.get_many(both(), 99).await, Err(KvError::TooLarge)));
+    let often = |count| vec!["b".to_owned(); count];
+    assert_eq!(store.get_many(often(MAX_KEYS), usize::MAX).await.expect("read").len(), MAX_KEYS);
+    assert!(matches!(
+        store.get_many(often(MAX_KEYS + 1), usize::MAX).await,
+        Err(KvError::TooLarge)
+    ));
+    for key in [String::new(), "x".repeat(MAX_KEY_BYTES + 1)] {
+        let keys = vec!["a".to_owned(), key];
+        assert!(matches!(store.get_many(keys, usize::MAX).await, Err(KvError::TooLarge)));
+    }
+    assert_eq!(value(&store, "a").await.map(|value| value.len()), Some(60), "the lane goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_entries_are_read_as_they_are_at_one_moment() {
+    let bench = Bench::new().await;
+    let write = bench.database.clone();
+    let writing = tokio::spawn(async move {
+        for number in 0..200_u8 {
+            let both = write.write(move |transaction| {
+                let id = Id { plugin: "plugin".into(), name: "store".into() };
+                for key in ["a", "b"] {
+                    let change = sql::Change {
+                        key: key.into(),
+                        value: vec![number],
+                        if_version: None,
+                        now: 0,
+                        expires: None,
+                        max_bytes: ROOM,
+                    };
+                    sql::set(transaction, &id, &change)?.expect("written");
+                }
+                Ok(())
+            });
+            both.await.expect("written");
+        }
+    });
+    let store = bench.store(ROOM);
+    while !writing.is_finished() {
+        let read = store.get_many(vec!["a".into(), "b".into()], 10).await.expect("read");
+        let values: Vec<_> = read.iter().map(|entry| entry.as_ref().map(|it| &it.value)).collect();
+        assert_eq!(values[0], values[1]);
+    }
+    writing.await.expect("no write failed");
+}
+
+#[tokio::test]
 async fn a_version_is_never_reused_even_after_a_deletion() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
     let mut seen = BTreeSet::new();
     for _ in 0..5 {
         assert!(seen.insert(store.set("k", vec![], None, None).await.expect("written")));
-        assert!(store.delete("k").await.expect("deleted"));
-        assert!(!store.delete("k").await.expect("looked for"));
+        assert!(store.delete("k", None).await.expect("deleted"));
+        assert!(!store.delete("k", None).await.expect("looked for"));
     }
     assert_eq!(seen.iter().next_back(), seen.iter().max());
     assert_eq!(seen.len(), 5);
@@ -147,7 +248,7 @@ async fn an_entry_expires_exactly_at_the_end_of_its_ttl() {
     bench.pass(Duration::from_millis(1));
     assert_eq!(value(&store, "k").await, None);
     assert_eq!(store.keys("", None, 10).await.expect("listed"), Page::default());
-    assert!(!store.delete("k").await.expect("looked for"), "there is nothing to delete");
+    assert!(!store.delete("k", None).await.expect("looked for"), "there is nothing to delete");
     let again = store.set("k", vec![2], Some(0), ttl).await.expect("it is absent");
     assert!(again > version);
     store.set("k", vec![3], Some(again), None).await.expect("it is there");
@@ -181,9 +282,25 @@ async fn a_store_accepts_its_quota_to_the_byte_and_refuses_one_more() {
     assert_eq!(value(&store, "a").await, Some(vec![0; 100]));
     store.set("a", vec![0; 99], None, None).await.expect("it is smaller");
     store.set("b", vec![0; 101], None, None).await.expect("there is room for one more byte");
-    assert!(store.delete("a").await.expect("deleted"));
+    assert!(store.delete("a", None).await.expect("deleted"));
     assert_eq!(bench.usage().await, (entry + 1, 1));
     store.set("c", vec![0; 99], None, None).await.expect("a deletion made room");
+}
+
+#[tokio::test]
+async fn an_entry_that_is_larger_than_the_whole_quota_is_refused_with_both_sizes() {
+    let bench = Bench::new().await;
+    let quota = ENTRY_OVERHEAD_BYTES + 1 + 100;
+    let store = bench.store(quota);
+    let refused = store.set("a", vec![0; 101], None, None).await.expect_err("it never fits");
+    let expected = format!(
+        "the entry alone counts {} bytes, more than the store's quota of {quota} bytes",
+        quota + 1
+    );
+    assert_eq!(refused.to_string(), expected);
+    store.set("a", vec![0; 100], None, None).await.expect("it fits exactly");
+    assert!(matches!(store.set("b", vec![0; 100], None, None).await, Err(KvError::QuotaExceeded)));
+    assert_eq!(bench.usage().await, (quota, 1), "a refusal changes nothing");
 }
 
 #[tokio::test]
@@ -193,7 +310,7 @@ async fn a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it() {
     let store = bench.store(100);
     assert!(matches!(
         store.set("a", vec![0; 1_001], None, None).await,
-        Err(KvError::QuotaExceeded)
+        Err(KvError::LargerThanQuota { .. })
     ));
     store.set("a", vec![1; 1_000], None, None).await.expect("it is as large as before");
     store.set("a", vec![1; 900], None, None).await.expect("it is smaller");
@@ -221,7 +338,7 @@ async fn expired_entries_free_their_quota_at_once_and_are_purged_in_batches() {
     assert_eq!(bench.usage().await, (250 * entry, 1));
     assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
     assert_eq!(bench.rows(), 51, "a refusal purges too");
-    store.delete("absent").await.expect("looked for");
+    store.delete("absent", None).await.expect("looked for");
     assert_eq!(bench.rows(), 1);
     assert_eq!(bench.usage().await, (250 * entry, 1));
 }
@@ -264,7 +381,7 @@ async fn keys_and_values_have_bounds() {
     for key in ["", &too_long] {
         assert!(matches!(store.get(key).await, Err(KvError::TooLarge)));
         assert!(matches!(store.set(key, vec![], None, None).await, Err(KvError::TooLarge)));
-        assert!(matches!(store.delete(key).await, Err(KvError::TooLarge)));
+        assert!(matches!(store.delete(key, None).await, Err(KvError::TooLarge)));
     }
     assert_eq!(
         store.keys(&longest, None, 1).await.expect("listed").keys,
@@ -287,7 +404,7 @@ async fn stores_of_different_plugins_or_names_share_no_entries() {
     for (number, (plugin, name)) in (0..).zip(ids) {
         assert_eq!(value(&bench.database.kv(plugin, name, ROOM), "k").await, Some(vec![number]));
     }
-    bench.database.kv("a", "s", ROOM).delete("k").await.expect("deleted");
+    bench.database.kv("a", "s", ROOM).delete("k", None).await.expect("deleted");
     let usage = bench.database.kv_usage().await.expect("read");
     let held: Vec<_> = usage
         .iter()
@@ -435,7 +552,7 @@ impl Model {
             }
             Step::Delete(key) => {
                 assert_eq!(
-                    store.delete(&key).await.expect("deleted"),
+                    store.delete(&key, None).await.expect("deleted"),
                     self.0.remove(&key).is_some()
                 );
             }

@@ -1,61 +1,234 @@
-//! Rust: cargo compiles the component.
+//! Rust: cargo compiles the component. A plugin that needs nothing of WASI is compiled for the
+//! bare target: linking the imports of WASI, which the standard library brings along, takes most of
+//! the time of a call that does nothing.
 
 use std::{path::PathBuf, process::Stdio};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use serde_json::Value;
-use tokio::fs;
+use tokio::{
+    fs,
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
+    process::Child,
+};
+use wit_component::ComponentEncoder;
 
 use super::{
     process::{asked, command},
     project::Project,
+    transcript::Transcript,
 };
 
-const TARGET: &str = "wasm32-wasip2";
+/// Target of a plugin that uses WASI. Its linker writes a component.
+const WITH_WASI: &str = "wasm32-wasip2";
+/// Target of a plugin that does not. Its linker writes a module.
+const WITHOUT_WASI: &str = "wasm32-unknown-unknown";
+/// Part of the message with which crates refuse to compile without a source of randomness.
+const REFUSES_TARGET: &str = "unknown-unknown";
+/// Message of the standard library's panic for a time where there is no clock.
+const NO_CLOCK: &[u8] = b"time not implemented on this platform";
 
-/// Compiles the crate. Cargo prints its own progress and errors; the author needs both.
-pub(super) async fn compile(project: &Project) -> anyhow::Result<Vec<u8>> {
-    find_target(project).await?;
+/// Messages of one run of cargo.
+#[derive(Default)]
+struct Messages {
+    /// The file with the code of the plugin.
+    file: Option<PathBuf>,
+    /// True if a crate refused to compile for a target without WASI.
+    needs_wasi: bool,
+}
+
+/// Compiles the crate to a component.
+pub(super) async fn compile(
+    project: &Project,
+    transcript: &mut Transcript,
+) -> anyhow::Result<Vec<u8>> {
+    let target = if project.needs_wasi { WITH_WASI } else { WITHOUT_WASI };
+    find_target(project, target).await?;
+    let messages = cargo(project, target, transcript).await?;
+    let file = messages.file.context("cargo wrote no WebAssembly for this crate")?;
+    let bytes =
+        fs::read(&file).await.with_context(|| format!("{} cannot be read", file.display()))?;
+    if project.needs_wasi {
+        return Ok(bytes);
+    }
+    if bytes.windows(NO_CLOCK.len()).any(|found| found == NO_CLOCK) {
+        transcript.add("airlock", CLOCK_WARNING);
+    }
+    tokio::task::spawn_blocking(move || component(&bytes)).await?
+}
+
+const CLOCK_WARNING: &str = "warning: the plugin's code contains `Instant::now` or `SystemTime::now`, which panic \
+     without WASI; if a tool uses them, write `[request.clocks]` with a `reason` to plugin.toml for \
+     the real time, or `[build]` with `wasi = true` for a clock that begins anew in every call";
+
+/// Makes a component of a module.
+fn component(module: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let encoder =
+        ComponentEncoder::default().module(module).and_then(|it| it.validate(true).encode());
+    encoder.context(
+        "the compiled module cannot be made a component without WASI; if one of its crates is \
+         written for browsers there, write `[build]` with `wasi = true` to plugin.toml",
+    )
+}
+
+/// Runs cargo, and passes the messages of the compiler on as they come.
+async fn cargo(
+    project: &Project,
+    target: &str,
+    transcript: &mut Transcript,
+) -> anyhow::Result<Messages> {
+    let format = if transcript.is_colourful() { "json-diagnostic-rendered-ansi" } else { "json" };
     let mut cargo = command("cargo", &project.directory);
-    let output = cargo
+    let mut child = cargo
         // `rustc` sets the crate type: a library that is an `rlib` as well gets no link-time
         // optimisation.
-        .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", TARGET])
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .await
+        .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", target])
+        .args(["--message-format", format])
+        .stdout(Stdio::piped())
+        .stderr(if transcript.is_shown() { Stdio::inherit() } else { Stdio::piped() })
+        .spawn()
         .context("cargo cannot be started")?;
-    ensure!(output.status.success(), "cargo could not compile it; its errors are above");
-    let file = component(project, &String::from_utf8_lossy(&output.stdout))?;
-    fs::read(&file).await.with_context(|| format!("{} cannot be read", file.display()))
+    let (messages, own) = read(&mut child, project, transcript).await?;
+    let status = child.wait().await.context("cargo cannot be waited for")?;
+    if status.success() {
+        return Ok(messages);
+    }
+    transcript.add("cargo", &own);
+    if messages.needs_wasi {
+        bail!(
+            "cargo could not compile it; {}. A crate refuses to be compiled without WASI, for want \
+             of a source of randomness as a rule: write `[build]` with `wasi = true` to plugin.toml",
+            transcript.place()
+        );
+    }
+    bail!("cargo could not compile it; {}", transcript.place())
+}
+
+/// Reads both streams of cargo to their ends. Returns the messages and cargo's own output.
+async fn read(
+    child: &mut Child,
+    project: &Project,
+    transcript: &mut Transcript,
+) -> anyhow::Result<(Messages, String)> {
+    let stdout = child.stdout.take().context("cargo's messages cannot be read")?;
+    let stderr = child.stderr.take();
+    let own = async {
+        let mut bytes = Vec::new();
+        if let Some(mut stderr) = stderr {
+            stderr.read_to_end(&mut bytes).await?;
+        }
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let messages = async {
+        let mut messages = Messages::default();
+        let mut lines = BufReader::new(stdout).lines();
+        while let Some(line) = lines.next_line().await? {
+            if let Ok(message) = serde_json::from_str(&line) {
+                messages.add(project, &message, transcript);
+            }
+        }
+        Ok(messages)
+    };
+    let read = tokio::try_join!(messages, own);
+    read.context("cargo's messages cannot be read")
+}
+
+impl Messages {
+    fn add(&mut self, project: &Project, message: &Value, transcript: &mut Transcript) {
+        let diagnostic = &message["message"];
+        if let Some(rendered) = diagnostic["rendered"].as_str() {
+            transcript.add("cargo", rendered);
+            let text = diagnostic["message"].as_str().unwrap_or_default();
+            self.needs_wasi |= !project.needs_wasi
+                && diagnostic["level"] == "error"
+                && text.contains(REFUSES_TARGET);
+        }
+        let manifest = message["manifest_path"].as_str();
+        if manifest.is_some_and(|manifest| project.directory.join("Cargo.toml") == *manifest) {
+            let files = message["filenames"].as_array().into_iter().flatten();
+            let mut files = files.filter_map(|file| Some(PathBuf::from(file.as_str()?)));
+            let is_code = |file: &PathBuf| file.extension().is_some_and(|it| it == "wasm");
+            self.file = files.find(is_code).or(self.file.take());
+        }
+    }
 }
 
 /// Checks that a Rust compiler is installed, and that it compiles to WebAssembly.
-async fn find_target(project: &Project) -> anyhow::Result<()> {
+async fn find_target(project: &Project, target: &str) -> anyhow::Result<()> {
     let rustc = || command("rustc", &project.directory);
     if asked(rustc().arg("--version")).await.is_none()
         || asked(command("cargo", &project.directory).arg("--version")).await.is_none()
     {
         bail!("Rust is not installed; see https://rustup.rs");
     }
-    let libraries = asked(rustc().args(["--print", "target-libdir", "--target", TARGET])).await;
+    let libraries = asked(rustc().args(["--print", "target-libdir", "--target", target])).await;
     if !libraries.is_some_and(|libraries| PathBuf::from(libraries).is_dir()) {
-        bail!("this Rust cannot compile to WebAssembly; run `rustup target add {TARGET}`");
+        bail!("this Rust cannot compile to {target}; run `rustup target add {target}`");
     }
     Ok(())
 }
 
-/// Finds the component among the files that cargo reports.
-fn component(project: &Project, messages: &str) -> anyhow::Result<PathBuf> {
-    let manifest = project.directory.join("Cargo.toml");
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let ours = messages
-        .filter(|message| message["manifest_path"].as_str().is_some_and(|path| manifest == *path));
-    let files =
-        ours.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
-    let mut files = files.filter_map(|file| Some(PathBuf::from(file.as_str()?)));
-    let is_component =
-        |file: &PathBuf| file.extension().is_some_and(|extension| extension == "wasm");
-    files.find(is_component).context("cargo wrote no component for this crate")
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn project(manifest: &str) -> (tempfile::TempDir, Project) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let head = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\ncontract = '0.1'\n";
+        fs::write(directory.path().join("plugin.toml"), format!("{head}{manifest}"))
+            .expect("a file");
+        fs::write(directory.path().join("Cargo.toml"), "").expect("a file");
+        let project = Project::find(directory.path()).expect("a project");
+        (directory, project)
+    }
+
+    /// Returns the messages of a run that printed one error.
+    fn after_error(manifest: &str, text: &str) -> (Messages, String) {
+        let (_directory, project) = project(manifest);
+        let (mut messages, mut transcript) = (Messages::default(), Transcript::new(true));
+        let rendered = format!("error: {text}\n");
+        let message = json!({"message": {"level": "error", "message": text, "rendered": rendered}});
+        messages.add(&project, &message, &mut transcript);
+        let outputs = serde_json::to_value(transcript.outputs()).expect("JSON");
+        (messages, outputs[0]["text"].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn a_crate_that_refuses_to_do_without_wasi_is_recognised() {
+        let refusal = "The wasm32-unknown-unknown targets are not supported by default; you may \
+                       need to enable the \"wasm_js\" configuration flag";
+        let (messages, shown) = after_error("", refusal);
+        assert!(messages.needs_wasi);
+        assert_eq!(shown, format!("error: {refusal}\n"));
+        assert!(!after_error("[build]\nwasi = true", refusal).0.needs_wasi);
+        assert!(!after_error("", "mismatched types").0.needs_wasi);
+    }
+
+    #[test]
+    fn the_file_of_the_plugins_own_crate_is_found() {
+        let (_directory, project) = project("");
+        let mut messages = Messages::default();
+        let own = project.directory.join("Cargo.toml");
+        for (manifest, file) in
+            [(own.to_str().expect("UTF-8"), "/a/plugin.wasm"), ("/sdk/Cargo.toml", "/a/sdk.wasm")]
+        {
+            let files = ["/a/plugin.d", file];
+            let message = json!({"manifest_path": manifest, "filenames": files});
+            messages.add(&project, &message, &mut Transcript::new(true));
+        }
+        assert_eq!(messages.file, Some(PathBuf::from("/a/plugin.wasm")));
+    }
+
+    #[test]
+    fn a_module_that_expects_a_browser_is_refused_with_what_to_write() {
+        let module = wat::parse_str(
+            r#"(module (import "__wbindgen_placeholder__" "__wbindgen_throw" (func)))"#,
+        );
+        let refused = component(&module.expect("a module")).expect_err("no such interface");
+        assert!(refused.to_string().contains("`wasi = true`"), "{refused:#}");
+    }
 }

@@ -1,8 +1,10 @@
 //! JavaScript and Python: the tools of the Bytecode Alliance make a component of an interpreter
 //! with the program already loaded. They run in the plugin's directory and are installed there.
 //!
-//! WASI stays enabled where it does no harm: the output of a program then goes to the log, and the
-//! program has clocks and randomness as far as they are granted.
+//! Of WASI, only HTTP is left out where it is not requested. Without the rest, the compilers put
+//! functions in place that trap or do nothing: `setTimeout` in JavaScript and `print` in Python would
+//! end a call, the output of a program would be lost, and its random numbers would be those of the
+//! build. The time that its absence would save is small beside that of a call of an interpreter.
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +17,8 @@ use super::{
     process::{asked, command, run, version},
     project::Project,
     step::Step,
+    transcript::Transcript,
+    world,
 };
 
 const MIN_NODE: u32 = 20;
@@ -23,11 +27,15 @@ const JAVASCRIPT: &str = "node_modules/.bin/componentize-js";
 const PYTHON: &str = ".venv/bin/componentize-py";
 
 /// Compiles a JavaScript module and its relative imports to a component.
-pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
+pub(super) async fn javascript(
+    project: &Project,
+    transcript: &mut Transcript,
+) -> anyhow::Result<Vec<u8>> {
     find_node(project).await?;
     let main = main(project).await?;
     // The compiler does not report the place of a syntax error.
-    run(command("node", &project.directory).arg("--check").arg(&main), "node --check").await?;
+    let mut node = command("node", &project.directory);
+    run(node.arg("--check").arg(&main), "node --check", transcript).await?;
     if !project.has(JAVASCRIPT) {
         let step = "installing componentize-js into node_modules with npm, once (210 MB)";
         let how = if project.has("package-lock.json") { "ci" } else { "install" };
@@ -40,11 +48,11 @@ pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
             "--ignore-scripts",
             "--loglevel=error",
         ]);
-        install(project, npm, "npm", step, JAVASCRIPT).await?;
+        install(project, npm, "npm", step, JAVASCRIPT, transcript).await?;
     }
-    let out = Out::new()?;
+    let out = Out::new(project)?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
-    componentize.arg(main).args(["--wit", wit(project)?, "--world-name", world(project)]);
+    componentize.arg(main).arg("--wit").arg(&out.wit).args(["--world-name", world::NAME]);
     // `fetch-event` serves requests, which is no part of the contract. `http` provides `fetch`, and
     // stays for a plugin that asks for network access.
     componentize.args(["--disable", "fetch-event"]);
@@ -52,16 +60,19 @@ pub(super) async fn javascript(project: &Project) -> anyhow::Result<Vec<u8>> {
         componentize.args(["--disable", "http"]);
     }
     componentize.arg("--out").arg(&out.file);
-    out.of(&mut componentize, "componentize-js").await
+    out.of(&mut componentize, "componentize-js", transcript).await
 }
 
 /// Compiles `app.py` and its imports to a component.
-pub(super) async fn python(project: &Project) -> anyhow::Result<Vec<u8>> {
+pub(super) async fn python(
+    project: &Project,
+    transcript: &mut Transcript,
+) -> anyhow::Result<Vec<u8>> {
     find_python(project).await?;
     if !project.has(PYTHON) {
         let step = "installing componentize-py into .venv with pip, once (70 MB)";
         let mut venv = command("python3", &project.directory);
-        run(venv.args(["-m", "venv", ".venv"]), "python3 -m venv").await?;
+        run(venv.args(["-m", "venv", ".venv"]), "python3 -m venv", transcript).await?;
         let mut pip = command(project.directory.join(".venv/bin/pip"), &project.directory);
         pip.args([
             "install",
@@ -70,23 +81,15 @@ pub(super) async fn python(project: &Project) -> anyhow::Result<Vec<u8>> {
             "--requirement",
             "requirements.txt",
         ]);
-        install(project, pip, "pip", step, PYTHON).await?;
+        install(project, pip, "pip", step, PYTHON, transcript).await?;
     }
-    let out = Out::new()?;
+    let out = Out::new(project)?;
     let mut componentize = command(project.directory.join(PYTHON), &project.directory);
-    componentize.args([
-        "--quiet",
-        "--wit-path",
-        wit(project)?,
-        "--world",
-        world(project),
-        "componentize",
-        "app",
-        "--output",
-    ]);
+    componentize.args(["--quiet", "--world", world::NAME, "--wit-path"]).arg(&out.wit);
+    componentize.args(["componentize", "app", "--output"]);
     // So that the compiler finds the packages that are installed next to it.
     componentize.arg(&out.file).env("VIRTUAL_ENV", project.directory.join(".venv"));
-    out.of(&mut componentize, "componentize-py").await
+    out.of(&mut componentize, "componentize-py", transcript).await
 }
 
 async fn find_node(project: &Project) -> anyhow::Result<()> {
@@ -135,9 +138,10 @@ async fn install(
     name: &str,
     step: &str,
     made: &str,
+    transcript: &mut Transcript,
 ) -> anyhow::Result<()> {
     let _step = Step::begin(step);
-    run(&mut installer, name).await?;
+    run(&mut installer, name, transcript).await?;
     let tool = Path::new(made).file_name().unwrap_or_default().to_string_lossy();
     ensure!(
         project.has(made),
@@ -155,38 +159,30 @@ async fn main(project: &Project) -> anyhow::Result<String> {
     Ok(package["main"].as_str().unwrap_or("plugin.js").to_owned())
 }
 
-/// Returns the directory of the contract. Fails if the contract is missing.
-fn wit(project: &Project) -> anyhow::Result<&'static str> {
-    ensure!(
-        project.has("wit/plugin.wit"),
-        "the contract is missing: copy the directory `wit` of a plugin that `airlock plugin new` writes"
-    );
-    Ok("wit")
-}
-
-/// Returns the world of the contract that the plugin is built for.
-fn world(project: &Project) -> &'static str {
-    let reveals = project.manifest.request.secret.values().any(|secret| secret.reveal);
-    if reveals { "tool-plugin-revealing" } else { "tool-plugin" }
-}
-
-/// Temporary place for a component that was not inspected yet.
+/// Temporary place for the generated world, and for a component that was not inspected yet.
 struct Out {
     _directory: TempDir,
+    wit: PathBuf,
     file: PathBuf,
 }
 
 impl Out {
-    fn new() -> anyhow::Result<Self> {
+    fn new(project: &Project) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir().context("no temporary directory can be created")?;
-        let file = directory.path().join("plugin.wasm");
-        Ok(Self { _directory: directory, file })
+        let (wit, file) = (directory.path().join("wit"), directory.path().join("plugin.wasm"));
+        world::write(&wit, &project.manifest)?;
+        Ok(Self { _directory: directory, wit, file })
     }
 
     /// Runs a compiler and returns the component that it wrote here.
-    async fn of(&self, compiler: &mut Command, name: &str) -> anyhow::Result<Vec<u8>> {
+    async fn of(
+        &self,
+        compiler: &mut Command,
+        name: &str,
+        transcript: &mut Transcript,
+    ) -> anyhow::Result<Vec<u8>> {
         let _step = Step::begin(&format!("compiling with {name}"));
-        run(compiler, name).await?;
+        run(compiler, name, transcript).await?;
         fs::read(&self.file).await.with_context(|| format!("{name} wrote no component"))
     }
 }

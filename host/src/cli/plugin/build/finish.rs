@@ -12,7 +12,11 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::project::Project;
 use crate::{
-    cli::plugin::component,
+    cli::plugin::{
+        component,
+        finding::{self, Finding},
+        source::Source,
+    },
     plugin::{MANIFEST_SECTION, Metadata},
     sandbox,
     tool::{ClientName, Tool, ToolDefinition},
@@ -22,10 +26,12 @@ use crate::{
 const MAX_TOOL_NAME: usize = 64;
 
 /// A component that was written to its file.
-pub(super) struct Finished {
-    pub(super) file: PathBuf,
-    pub(super) bytes: usize,
-    pub(super) metadata: Metadata,
+pub(in crate::cli::plugin) struct Finished {
+    pub(in crate::cli::plugin) file: PathBuf,
+    pub(in crate::cli::plugin) bytes: usize,
+    pub(in crate::cli::plugin) metadata: Metadata,
+    /// Imports that are not requested, and requests that no import uses.
+    pub(in crate::cli::plugin) findings: Vec<Finding>,
 }
 
 /// Asks the component for its tools, embeds them and the manifest, and writes it to `file`
@@ -49,8 +55,25 @@ pub(super) async fn finish(
     let Metadata { manifest, imports, .. } =
         Metadata::of(&component).context("what was embedded cannot be read back")?;
     let metadata = Metadata::new(&component, tools, manifest, imports);
+    let findings = findings(project, &component, &metadata.imports)?;
     write(&file, &component).with_context(|| format!("{} cannot be written", file.display()))?;
-    Ok(Finished { file, bytes: component.len(), metadata })
+    Ok(Finished { file, bytes: component.len(), metadata, findings })
+}
+
+/// Compares the imports of a component with the requests of its plugin.toml.
+fn findings(
+    project: &Project,
+    component: &[u8],
+    imports: &[String],
+) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = finding::unrequested(component, imports, &project.manifest)?;
+    findings.extend(finding::unused(imports, &project.manifest));
+    if let Some(source) = Source::in_directory(&project.directory) {
+        for finding in &mut findings {
+            finding.locate(&source);
+        }
+    }
+    Ok(findings)
 }
 
 /// Refuses tools that the gateway would leave out. Refuses a manifest that names a missing tool,

@@ -2,13 +2,14 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, Write as _},
     path::Path,
     process::{Output, Stdio},
 };
 
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
+
+use super::transcript::Transcript;
 
 /// Prepares a command in a directory. Dropping the future that waits for it kills the process.
 pub(super) fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
@@ -17,17 +18,24 @@ pub(super) fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     command
 }
 
-/// Runs a command to its end. Its output is shown, unchanged, only if it fails.
-pub(super) async fn run(command: &mut Command, what: &str) -> anyhow::Result<()> {
-    let output = command.output().await.with_context(|| format!("{what} cannot be started"))?;
-    if output.status.success() {
-        return Ok(());
+/// Runs a command to its end. Its warnings, on standard error, go to the transcript; if it fails,
+/// its whole output does.
+pub(super) async fn run(
+    command: &mut Command,
+    tool: &str,
+    transcript: &mut Transcript,
+) -> anyhow::Result<()> {
+    if transcript.is_colourful() {
+        // A tool that writes to a pipe uses no colours of its own accord.
+        command.env("FORCE_COLOR", "1");
     }
-    for said in [&output.stdout, &output.stderr] {
-        // A failure to write is ignored: no other stream is left to report it on.
-        let _ = io::stderr().write_all(said);
+    let output = command.output().await.with_context(|| format!("{tool} cannot be started"))?;
+    let is_done = output.status.success();
+    let streams = if is_done { vec![&output.stderr] } else { vec![&output.stdout, &output.stderr] };
+    for stream in streams {
+        transcript.add(tool, &String::from_utf8_lossy(stream));
     }
-    bail!("{what} failed; its output is above")
+    if is_done { Ok(()) } else { bail!("{tool} failed; {}", transcript.place()) }
 }
 
 /// Returns the trimmed output of a command; `None` if it cannot be started or fails.
@@ -62,13 +70,29 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_fails_or_is_missing_is_an_error() {
         let here = std::env::temp_dir();
-        assert!(run(&mut command("true", &here), "true").await.is_ok());
-        let failed = run(&mut command("false", &here), "false").await.expect_err("it fails");
-        assert_eq!(failed.to_string(), "false failed; its output is above");
-        let missing =
-            run(&mut command("/no/such/program", &here), "it").await.expect_err("it is not there");
-        assert_eq!(missing.to_string(), "it cannot be started");
+        let mut transcript = Transcript::new(true);
+        let mut run =
+            async |program: &str| run(&mut command(program, &here), program, &mut transcript).await;
+        assert!(run("true").await.is_ok());
+        let failed = run("false").await.expect_err("it fails");
+        assert_eq!(failed.to_string(), "false failed; its output is in `output`");
+        let missing = run("/no/such/program").await.expect_err("it is not there");
+        assert_eq!(missing.to_string(), "/no/such/program cannot be started");
         assert_eq!(asked(command("echo", &here).arg("v1.2.3")).await.as_deref(), Some("v1.2.3"));
         assert_eq!(asked(&mut command("false", &here)).await, None);
+    }
+
+    #[tokio::test]
+    async fn warnings_of_a_tool_that_succeeds_are_kept_and_its_other_output_is_not() {
+        let run = async |script: &str| {
+            let mut transcript = Transcript::new(true);
+            let mut shell = command("sh", &std::env::temp_dir());
+            let is_done = run(shell.args(["-c", script]), "sh", &mut transcript).await.is_ok();
+            let outputs = serde_json::to_value(transcript.outputs()).expect("JSON");
+            (is_done, outputs[0]["text"].as_str().unwrap_or_default().to_owned())
+        };
+        let said = "echo done; echo beware >&2";
+        assert_eq!(run(said).await, (true, "beware\n".to_owned()));
+        assert_eq!(run(&format!("{said}; exit 1")).await, (false, "done\nbeware\n".to_owned()));
     }
 }

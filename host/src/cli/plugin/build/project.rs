@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 
 use crate::{cli::plugin::language::Language, plugin::Manifest};
 
@@ -14,6 +14,8 @@ pub(super) struct Project {
     pub(super) manifest: Manifest,
     /// The manifest in the JSON form that is embedded.
     pub(super) manifest_json: String,
+    /// True if the plugin is built with WASI.
+    pub(super) needs_wasi: bool,
 }
 
 impl Project {
@@ -24,15 +26,11 @@ impl Project {
             directory.canonicalize().with_context(|| format!("{shown} cannot be opened"))?;
         let language = language(&directory)
             .with_context(|| format!("{shown} holds no plugin that can be built"))?;
-        let Some(manifest) =
-            airlock_manifest::read(&directory).map_err(|problem| anyhow!(problem))?
-        else {
+        let Some((source, manifest)) = Manifest::of_directory(&directory)? else {
             bail!("{shown} has no plugin.toml; `airlock plugin new` writes one");
         };
-        let manifest_json = manifest.json;
-        let manifest =
-            Manifest::parse(manifest_json.as_bytes()).context("plugin.toml cannot be used")?;
-        Ok(Self { directory, language, manifest, manifest_json })
+        let (manifest_json, needs_wasi) = (source.json(), source.needs_wasi());
+        Ok(Self { directory, language, manifest, manifest_json, needs_wasi })
     }
 
     /// Returns whether the directory contains `file`.
@@ -107,9 +105,13 @@ mod tests {
         );
         let bare = found(&[("Cargo.toml", "")]).expect_err("no manifest");
         assert!(bare.ends_with("has no plugin.toml; `airlock plugin new` writes one"), "{bare}");
-        let bad = found(&[("Cargo.toml", ""), ("plugin.toml", "id = 'A'")])
-            .expect_err("a manifest that is none");
-        assert!(bad.starts_with("plugin.toml cannot be used: "), "{bad}");
+        let text = format!("{MANIFEST}[request.kv.notes]\nmax_bytes = '1'\nreason = ''\n");
+        let bad = found(&[("Cargo.toml", ""), ("plugin.toml", &text)]).expect_err("two faults");
+        insta::assert_snapshot!(bad, @r#"
+        plugin.toml has 2 errors:
+          plugin.toml:6:13: request.kv.notes.max_bytes: found "1", expected a size with its unit, such as "64MiB" or "512KiB"
+          plugin.toml:7:10: request.kv.notes.reason: found "", expected 1 to 300 bytes of text for the person who decides
+        "#);
         assert!(Project::find(Path::new("/no/such/directory")).is_err());
     }
 }

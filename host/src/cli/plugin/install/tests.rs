@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 use crate::plugin::{Grant, Metadata};
 
@@ -12,6 +14,7 @@ fn args(config: &str, describe: &[&str]) -> Args {
         set: Vec::new(),
         describe: describe.iter().map(|option| (*option).to_owned()).collect(),
         replace: false,
+        consent: ConsentOptions::default(),
     }
 }
 

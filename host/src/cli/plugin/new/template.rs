@@ -1,9 +1,14 @@
 //! Templates of new plugins: the examples of `plugins/examples`, with the plugin's name in place of
-//! theirs.
+//! theirs. A plugin in JavaScript or Python carries the SDK of its language as a directory of its own,
+//! which is replaced as a whole to update it.
 
-use super::{super::language::Language, Name};
-
-include!(concat!(env!("OUT_DIR"), "/vendored.rs"));
+use super::{
+    super::{
+        language::Language,
+        vendored::{SDK, WIT},
+    },
+    Name,
+};
 
 /// Name of the examples, wherever they name themselves. The word has no other use in them.
 const EXAMPLE: &str = "skies";
@@ -22,18 +27,47 @@ macro_rules! example {
 
 const RUST: &[File] =
     example!("rust": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
-const JAVASCRIPT: &[File] = example!("javascript": ".gitignore" "README.md" "airlock.js" "package.json" "plugin.js" "plugin.toml");
-const PYTHON: &[File] = example!("python": ".gitignore" "README.md" "airlock.py" "app.py" "plugin.toml" "requirements.txt");
+const JAVASCRIPT: &[File] = example!("javascript": ".gitignore" "README.md" "package.json" "plugin.js" "plugin.test.js" "plugin.toml");
+const PYTHON: &[File] = example!("python": ".gitignore" "README.md" "app.py" "plugin.toml" "requirements.txt" "test_app.py");
+
+macro_rules! package {
+    ($source:literal to $directory:literal: $($file:literal)*) => {
+        &[$((
+            concat!($directory, "/", $file),
+            include_str!(concat!("../../../../../guest-sdk/", $source, "/", $file)),
+        )),*]
+    };
+}
+
+/// The npm package `airlock-plugin`, as it is published.
+const JAVASCRIPT_PACKAGE: &[File] = package!(
+    "javascript" to "airlock-plugin":
+    "README.md" "config.d.ts" "config.js" "content.d.ts" "content.js" "context.d.ts" "context.js"
+    "errors.d.ts" "errors.js" "host/config.js" "host/failed.js" "host/http.js" "host/kv.js"
+    "host/log.js" "host/resolve.js" "host/running.js" "host/secrets-reveal.js" "host/secrets.js"
+    "host/store.js" "host/tools.js" "http.d.ts" "http.js" "index.d.ts" "index.js" "kv.d.ts" "kv.js"
+    "log.d.ts" "log.js" "package.json" "plugin.d.ts" "plugin.js" "register.d.ts" "register.js"
+    "schema.d.ts" "schema.js" "secrets-reveal.d.ts" "secrets-reveal.js"
+    "secrets.d.ts" "secrets.js" "testing.d.ts" "testing.js" "tools.d.ts" "tools.js" "wire.js"
+    "words.js"
+);
+/// The Python package `airlock_plugin`, as it is published.
+const PYTHON_PACKAGE: &[File] = package!(
+    "python/airlock_plugin" to "airlock_plugin":
+    "__init__.py" "_content.py" "_context.py" "_errors.py" "_field.py" "_host.py" "_json.py"
+    "_native.py" "_plugin.py" "_prose.py" "_shape.py" "_tool.py" "_wire.py" "_words.py" "config.py" "http.py" "kv.py" "log.py"
+    "py.typed" "secrets.py" "secrets_reveal.py" "testing.py" "tools.py"
+);
 
 /// Returns every file of a new plugin, by its path in the plugin's directory.
 pub(super) fn files(
     language: Language,
     name: &Name,
 ) -> impl Iterator<Item = (&'static str, String)> {
-    let (example, beside) = match language {
-        Language::Rust => (RUST, SDK),
-        Language::JavaScript => (JAVASCRIPT, WIT),
-        Language::Python => (PYTHON, WIT),
+    let (example, beside): (_, &[&[File]]) = match language {
+        Language::Rust => (RUST, &[SDK]),
+        Language::JavaScript => (JAVASCRIPT, &[JAVASCRIPT_PACKAGE, WIT]),
+        Language::Python => (PYTHON, &[PYTHON_PACKAGE, WIT]),
     };
     // The name of a tool contains the client that the plugin becomes.
     let tool = |client: &str| format!("{client}-get_weather");
@@ -43,11 +77,14 @@ pub(super) fn files(
         text.replace(SDK_PATH.0, SDK_PATH.1)
     };
     let example: Vec<_> = example.iter().map(|(file, text)| (*file, named(text))).collect();
-    example.into_iter().chain(beside.iter().map(|(file, text)| (*file, (*text).to_owned())))
+    let beside = beside.iter().copied().flatten();
+    example.into_iter().chain(beside.map(|(file, text)| (*file, (*text).to_owned())))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
     use super::*;
 
     fn of(language: Language) -> Vec<(&'static str, String)> {
@@ -82,6 +119,38 @@ mod tests {
         assert!(manifest.contains("path = \"sdk/guest-sdk\""), "{manifest}");
     }
 
+    /// Returns the files of a directory of the repository, by their paths in it.
+    fn files_in(directory: &str, below: &str) -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+        let mut found = BTreeSet::new();
+        for entry in fs::read_dir(root.join(directory).join(below)).expect("a directory") {
+            let entry = entry.expect("an entry");
+            let name = Path::new(below).join(entry.file_name()).display().to_string();
+            if !entry.file_type().expect("a type").is_dir() {
+                found.insert(name);
+            } else if !["test", "__pycache__"].contains(&name.as_str()) {
+                found.extend(files_in(directory, &name));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_new_plugin_carries_every_file_of_its_package() {
+        for (language, source, directory) in [
+            (Language::JavaScript, "guest-sdk/javascript", "airlock-plugin/"),
+            (Language::Python, "guest-sdk/python/airlock_plugin", "airlock_plugin/"),
+        ] {
+            let files = of(language);
+            let written = files.iter().filter_map(|(file, _)| file.strip_prefix(directory));
+            let written: BTreeSet<_> = written.map(str::to_owned).collect();
+            let mut package = files_in(source, "");
+            // For the tests of the package alone.
+            package.remove("tsconfig.json");
+            assert_eq!(written, package, "{language}");
+        }
+    }
+
     #[test]
     fn a_new_plugin_comes_with_the_sdk_or_the_contract() {
         let has = |language, wanted: &str| {
@@ -91,13 +160,14 @@ mod tests {
             "sdk/Cargo.toml",
             "sdk/guest-sdk/src/lib.rs",
             "sdk/guest-sdk/macros/src/lib.rs",
-            "sdk/wit/plugin.wit",
+            "sdk/wit/plugin/0.1.0/plugin.wit",
         ] {
             assert!(has(Language::Rust, file), "{file}");
         }
         for language in [Language::JavaScript, Language::Python] {
             assert!(
-                has(language, "wit/plugin.wit") && has(language, "wit/deps/host/host.wit"),
+                has(language, "wit/plugin/0.1.0/plugin.wit")
+                    && has(language, "wit/host/0.1.0/host.wit"),
                 "{language}"
             );
         }

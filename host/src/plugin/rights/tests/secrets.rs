@@ -9,7 +9,7 @@ fn token(more: &Value) -> Value {
 }
 
 fn secret(grant: SecretGrant) -> Grant {
-    Grant { secrets: [("token".to_owned(), grant)].into(), ..http(&[named("api")]) }
+    Grant { secret: [("token".to_owned(), grant)].into(), ..http(&[named("api")]) }
 }
 
 fn from(variable: &str) -> SecretGrant {
@@ -38,18 +38,32 @@ fn a_secret_is_attached_to_its_audience_and_not_revealed() {
     assert!(!credential.contains("hush"), "{credential}");
     insta::assert_snapshot!(
         refused(&asked, &http(&[named("api")])),
-        @r#"the plugin needs secret.token (signs in), which is not granted; grant it with "secrets": {"token": {"from": "env:NAME"}}"#
+        @r#"the plugin needs secret.token (signs in), which is not granted; grant it with "secret": {"token": {"from": "env:NAME"}}"#
     );
     insta::assert_snapshot!(
         refused(&asked, &secret(from("UNSET"))),
-        @"grants.secrets.token.from: the environment variable UNSET is not set, or is not text"
+        @"grants.secret.token.from: the environment variable UNSET is not set, or is not text"
     );
     let unasked = granted(&api(&json!({})), &secret(from("TOKEN")));
     assert!(unasked.grants.secrets.is_empty());
     assert_eq!(
         unasked.notes,
-        ["grants.secrets.token opens nothing: the plugin does not ask for it"]
+        ["grants.secret.token opens nothing: the plugin does not ask for it"]
     );
+}
+
+#[test]
+fn both_parts_of_a_user_and_password_are_redacted_from_results() {
+    let read = |_: &Source| Ok(Secret::new("s3cret-user:s3cret-word"));
+    let redacted = |user: &str| {
+        let asked = token(&json!({"inject": {"basic": user}, "audience": ["api"]}));
+        let asked = manifest(&asked, None);
+        let rights = Rights::intersect(Some(&asked), &secret(from("TOKEN")), &read);
+        let text = "s3cret-user s3cret-word s3cret-user:s3cret-word";
+        rights.expect("granted").grants.scrubber.text(text).into_owned()
+    };
+    assert_eq!(redacted(""), "[secret token] [secret token] [secret token]");
+    assert_eq!(redacted("me"), "s3cret-user s3cret-word [secret token]");
 }
 
 #[test]
@@ -63,10 +77,10 @@ fn an_audience_of_the_operator_is_required_without_a_manifest() {
     assert!(credentials.contains("v1"), "{credentials}");
     let header = Injection::header("x-key", "").expect("a header");
     let plain = SecretGrant { inject: Some(header), ..from("TOKEN") };
-    let grant = Grant { secrets: [("token".to_owned(), plain)].into(), ..Grant::default() };
+    let grant = Grant { secret: [("token".to_owned(), plain)].into(), ..Grant::default() };
     insta::assert_snapshot!(
         Rights::intersect(None, &grant, &read).expect_err("refused"),
-        @"grants.secrets.token.audience: is required for a plugin that embeds no manifest"
+        @"grants.secret.token.audience: is required for a plugin that embeds no manifest"
     );
 }
 
@@ -77,7 +91,7 @@ fn a_secret_is_sent_only_to_places_that_the_plugin_requested() {
         let secret = SecretGrant { audience: Some(audience), ..from("TOKEN") };
         let places = ["https://api.example.com GET,POST /**", "https://other.example.org GET /**"];
         Grant {
-            secrets: [("token".to_owned(), secret)].into(),
+            secret: [("token".to_owned(), secret)].into(),
             ..http(&places.map(|text| HttpGrant::Rule(rule(text))))
         }
     };
@@ -92,7 +106,7 @@ fn a_secret_is_sent_only_to_places_that_the_plugin_requested() {
     );
     insta::assert_snapshot!(
         refused(&asked, &grant(&["https://api.example.com GET /**", "https://other.example.org GET /**"])),
-        @"grants.secrets.token.audience[1]: found https://other.example.org GET /**, the plugin asks to send it to https://api.example.com GET,HEAD /**"
+        @"grants.secret.token.audience[1]: found https://other.example.org GET /**, the plugin asks to send it to https://api.example.com GET,HEAD /**"
     );
     let mut open = token(&injected());
     open["http"]["api"]["url"] = json!("*");
@@ -110,7 +124,7 @@ fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
     assert!(granted(&asked, &trusted(grant())).grants.revealed.contains_key("token"));
     insta::assert_snapshot!(
         refused(&asked, &grant()),
-        @r#"grants.secrets.token.reveal: the profile "untrusted" shows no plugin a secret's value; "profile": "trusted" does"#
+        @r#"grants.secret.token.reveal: the profile "untrusted" shows no plugin a secret's value; "profile": "trusted" does"#
     );
     let kept = granted(&asked, &trusted(secret(from("TOKEN"))));
     assert!(

@@ -7,7 +7,7 @@ use super::{
 fn a_store_holds_the_lesser_of_request_and_grant() {
     let asked = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}}});
     let store = |name: &str, max_bytes| Grant {
-        stores: vec![StoreGrant { name: name.to_owned(), max_bytes }],
+        kv: [(name.to_owned(), KvGrant { max_bytes })].into(),
         ..Grant::default()
     };
     for (found, expected) in [(None, 1 << 20), (Some(1 << 10), 1 << 10), (Some(1 << 30), 1 << 20)] {
@@ -16,11 +16,11 @@ fn a_store_holds_the_lesser_of_request_and_grant() {
     }
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
-        @r#"the plugin needs kv.notes (remembers), which is not granted; grant it with "kv": ["notes"]"#
+        @r#"the plugin needs kv.notes (remembers), which is not granted; grant it with "kv": {"notes": {}}"#
     );
     let unasked = granted(&json!({}), &store("notes", None));
     assert!(unasked.grants.stores.is_empty());
-    assert_eq!(unasked.notes, ["grants.kv[0] opens nothing: the plugin does not ask for it"]);
+    assert_eq!(unasked.notes, ["grants.kv.notes opens nothing: the plugin does not ask for it"]);
     let without_manifest =
         Rights::intersect(None, &store("notes", None), &read).expect("it is granted");
     assert_eq!(without_manifest.grants.stores[0].max_bytes, DEFAULT_STORE_BYTES);
@@ -31,14 +31,13 @@ fn a_directory_is_writable_only_if_requested_and_granted() {
     let asked = |access: &str| json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}});
     let grant = |access| {
         let quota = PartialQuota { bytes: Some(1_000), files: Some(9) };
-        let directory =
-            DirectoryGrant { name: "data".to_owned(), path: "/d".into(), access, quota };
-        Grant { directories: vec![directory], ..Grant::default() }
+        let files = FilesGrant { path: "/d".into(), access, quota };
+        Grant { files: [("data".to_owned(), files)].into(), ..Grant::default() }
     };
     for (request, access, granted_access) in [
-        ("read-write", Access::ReadWrite, Access::ReadWrite),
-        ("read-write", Access::ReadOnly, Access::ReadOnly),
-        ("read-only", Access::ReadWrite, Access::ReadOnly),
+        ("read_write", Access::ReadWrite, Access::ReadWrite),
+        ("read_write", Access::ReadOnly, Access::ReadOnly),
+        ("read_only", Access::ReadWrite, Access::ReadOnly),
     ] {
         let found = granted(&asked(request), &grant(access));
         let directory = &found.grants.directories[0];
@@ -49,14 +48,14 @@ fn a_directory_is_writable_only_if_requested_and_granted() {
         );
         assert_eq!(
             !found.notes.is_empty(),
-            request == "read-write" && access == Access::ReadOnly,
+            request == "read_write" && access == Access::ReadOnly,
             "{:?}",
             found.notes
         );
     }
     insta::assert_snapshot!(
-        refused(&asked("read-only"), &Grant::default()),
-        @r#"the plugin needs files.data (reads), which is not granted; grant a directory with "directories""#
+        refused(&asked("read_only"), &Grant::default()),
+        @r#"the plugin needs files.data (reads), which is not granted; grant it with "files": {"data": {"path": "DIRECTORY", "access": "read_only"}}"#
     );
     assert!(
         granted(&json!({}), &grant(Access::ReadOnly)).grants.directories.is_empty(),
@@ -85,20 +84,15 @@ fn scratch_space_must_be_requested_and_granted() {
 fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
     let asked = json!({
         "kv": {"notes": {"max_bytes": "10240GiB", "reason": "remembers"}},
-        "files": {"data": {"access": "read-write", "max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "writes"}},
+        "files": {"data": {"access": "read_write", "max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "writes"}},
         "scratch": {"max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "unpacks"},
     });
     let grant = |bytes: Option<u64>, files: Option<u64>| {
         let quota = PartialQuota { bytes, files };
-        let directory = DirectoryGrant {
-            name: "data".to_owned(),
-            path: "/d".into(),
-            access: Access::ReadWrite,
-            quota,
-        };
+        let files = FilesGrant { path: "/d".into(), access: Access::ReadWrite, quota };
         Grant {
-            stores: vec![StoreGrant { name: "notes".to_owned(), max_bytes: bytes }],
-            directories: vec![directory],
+            kv: [("notes".to_owned(), KvGrant { max_bytes: bytes })].into(),
+            files: [("data".to_owned(), files)].into(),
             scratch: Some(quota),
             ..Grant::default()
         }

@@ -26,7 +26,7 @@ fn fail(ledger: &Ledger, bytes: usize) -> String {
 /// Records a call that emits a text of `bytes`. Returns the number of parts in the record.
 fn emit(ledger: &Ledger, bytes: usize) -> usize {
     let (open, report) = open(ledger, "");
-    Reporter::new(CallId::next(), &report, None).emit(Content::Text { text: "x".repeat(bytes) });
+    Reporter::new(CallId::next(), &report, None).emit(Content::text("x".repeat(bytes)));
     drop(open);
     ledger.records().pop().map_or(0, |record| record.emitted.len())
 }

@@ -1,15 +1,15 @@
 //! Rust bindings of the contract, generated from `wit/`. The executor's world shares the plugin's
 //! types.
 
-/// World `tool-plugin-revealing`: `tool-plugin` with one more import.
+/// World `tool-plugin`, with everything that a plugin may import.
 pub(super) mod plugin {
     wasmtime::component::bindgen!({
-        path: "../../../wit",
-        world: "tool-plugin-revealing",
+        path: ["../../../wit/types/0.1.0", "../../../wit/host/0.1.0", "../../../wit/plugin/0.1.0"],
+        world: "airlock:plugin/tool-plugin@0.1.0",
         imports: { default: trappable },
         exports: { default: async },
         with: {
-            "airlock:host/call.call-context": crate::run::instance::CallHandle,
+            "airlock:host/context.call-context": crate::run::instance::CallHandle,
             "airlock:host/kv.store": crate::imports::kv::OpenStore,
         },
     });
@@ -18,8 +18,8 @@ pub(super) mod plugin {
 /// World `script-executor`.
 pub(super) mod executor {
     wasmtime::component::bindgen!({
-        path: "../../../wit",
-        world: "script-executor",
+        path: ["../../../wit/types/0.1.0", "../../../wit/host/0.1.0", "../../../wit/executor"],
+        world: "airlock:executor/script-executor",
         exports: { default: async },
         with: {
             "airlock:types": super::plugin::airlock::types,

@@ -1,216 +1,194 @@
 //! Conversion between contract types and the catalog's. Values from a guest are checked here.
 
-use airlock_core::{
-    secret::Scrubber,
-    tool::{
-        Annotations, CallError, Content, ErrorKind, Resource, Tool, ToolDefinition, ToolError,
-        ToolOutput,
-    },
+mod content;
+mod definition;
+mod error;
+
+use airlock_core::tool::ToolOutput;
+use serde_json::{Map, Value};
+
+use self::content::{content_for_guest, contents_from_guest};
+pub(super) use self::{
+    content::{content_from_guest, content_json_bytes},
+    definition::{definition_from_guest, descriptor_for_guest, schema_bytes},
+    error::{error_for_guest, error_from_guest},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::Value;
 
 use super::bindings::types as wit;
 
-/// Bytes of a guest's error message; the rest is cut. The message is meant for a model.
-const MAX_ERROR_BYTES: usize = 4 << 10;
-/// Bytes of an error's code; the rest is cut.
-const MAX_CODE_BYTES: usize = 128;
-/// Bytes of a media type; a longer one is replaced by `application/octet-stream`.
-const MAX_MIME_BYTES: usize = 255;
-/// Bytes of an error's details; longer details are left out.
-const MAX_DETAILS_BYTES: usize = 64 << 10;
-
-/// Text from a guest that should be JSON and does not parse.
+/// Text from a guest that should be JSON of a certain kind and is not.
 #[derive(Debug, thiserror::Error)]
-#[error("{field} is not JSON")]
-pub(super) struct NotJson {
-    field: &'static str,
-    #[source]
-    source: serde_json::Error,
+pub(super) enum NotJson {
+    /// The text does not parse.
+    #[error("{field} is not JSON")]
+    Syntax {
+        field: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The text is JSON of another kind.
+    #[error("{field} is not {expected}")]
+    Kind { field: &'static str, expected: &'static str },
 }
 
 fn parse(field: &'static str, text: &str) -> Result<Value, NotJson> {
-    serde_json::from_str(text).map_err(|source| NotJson { field, source })
+    serde_json::from_str(text).map_err(|source| NotJson::Syntax { field, source })
+}
+
+fn parse_object(field: &'static str, text: &str) -> Result<Map<String, Value>, NotJson> {
+    match parse(field, text)? {
+        Value::Object(members) => Ok(members),
+        _ => Err(NotJson::Kind { field, expected: "a JSON object" }),
+    }
+}
+
+fn optional_object(
+    field: &'static str,
+    text: Option<&String>,
+) -> Result<Option<Map<String, Value>>, NotJson> {
+    text.map(|text| parse_object(field, text)).transpose()
 }
 
 /// Returns the bytes of JSON text in a result.
 pub(super) fn json_bytes(output: &wit::ToolOutput) -> usize {
-    [&output.structured, &output.meta].into_iter().flatten().map(String::len).sum()
+    let content = output.content.iter().map(content_json_bytes).sum::<usize>();
+    content + lengths([&output.structured_content, &output.meta])
 }
 
-/// Returns the bytes of JSON text in tool descriptors.
-pub(super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
-    let bytes = |tool: &wit::ToolDescriptor| {
-        [Some(&tool.input_schema), tool.output_schema.as_ref(), tool.meta.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(String::len)
-            .sum::<usize>()
-    };
-    tools.iter().map(bytes).sum()
+fn lengths<const N: usize>(texts: [&Option<String>; N]) -> usize {
+    texts.into_iter().flatten().map(String::len).sum()
 }
 
 pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, NotJson> {
+    let structured = output.structured_content;
     Ok(ToolOutput {
-        content: output.content.into_iter().map(content_from_guest).collect(),
-        structured: output.structured.map(|text| parse("structured", &text)).transpose()?,
-        meta: output.meta.map(|text| parse("meta", &text)).transpose()?,
+        content: contents_from_guest(output.content)?,
+        structured: structured.map(|text| parse("structured-content", &text)).transpose()?,
+        meta: optional_object("meta", output.meta.as_ref())?,
     })
-}
-
-pub(super) fn content_from_guest(part: wit::Content) -> Content {
-    match part {
-        wit::Content::Text(part) => Content::Text { text: part.text },
-        wit::Content::Image(part) => {
-            Content::Image { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) }
-        }
-        wit::Content::Audio(part) => {
-            Content::Audio { data: BASE64.encode(part.data), mime_type: media_type(part.mime_type) }
-        }
-        wit::Content::ResourceLink(part) => Content::ResourceLink {
-            name: part.name.unwrap_or_else(|| part.uri.clone()),
-            uri: part.uri,
-            mime_type: part.mime_type,
-        },
-        wit::Content::Embedded(part) => {
-            let (text, blob) = match String::from_utf8(part.data) {
-                Ok(text) if part.is_text => (Some(text), None),
-                Ok(text) => (None, Some(BASE64.encode(text))),
-                Err(bytes) => (None, Some(BASE64.encode(bytes.as_bytes()))),
-            };
-            Content::Resource {
-                resource: Resource { uri: part.uri, mime_type: part.mime_type, text, blob },
-            }
-        }
-    }
-}
-
-fn media_type(text: String) -> String {
-    if text.len() > MAX_MIME_BYTES { "application/octet-stream".to_owned() } else { text }
-}
-
-/// Converts a guest's error. Secrets are redacted before the texts are cut, because half a secret
-/// would no longer be found.
-pub(super) fn error_from_guest(error: wit::ToolError, scrubber: &Scrubber) -> ToolError {
-    ToolError {
-        kind: kind_from_guest(error.kind),
-        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)),
-        message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
-        retry_after_ms: error.retry_after_ms,
-        // Details are read by programs: details that do not parse or are too long are dropped.
-        details: error
-            .details
-            .filter(|text| text.len() <= MAX_DETAILS_BYTES)
-            .and_then(|text| serde_json::from_str(&text).ok()),
-    }
 }
 
 pub(super) fn output_for_guest(output: ToolOutput) -> wit::ToolOutput {
     wit::ToolOutput {
         content: output.content.into_iter().map(content_for_guest).collect(),
-        structured: output.structured.map(|value| value.to_string()),
-        meta: output.meta.map(|value| value.to_string()),
+        structured_content: output.structured.map(|value| value.to_string()),
+        meta: output.meta.map(text_of),
     }
 }
 
-fn content_for_guest(part: Content) -> wit::Content {
-    // Base64 that does not decode came from outside; the guest receives empty data instead of wrong
-    // data.
-    let decode = |data: String| BASE64.decode(data).unwrap_or_default();
-    match part {
-        Content::Text { text } => wit::Content::Text(wit::TextPart { text, mime_type: None }),
-        Content::Image { data, mime_type } => {
-            wit::Content::Image(wit::BlobPart { data: decode(data), mime_type })
-        }
-        Content::Audio { data, mime_type } => {
-            wit::Content::Audio(wit::BlobPart { data: decode(data), mime_type })
-        }
-        Content::ResourceLink { uri, name, mime_type } => {
-            wit::Content::ResourceLink(wit::LinkPart { uri, name: Some(name), mime_type })
-        }
-        Content::Resource { resource } => {
-            let is_text = resource.text.is_some();
-            let data = match (resource.text, resource.blob) {
-                (Some(text), _) => text.into_bytes(),
-                (None, Some(blob)) => decode(blob),
-                (None, None) => Vec::new(),
+fn text_of(members: Map<String, Value>) -> String {
+    Value::Object(members).to_string()
+}
+
+/// Returns the JSON text of an object; `None` if it has no members.
+fn text_of_any(members: Map<String, Value>) -> Option<String> {
+    (!members.is_empty()).then(|| text_of(members))
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_core::{
+        secret::Scrubber,
+        tool::{CallError, Content, ErrorKind, ToolError},
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(text: &str) -> Option<Map<String, Value>> {
+        json!({"k": [text, null, 1.5]}).as_object().cloned()
+    }
+
+    /// Returns one block of every kind, as a server sends it.
+    fn blocks() -> Vec<Content> {
+        let common = json!({"audience": ["user"], "priority": 0.5});
+        [
+            json!({"type": "text", "text": "ä", "annotations": common, "_meta": {"k": 1}}),
+            json!({"type": "image", "data": "AAE=", "mimeType": "image/png", "annotations": common}),
+            json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav", "_meta": {"k": {}}}),
+            json!({"type": "resource_link", "uri": "file:///x", "name": "x", "title": "X",
+                   "description": "d", "mimeType": "text/plain", "size": 7, "icons": [{"src": "i"}]}),
+            json!({"type": "resource", "resource": {"uri": "file:///y", "mimeType": "text/plain",
+                   "text": "y", "_meta": {"k": 1}, "etag": "e"}, "annotations": common}),
+            json!({"type": "resource", "resource": {"uri": "file:///z", "blob": "AA=="}}),
+            json!({"type": "chart", "points": [1, 2], "annotations": common, "_meta": {"k": 1}}),
+        ]
+        .map(Content::from_mcp)
+        .into()
+    }
+
+    #[test]
+    fn a_result_is_unchanged_after_a_round_trip() {
+        let output = ToolOutput {
+            content: blocks(),
+            structured: Some(json!({"a": [1, null]})),
+            meta: object("vendor"),
+        };
+        let back = output_from_guest(output_for_guest(output.clone())).expect("a result");
+        assert_eq!(back, output);
+    }
+
+    #[test]
+    fn an_error_is_unchanged_after_a_round_trip() {
+        let error = ToolError {
+            kind: ErrorKind::Conflict,
+            code: Some("changed".to_owned()),
+            message: "read it again".to_owned(),
+            retry_after_ms: Some(1_500),
+            content: blocks(),
+            details: Some(json!([1])),
+            meta: object("vendor"),
+        };
+        let guest = error_for_guest(CallError::Tool(error.clone()));
+        assert_eq!(error_from_guest(guest, &Scrubber::default(), 1 << 20), error);
+    }
+
+    #[test]
+    fn content_of_an_error_is_replaced_if_it_is_malformed_or_too_large() {
+        let of = |text: &str, annotations: Option<&str>| {
+            let error = ToolError {
+                content: vec![Content::text(text)],
+                ..ToolError::new(ErrorKind::Other, "m")
             };
-            wit::Content::Embedded(wit::EmbeddedPart {
-                uri: resource.uri,
-                mime_type: resource.mime_type,
-                data,
-                is_text,
-            })
+            let mut error = error_for_guest(CallError::Tool(error));
+            error.content[0].annotations = annotations.map(str::to_owned);
+            let error = error_from_guest(error, &Scrubber::default(), 10);
+            assert_eq!(error.message, "m");
+            error.content[0].as_text().expect("a text").to_owned()
+        };
+        assert_eq!(of(&"x".repeat(10), None), "x".repeat(10));
+        assert_eq!(of("x", Some("{}")), "x");
+        for (text, annotations) in [
+            ("xxxxxxxxxxx", None),
+            ("x", Some("[]")),
+            ("x", Some("{")),
+            ("", Some(r#"{"abcde":1}"#)),
+        ] {
+            assert!(of(text, annotations).starts_with("[The content of this error is left out"));
+        }
+    }
+
+    #[test]
+    fn json_in_a_result_is_counted_and_must_be_of_its_kind() {
+        let part = |block| wit::Content { block, annotations: None, meta: None, extra: None };
+        let text = || part(wit::ContentBlock::Text("t".to_owned()));
+        let output = |content| wit::ToolOutput {
+            content: vec![content],
+            structured_content: Some("1".to_owned()),
+            meta: Some("{}".to_owned()),
+        };
+        let whole = output(wit::Content { extra: Some("{\"a\":1}".to_owned()), ..text() });
+        assert_eq!(json_bytes(&whole), "1{}{\"a\":1}".len());
+        for (content, expected) in [
+            (wit::Content { meta: Some("[]".to_owned()), ..text() }, "meta is not a JSON object"),
+            (wit::Content { extra: Some("{".to_owned()), ..text() }, "extra is not JSON"),
+            (
+                part(wit::ContentBlock::Other("{\"typ\":\"x\"}".to_owned())),
+                "other is not a content block with a type",
+            ),
+        ] {
+            let error = output_from_guest(output(content)).expect_err("malformed");
+            assert_eq!(error.to_string(), expected);
         }
     }
 }
-
-/// Converts the error of a nested call for the guest that made the call.
-pub(super) fn error_for_guest(error: &CallError) -> wit::ToolError {
-    let (code, details) = match error {
-        CallError::Tool(error) => {
-            (error.code.clone(), error.details.as_ref().map(Value::to_string))
-        }
-        other => (Some(other.code().to_owned()), None),
-    };
-    let retry_after_ms =
-        error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-    wit::ToolError {
-        kind: kind_for_guest(error.kind()),
-        code,
-        message: error.to_string(),
-        retry_after_ms,
-        details,
-    }
-}
-
-pub(super) fn definition_from_guest(tool: wit::ToolDescriptor) -> Result<ToolDefinition, NotJson> {
-    Ok(ToolDefinition {
-        name: tool.name,
-        title: tool.title,
-        description: tool.description,
-        input_schema: parse("input-schema", &tool.input_schema)?.into(),
-        output_schema: tool
-            .output_schema
-            .map(|text| parse("output-schema", &text))
-            .transpose()?
-            .map(Into::into),
-        annotations: Annotations {
-            read_only: tool.annotations.read_only,
-            destructive: tool.annotations.destructive,
-            idempotent: tool.annotations.idempotent,
-            open_world: tool.annotations.open_world,
-        },
-        meta: tool.meta.map(|text| parse("meta", &text)).transpose()?.map(Into::into),
-    })
-}
-
-pub(super) fn descriptor_for_guest(tool: &Tool) -> wit::ToolDescriptor {
-    wit::ToolDescriptor {
-        name: tool.name.to_string(),
-        title: tool.title.clone(),
-        description: tool.description.clone(),
-        input_schema: tool.input_schema.to_string(),
-        output_schema: tool.output_schema.as_ref().map(ToString::to_string),
-        annotations: wit::ToolAnnotations {
-            read_only: tool.annotations.read_only,
-            destructive: tool.annotations.destructive,
-            idempotent: tool.annotations.idempotent,
-            open_world: tool.annotations.open_world,
-        },
-        meta: None,
-    }
-}
-
-macro_rules! kinds {
-    ($($kind:ident)*) => {
-        fn kind_from_guest(kind: wit::ErrorKind) -> ErrorKind {
-            match kind { $(wit::ErrorKind::$kind => ErrorKind::$kind,)* }
-        }
-        fn kind_for_guest(kind: ErrorKind) -> wit::ErrorKind {
-            match kind { $(ErrorKind::$kind => wit::ErrorKind::$kind,)* }
-        }
-    };
-}
-kinds!(InvalidInput NotFound Denied AuthRequired RateLimited Unavailable Timeout Cancelled TooLarge Internal);

@@ -2,7 +2,7 @@
 
 use wasmtime::{Store, component::InstancePre};
 
-use super::bindings::executor::{ScriptExecutorPre, exports::airlock::plugin::executor as wit};
+use super::bindings::executor::{ScriptExecutorPre, exports::airlock::executor::executor as wit};
 use crate::{Binding, FailureKind, Script, ScriptFailure, run::instance::State};
 
 /// A linked script executor.
@@ -21,7 +21,7 @@ impl ScriptGuest {
         script: Script,
     ) -> wasmtime::Result<Result<Option<String>, ScriptFailure>> {
         let executor = self.0.instantiate_async(&mut *store).await?;
-        let ran = executor.airlock_plugin_executor().call_run(store, &for_guest(script)).await?;
+        let ran = executor.airlock_executor_executor().call_run(store, &for_guest(script)).await?;
         Ok(ran.map_err(from_guest))
     }
 }

@@ -5,9 +5,9 @@
 //! generated traits can access the store only with the engine's concurrency support, which is not
 //! compiled in.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use airlock_core::tool::{self, CallError, Tool};
+use airlock_core::tool::{self, CallError};
 use airlock_egress as egress;
 use airlock_store as store;
 use wasmtime::{
@@ -18,19 +18,20 @@ use wasmtime::{
 use super::{
     bindings::{
         http::{
-            Header, HttpError, HttpErrorKind, Request as HttpRequest, Response as HttpResponse,
+            Header, HttpError, HttpErrorKind, Redirects, Request as HttpRequest,
+            Response as HttpResponse,
         },
         kv::{Entry, KvError as GuestKvError, Page as KvPage},
         log::Level,
         secrets_reveal::SecretError as GuestSecretError,
-        tools::{CallRequest, ToolPage, ToolRef},
+        tools::{CallRequest, ToolPage, ToolSummary},
         types::{Content, ToolDescriptor, ToolError, ToolOutput},
     },
     convert,
 };
 use crate::{
     imports::{
-        call, config, http,
+        config, context, http,
         kv::{self, KvError, OpenStore},
         log,
         secrets::{self, SecretError},
@@ -45,7 +46,7 @@ type Answer = Result<ToolOutput, ToolError>;
 /// Links the imports of a plugin.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     link_executor(linker)?;
-    link_call(linker)?;
+    link_context(linker)?;
     link_config(linker)?;
     link_secrets(linker)?;
     link_kv(linker)?;
@@ -68,35 +69,37 @@ fn link_log(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )
 }
 
-fn link_call(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+fn link_context(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Context = Resource<CallHandle>;
-    let mut call = linker.instance("airlock:host/call@0.1.0")?;
-    call.resource("call-context", ResourceType::host::<CallHandle>(), |mut store, handle| {
-        store.data_mut().table.delete(Context::new_own(handle))?;
-        Ok(())
+    let mut interface = linker.instance("airlock:host/context@0.1.0")?;
+    interface.resource(
+        "call-context",
+        ResourceType::host::<CallHandle>(),
+        |mut store, handle| {
+            store.data_mut().table.delete(Context::new_own(handle))?;
+            Ok(())
+        },
+    )?;
+    interface.func_wrap("[method]call-context.id", |mut store: Store<'_>, (_,): (Context,)| {
+        Ok((context::id(&mut store)?,))
     })?;
-    call.func_wrap("[method]call-context.id", |mut store: Store<'_>, (_,): (Context,)| {
-        Ok((call::id(&mut store)?,))
-    })?;
-    call.func_wrap(
+    interface.func_wrap(
         "[method]call-context.remaining-ms",
-        |mut store: Store<'_>, (_,): (Context,)| Ok((Some(call::remaining_ms(&mut store)?),)),
+        |mut store: Store<'_>, (_,): (Context,)| Ok((Some(context::remaining_ms(&mut store)?),)),
     )?;
-    call.func_wrap(
-        "[method]call-context.is-cancelled",
-        |mut store: Store<'_>, (_,): (Context,)| Ok((call::is_cancelled(&mut store)?,)),
-    )?;
-    call.func_wrap(
+    interface.func_wrap(
         "[method]call-context.progress",
         |mut store: Store<'_>,
          (_, done, total, message): (Context, f64, Option<f64>, Option<String>)| {
-            call::progress(&mut store, done, total, message)
+            context::progress(&mut store, done, total, message)
         },
     )?;
-    call.func_wrap(
+    interface.func_wrap(
         "[method]call-context.emit",
         |mut store: Store<'_>, (_, part): (Context, Content)| {
-            call::emit(&mut store, convert::content_from_guest(part))
+            context::emit(&mut store, convert::content_json_bytes(&part), || {
+                Ok(convert::content_from_guest(part)?)
+            })
         },
     )
 }
@@ -106,7 +109,7 @@ fn link_config(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     config.func_wrap("get", |mut store: Store<'_>, (key,): (String,)| {
         Ok((config::get(&mut store, &key)?,))
     })?;
-    config.func_wrap("all", |mut store: Store<'_>, (): ()| Ok((config::all(&mut store)?,)))
+    config.func_wrap("get-all", |mut store: Store<'_>, (): ()| Ok((config::get_all(&mut store)?,)))
 }
 
 fn link_secrets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -140,31 +143,45 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         |store: Store<'_>, (handle, key): (Handle, String)| {
             Box::new(async move {
                 let found = kv::get(store, handle, key).await?;
-                let found = found.map(|entry| {
-                    entry.map(|entry| Entry { value: entry.value, version: entry.version })
-                });
+                let found = found.map(|entry| entry.map(entry_for_guest));
+                Ok((found.map_err(|error| kv_error_for_guest(&error)),))
+            })
+        },
+    )?;
+    kv.func_wrap_async(
+        "[method]store.get-many",
+        |store: Store<'_>, (handle, keys): (Handle, Vec<String>)| {
+            Box::new(async move {
+                let found = kv::get_many(store, handle, keys).await?;
+                let entry = |entry: Option<_>| entry.map(entry_for_guest);
+                let found = found.map(|found| found.into_iter().map(entry).collect::<Vec<_>>());
                 Ok((found.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
     )?;
     kv.func_wrap_async(
         "[method]store.set",
-        |store: Store<'_>, (handle, key, value, expect, ttl_ms): Set| {
+        |store: Store<'_>, (handle, key, value, if_version, ttl_ms): Set| {
             Box::new(async move {
-                let set =
-                    kv::set(store, handle, key, value, expect, ttl_ms.map(Duration::from_millis))
-                        .await?;
+                let set = kv::set(
+                    store,
+                    handle,
+                    key,
+                    value,
+                    if_version,
+                    ttl_ms.map(Duration::from_millis),
+                )
+                .await?;
                 Ok((set.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
     )?;
     kv.func_wrap_async(
         "[method]store.delete",
-        |store: Store<'_>, (handle, key): (Handle, String)| {
+        |store: Store<'_>, (handle, key, if_version): (Handle, String, Option<u64>)| {
             Box::new(async move {
-                Ok((kv::delete(store, handle, key)
-                    .await?
-                    .map_err(|error| kv_error_for_guest(&error)),))
+                let deleted = kv::delete(store, handle, key, if_version).await?;
+                Ok((deleted.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
     )?;
@@ -180,11 +197,20 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )
 }
 
+fn entry_for_guest(entry: store::kv::Entry) -> Entry {
+    Entry { value: entry.value, version: entry.version }
+}
+
 fn kv_error_for_guest(error: &KvError) -> GuestKvError {
     match error {
         KvError::NoSuchStore => GuestKvError::NoSuchStore,
         KvError::Denied => GuestKvError::Denied,
+        KvError::Other(message) => GuestKvError::Other(message.clone()),
         KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
+        // `quota-exceeded` tells a guest to delete other entries, which would not help here.
+        KvError::Store(error @ store::kv::KvError::LargerThanQuota { .. }) => {
+            GuestKvError::Other(error.to_string())
+        }
         KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
         // The cause of a disk error is for the operator only.
@@ -212,8 +238,11 @@ fn http_request_from_guest(request: HttpRequest) -> egress::Request {
         body: request.body.map(Into::into),
         timeout: request.timeout_ms.map(Duration::from_millis),
         max_response_bytes: request.max_response_bytes,
-        credential: request.credential,
-        redirects: egress::Redirects::Follow,
+        credentials: request.credentials,
+        redirects: match request.redirects {
+            Redirects::Follow => egress::Redirects::Follow,
+            Redirects::Manual => egress::Redirects::Manual,
+        },
     }
 }
 
@@ -239,24 +268,23 @@ fn http_error_for_guest(error: &egress::Error) -> HttpError {
         egress::ErrorKind::TooManyRedirects => HttpErrorKind::TooManyRedirects,
         egress::ErrorKind::Protocol => HttpErrorKind::Protocol,
         egress::ErrorKind::Unavailable => HttpErrorKind::Unavailable,
+        egress::ErrorKind::LimitReached => HttpErrorKind::LimitReached,
+        egress::ErrorKind::Other => HttpErrorKind::Other,
     };
     HttpError { kind, message: error.message.to_string(), request_sent: error.request_sent }
 }
 
 fn link_tools(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
-    tools.func_wrap(
-        "list-tools",
-        |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
-            let page = tools::list(&mut store, cursor.as_deref(), limit)?;
-            Ok((Ok::<_, ToolError>(page_for_guest(&page)),))
-        },
-    )?;
+    tools.func_wrap("list", |mut store: Store<'_>, (cursor, limit): (Option<String>, u32)| {
+        let page = tools::list(&mut store, cursor.as_deref(), limit)?;
+        let page = page.map(|page| page_for_guest(&page));
+        Ok((page.map_err(convert::error_for_guest) as Result<ToolPage, ToolError>,))
+    })?;
     tools.func_wrap("describe", |mut store: Store<'_>, (name,): (String,)| {
         let found = tools::describe(&mut store, name)?;
-        let found = found.map(|tool| convert::descriptor_for_guest(&tool));
-        Ok((found.map_err(|error| convert::error_for_guest(&error))
-            as Result<ToolDescriptor, ToolError>,))
+        let found = found.map(|found| convert::descriptor_for_guest(found.name, &found.tool));
+        Ok((found.map_err(convert::error_for_guest) as Result<ToolDescriptor, ToolError>,))
     })?;
     tools.func_wrap_async("call", |store: Store<'_>, (request,): (CallRequest,)| {
         Box::new(async move {
@@ -283,9 +311,10 @@ fn level_from_guest(level: Level) -> log::Level {
 }
 
 fn page_for_guest(page: &tools::Page) -> ToolPage {
-    let item = |tool: &Arc<Tool>| ToolRef {
-        name: tool.name.to_string(),
-        description: tool.description.clone(),
+    let item = |item: &tools::Listed| ToolSummary {
+        name: item.name.clone(),
+        title: item.tool.title.clone(),
+        description: item.tool.description.clone(),
     };
     ToolPage { items: page.items.iter().map(item).collect(), next: page.next.clone() }
 }
@@ -299,5 +328,5 @@ fn request_from_guest(request: CallRequest) -> tools::Request {
 }
 
 fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> Answer {
-    answer.map(convert::output_for_guest).map_err(|error| convert::error_for_guest(&error))
+    answer.map(convert::output_for_guest).map_err(convert::error_for_guest)
 }

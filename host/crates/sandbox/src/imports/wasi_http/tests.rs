@@ -1,7 +1,7 @@
 //! Calls of the functions that are linked for a guest, in the order in which a guest makes them.
 
 use airlock_egress::Bounds;
-use airlock_test_http::{Server, ok, redirect, says};
+use airlock_test_http::{Answer, Server, ok, redirect, says};
 use wasmtime::{
     ResourceLimiter as _, Store,
     component::{Component, Resource},
@@ -156,7 +156,19 @@ async fn a_request_that_is_not_permitted_or_one_too_many_fails() {
         exchange(store, &server, "/", &[], &[]).await
     });
     let error = bounded.await.expect("it returns").expect_err("the second");
-    assert!(matches!(error, ErrorCode::ConnectionLimitReached), "{error:?}");
+    let ErrorCode::InternalError(Some(message)) = error else { panic!("{error:?}") };
+    assert_eq!(message, "this call has used all its HTTP requests");
+}
+
+#[tokio::test]
+async fn a_silent_server_fails_a_request_before_its_call_ends() {
+    let server = Server::start(|_| Answer::IsSilent).await;
+    let limits = Limits { deadline: Duration::from_secs(3), ..Limits::PLUGIN };
+    let failed = run(Some(outlet(&server, Bounds::PLUGIN)), limits, async |_, store| {
+        exchange(store, &server, "/", &[], &[]).await
+    });
+    let error = failed.await.expect("the guest handles it").expect_err("a timeout");
+    assert!(matches!(error, ErrorCode::HttpResponseTimeout), "{error:?}");
 }
 
 #[tokio::test]

@@ -429,7 +429,7 @@ async fn a_top_level_result_is_an_output_or_a_tool_error() {
         .await
         .expect("an answer");
     assert_eq!(output.structured, Some(json!({"result": "hi"})));
-    assert_eq!(output.content, [Content::Text { text: "hi".into() }]);
+    assert_eq!(output.content, [Content::text("hi")]);
     for (definitions, result, memory, code, message, details) in [
         ("", "(result string (error string))", failed.as_str(), None, "hi", None),
         ("", "(result string)", &failed, None, "the tool failed and gave no reason", None),
@@ -478,11 +478,9 @@ async fn a_top_level_result_is_an_output_or_a_tool_error() {
         let called = call(&answering(definitions, result, memory), "f", &json!({})).await;
         let Err(CallError::Tool(error)) = called else { panic!("{called:?}") };
         let expected = ToolError {
-            kind: ErrorKind::Internal,
             code: code.map(str::to_owned),
-            message: message.to_owned(),
-            retry_after_ms: None,
             details,
+            ..ToolError::new(ErrorKind::Internal, message)
         };
         assert_eq!(error, expected, "{result}");
     }

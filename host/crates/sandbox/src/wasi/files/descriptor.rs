@@ -30,6 +30,12 @@ macro_rules! delegate_to_wasi {
     };
 }
 
+/// Returns whether a file is opened for changing it or its directory.
+fn changes(open: OpenFlags, flags: DescriptorFlags) -> bool {
+    open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
+        || flags.intersects(DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY)
+}
+
 impl HostDescriptor for FilesystemHost<'_> {
     delegate_to_wasi! {
         advise(offset: Filesize, length: Filesize, advice: Advice) -> ();
@@ -129,19 +135,16 @@ impl HostDescriptor for FilesystemHost<'_> {
         self.charge(path.len());
         let (directory, mount) = self.directory(&descriptor)?;
         let permit = self.files.permit()?;
-        let (opened, open_file) = match mount.clone() {
-            Some(mount) => {
-                mount
-                    .change(move |guard| {
-                        directory::open_in_mount(guard, &directory, follow, &path, open, flags)
-                    })
-                    .await?
-            }
-            None => (
-                spawn_blocking(move || directory::open(&directory, follow, &path, open, flags))
-                    .await?,
-                None,
-            ),
+        let (opened, open_file) = if let Some(mount) = mount.clone() {
+            mount
+                .change(move |guard| {
+                    directory::open_in_mount(guard, &directory, follow, &path, open, flags)
+                })
+                .await?
+        } else {
+            self.files.denied_a_change |= changes(open, flags);
+            let open = move || directory::open(&directory, follow, &path, open, flags);
+            (spawn_blocking(open).await?, None)
         };
         self.push(
             opened,

@@ -86,11 +86,11 @@ impl<'a> FilesystemHost<'a> {
 
     /// Returns a directory and its mount. Fails if the directory is read-only.
     pub(super) fn writable_directory(
-        &self,
+        &mut self,
         descriptor: &Resource<Descriptor>,
     ) -> FsResult<(Dir, Arc<Mount>)> {
         let (directory, mount) = self.directory(descriptor)?;
-        Ok((directory, mount.ok_or(ErrorCode::NotPermitted)?))
+        Ok((directory, self.files.writable(mount)?))
     }
 
     /// Changes one name in a directory by calling `change` with the directory and the path of the
@@ -108,14 +108,15 @@ impl<'a> FilesystemHost<'a> {
 
     /// Returns a file and its mount. Fails if the file is in a read-only directory.
     pub(super) fn writable_file(
-        &self,
+        &mut self,
         descriptor: &Resource<Descriptor>,
     ) -> FsResult<(File, Arc<Mount>, Option<Arc<OpenFile>>)> {
         let Descriptor::File(file) = self.wasi.table.get(descriptor)? else {
             return Err(ErrorCode::BadDescriptor.into());
         };
+        let file = file.clone();
         let OpenDescriptor { mount, open_file, .. } = self.opened(descriptor)?.clone();
-        Ok((file.clone(), mount.ok_or(ErrorCode::NotPermitted)?, open_file))
+        Ok((file, self.files.writable(mount)?, open_file))
     }
 
     pub(super) fn push(

@@ -194,3 +194,37 @@ async fn a_directory_swapped_for_a_symlink_during_a_call_does_not_lead_out() {
     host.secret_is_untouched();
     assert!(came_through > 0, "the door was never open");
 }
+
+#[tokio::test]
+async fn a_tool_that_only_reads_files_changes_nothing_and_one_without_files_sees_no_directory() {
+    let mut host = Host::new(ROOM);
+    std::fs::write(host.path("docs/file"), "text").expect("a file");
+    let whole = host.grants.clone();
+    host.grants = whole.narrowed([Effect::ReadFiles].into_iter().collect());
+    let mut call = host.call();
+    assert_eq!(call.read("file").await.expect("it may read"), b"text");
+    assert!(!call.wasi.denied_a_change());
+    for mode in [OpenMode::Write, OpenMode::Create, OpenMode::Truncate] {
+        let mut call = host.call();
+        assert!(call.open("file", mode).await.is_err());
+        assert!(call.wasi.denied_a_change());
+    }
+    let mut call = host.call();
+    assert_eq!(call.unlink("file").await, Err(ErrorCode::NotPermitted));
+    assert!(call.create_directory("new").await.is_err() && call.wasi.denied_a_change());
+    assert_eq!(std::fs::read(host.path("docs/file")).expect("it is there"), b"text");
+
+    host.grants = whole.narrowed([Effect::Http].into_iter().collect());
+    assert!(host.call().directories.is_empty());
+    host.grants = whole.narrowed([Effect::WriteFiles].into_iter().collect());
+    let mut call = host.call();
+    call.write("file", OpenMode::Truncate, b"new", Some(0)).await.expect("it may write");
+    assert_eq!(call.read("file").await.expect("it may read too"), b"new");
+    assert_eq!(host.counted(), Amount { bytes: 3, files: 1 }, "the tools share one quota");
+}
+
+#[test]
+fn a_call_draws_real_numbers_and_a_guest_that_describes_its_tools_fixed_ones() {
+    assert!(Host::new(ROOM).call().wasi.random.is_none());
+    assert!(Wasi::denied().random.is_some());
+}

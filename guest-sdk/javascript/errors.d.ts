@@ -1,0 +1,54 @@
+import type { JsonObject, Part } from './content.js';
+
+/** Kind of a failure; `code` has the detail. */
+export type Kind =
+  | 'invalid-input'
+  | 'not-found'
+  | 'conflict'
+  | 'denied'
+  | 'auth-required'
+  | 'rate-limited'
+  | 'unavailable'
+  | 'unsupported'
+  | 'timeout'
+  | 'cancelled'
+  | 'too-large'
+  | 'internal'
+  | 'other';
+
+/**
+ * A failure, as the model reads it: `throw new ToolError('not-found', 'there is no city Olso', { code: 'unknown_city' })`. The
+ * message names the problem and the remedy. It must not contain secrets; the host redacts and cuts it.
+ */
+export declare class ToolError extends Error {
+  constructor(
+    kind: Kind,
+    message: string,
+    more?: {
+      /** Short, stable identifier for programs, such as `channel_not_found`. */
+      code?: string;
+      /** Time to wait before the next try, in milliseconds. */
+      retryAfterMs?: number;
+      /** Further parts, such as a screenshot; a string is a text. */
+      content?: (Part | string)[];
+      /** Details as data, for scripts and the record of the call. */
+      details?: unknown;
+      /** Vendor keys, forwarded as MCP `_meta`. */
+      meta?: JsonObject;
+    },
+  );
+  readonly kind: Kind;
+  readonly code?: string;
+  readonly retryAfterMs?: number;
+  readonly content: (Part | string)[];
+  readonly details?: unknown;
+  readonly meta?: JsonObject;
+}
+
+/** A refusal or a failure of the host, of one of its kinds. A tool that does not catch it fails with `toToolError()`. */
+export declare class HostError<K extends string = string> extends Error {
+  protected constructor();
+  readonly kind: K;
+  /** Returns the failure of a tool that cannot go on. */
+  toToolError(): ToolError;
+}

@@ -1,0 +1,3 @@
+import { running } from './running.js';
+
+export const exists = (name) => running().secretExists(name);

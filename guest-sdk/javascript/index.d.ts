@@ -1,0 +1,10 @@
+export { Output, audio, embeddedResource, image, other, resourceLink, text } from './content.js';
+export type { Json, JsonObject, More, Part } from './content.js';
+export { Context } from './context.js';
+export { HostError, ToolError } from './errors.js';
+export type { Kind } from './errors.js';
+export { log } from './log.js';
+export { plugin, tool } from './plugin.js';
+export type { Annotations, Definition, JsonSchema, Plugin, Result, Tool } from './plugin.js';
+export { Schema, s } from './schema.js';
+export type { Infer } from './schema.js';

@@ -1,0 +1,95 @@
+/** Tools, and the export of a plugin. */
+
+import { Output } from './content.js';
+import { Context } from './context.js';
+import { HostError, ToolError } from './errors.js';
+import { log, redirectConsole } from './log.js';
+import { Schema } from './schema.js';
+import { errorToHost, outputToHost, toJson } from './wire.js';
+
+const NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+const MEMBERS = ['name', 'title', 'description', 'input', 'output', 'annotations', 'meta', 'extra', 'run'];
+const HINTS = ['readOnly', 'destructive', 'idempotent', 'openWorld'];
+
+/** A tool, checked where it is defined. */
+class Tool {
+  constructor(definition) {
+    const { name, description, run, annotations = {} } = definition;
+    if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a tool; use 1 to 64 of a-z, A-Z, 0-9, _ and -`);
+    const wrong = (problem) => new TypeError(`tool ${name}: ${problem}`);
+    for (const member of Object.keys(definition)) {
+      if (!MEMBERS.includes(member)) throw wrong(`unknown member ${member}; known are ${MEMBERS.join(', ')}`);
+    }
+    for (const hint of Object.keys(annotations)) {
+      if (!HINTS.includes(hint)) throw wrong(`unknown annotation ${hint}; known are ${HINTS.join(', ')}`);
+    }
+    if (!description) throw wrong('it has no description, by which a model chooses a tool');
+    if (typeof run !== 'function') throw wrong('run is no function');
+    for (const member of ['input', 'output']) {
+      const schema = definition[member];
+      if (schema !== undefined && JSON.parse(JSON.stringify(schema)).type !== 'object') throw wrong(`${member} is no schema of an object`);
+    }
+    Object.assign(this, definition, { annotations, input: definition.input ?? { type: 'object', properties: {}, additionalProperties: false } });
+    Object.freeze(this);
+  }
+}
+
+/** Defines a tool. */
+export const tool = (definition) => new Tool(definition);
+
+/** Returns what `plugin.js` must export as `tools`: `export const tools = plugin(getWeather)`. */
+export function plugin(...tools) {
+  const table = new Map();
+  for (const each of tools) {
+    if (!(each instanceof Tool)) throw new TypeError('plugin takes tools, each made by tool({ … })');
+    if (table.has(each.name)) throw new TypeError(`there are two tools with the name ${each.name}`);
+    table.set(each.name, each);
+  }
+  // Node.js has a console of its own, and tests print to it.
+  if (typeof process === 'undefined') redirectConsole();
+  return {
+    describe: () => [...table.values()].map(descriptor),
+
+    async invoke(name, text, handle) {
+      try {
+        if (!table.has(name)) throw new ToolError('not-found', `this plugin has no tool ${name}`);
+        const { input, run } = table.get(name);
+        return outputToHost(Output.from(await run(argumentsOf(input, text), new Context(handle))));
+      } catch (error) {
+        throw errorToHost(failure(error));
+      }
+    },
+  };
+}
+
+function argumentsOf(input, text) {
+  let given;
+  try {
+    given = JSON.parse(text);
+  } catch (error) {
+    throw new ToolError('invalid-input', `the arguments are not JSON: ${error.message}`);
+  }
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw new ToolError('invalid-input', 'the arguments must be a JSON object');
+  }
+  return input instanceof Schema ? input.parse(given) : given;
+}
+
+/** Returns the failure that an exception stands for. Any other exception is a fault of the tool. */
+function failure(error) {
+  if (error instanceof ToolError) return error;
+  if (error instanceof HostError) return error.toToolError();
+  log.error('the tool failed', { error });
+  return new ToolError('internal', String(error));
+}
+
+const descriptor = ({ name, title, description, input, output, annotations, meta, extra }) => ({
+  name,
+  title,
+  description,
+  inputSchema: toJson(input),
+  outputSchema: toJson(output),
+  annotations: Object.fromEntries(HINTS.map((hint) => [hint, annotations[hint]])),
+  meta: toJson(meta),
+  extra: toJson(extra),
+});

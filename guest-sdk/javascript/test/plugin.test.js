@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import * as sdk from '../index.js';
+import * as config from '../config.js';
+import * as http from '../http.js';
+import * as kv from '../kv.js';
+import * as secrets from '../secrets.js';
+import { reveal } from '../secrets-reveal.js';
+import { Host, Refusal } from '../testing.js';
+import * as tools from '../tools.js';
+import { contentFromHost, contentToHost, errorFromHost, errorToHost } from '../wire.js';
+
+const { Output, ToolError, log, plugin, s, tool } = sdk;
+
+const PARTS = [
+  sdk.text('a', { annotations: { audience: ['user'] }, meta: { k: 1 }, extra: { x: [] } }),
+  sdk.image(new Uint8Array([0x89]), 'image/png'),
+  sdk.audio(new Uint8Array([1, 2]), 'audio/wav'),
+  sdk.resourceLink('file:///a', 'a', { title: 'A', description: 'd', mimeType: 'text/plain', size: 2 ** 40, extra: { icons: [] } }),
+  sdk.embeddedResource('file:///b', 'text', { mimeType: 'text/plain', resourceMeta: { m: 1 }, resourceExtra: { x: 1 } }),
+  sdk.embeddedResource('file:///c', new Uint8Array([0])),
+  sdk.other({ type: 'chart', rows: 2 }),
+];
+
+const define = (run, more = {}) => tool({ name: 'it', description: 'Does it.', run, ...more });
+const called = (run, { host = new Host(), args, ...more } = {}) => host.call(plugin(define(run, more)), 'it', args);
+const plain = (value) => JSON.parse(JSON.stringify(value));
+
+test('every part crosses the contract without loss', () => {
+  const crossed = PARTS.map((part) => contentFromHost(contentToHost(part)));
+  assert.deepEqual(crossed.map(plain), PARTS.map(plain));
+  assert.deepEqual(crossed[1].data, PARTS[1].data);
+  assert.equal(contentToHost(PARTS[3]).block.val.size, 2n ** 40n);
+});
+
+test('a failure crosses the contract without loss', () => {
+  const more = { code: 'slow', retryAfterMs: 5, content: PARTS, details: [1], meta: { m: 1 } };
+  const given = new ToolError('rate-limited', 'wait', more);
+  const { kind, message, ...rest } = errorFromHost(errorToHost(given));
+  assert.deepEqual([kind, message, plain(rest)], ['rate-limited', 'wait', plain({ name: 'ToolError', ...more })]);
+});
+
+test('an object is data with a text, a string is a text, and parts stay parts', async () => {
+  const data = await called(() => ({ celsius: 4 }));
+  assert.deepEqual([data.structuredContent, data.firstText], [{ celsius: 4 }, '{"celsius":4}']);
+  assert.equal((await called(() => 'words')).firstText, 'words');
+  const list = await called(async () => [1, 2]);
+  assert.deepEqual([list.structuredContent, list.data()], [undefined, [1, 2]]);
+  assert.equal((await called(() => PARTS)).content.length, PARTS.length);
+  assert.equal((await called(() => {})).content.length, 0);
+  const both = await called(() => new Output({ content: ['cold', PARTS[1]], structuredContent: { n: 1 }, meta: { m: 1 } }));
+  assert.deepEqual([both.firstText, both.structuredContent, both.meta], ['cold', { n: 1 }, { m: 1 }]);
+});
+
+test('data that looks like a part is data', async () => {
+  assert.deepEqual((await called(() => ({ type: 'text', text: 'a' }))).structuredContent, { type: 'text', text: 'a' });
+});
+
+test('data that is no object is a fault of the tool', async () => {
+  const message = 'TypeError: structuredContent must be an object, not [1]';
+  await assert.rejects(called(() => new Output({ structuredContent: [1] })), { kind: 'internal', message });
+});
+
+test('an accident is internal and its stack is logged', async () => {
+  const host = new Host();
+  await assert.rejects(called(() => undefined.nothing, { host }), { kind: 'internal', message: /^TypeError: / });
+  assert.match(host.logs[0].fields.error, /plugin\.test\.js/);
+});
+
+test('arguments that are no object, unknown tools and unknown arguments are refused', async () => {
+  const exported = plugin(define(() => 'ok', { input: s.object({}) }));
+  const cases = [['it', '[1]', 'invalid-input'], ['it', '{', 'invalid-input'], ['it', '{"a":1}', 'invalid-input'], ['toString', '{}', 'not-found']];
+  for (const [name, args, kind] of cases) await assert.rejects(exported.invoke(name, args), { kind });
+});
+
+test('a tool that no caller could use is refused where it is defined', () => {
+  const cases = [
+    [{ name: 'a b' }, /"a b" is no name of a tool/],
+    [{ description: '' }, /tool it: it has no description/],
+    [{ run: 1 }, /tool it: run is no function/],
+    [{ inputs: {} }, /tool it: unknown member inputs; known are name/],
+    [{ annotations: { readonly: true } }, /tool it: unknown annotation readonly; known are readOnly/],
+    [{ input: s.string() }, /tool it: input is no schema of an object/],
+    [{ output: { type: 'array' } }, /tool it: output is no schema of an object/],
+  ];
+  for (const [more, message] of cases) assert.throws(() => define(() => {}, more), message);
+  assert.throws(() => plugin(define(() => {}), define(() => {})), /two tools with the name it/);
+  assert.throws(() => plugin({ name: 'it' }), /plugin takes tools, each made by tool/);
+  assert.throws(() => new ToolError('missing', 'm'), /there is no kind of failure 'missing'/);
+});
+
+test('a descriptor has every member of the contract', () => {
+  const input = { type: 'object', properties: {} };
+  const [descriptor] = plugin(define(() => {}, { title: 'It', input, output: s.object({}), annotations: { readOnly: true }, extra: { icons: [] } })).describe();
+  assert.deepEqual(descriptor, {
+    name: 'it', title: 'It', description: 'Does it.', inputSchema: JSON.stringify(input),
+    outputSchema: '{"type":"object","properties":{},"required":[],"additionalProperties":false}',
+    annotations: { readOnly: true, destructive: undefined, idempotent: undefined, openWorld: undefined },
+    meta: undefined, extra: '{"icons":[]}',
+  });
+});
+
+test('refusals of the host keep their kind', async () => {
+  const host = new Host({
+    stores: ['notes'],
+    http: ({ url }) => {
+      throw new Refusal(url.includes('b.example') ? 'limit-reached' : 'denied', 'no', { requestSent: true });
+    },
+    tools: {
+      slot: () => {
+        throw new ToolError('auth-required', 'sign in', { code: 'c', retryAfterMs: 9, content: ['shot'] });
+      },
+    },
+  });
+  const cases = [
+    [() => kv.open('unknown'), 'internal', 'kv_no_such_store'],
+    [() => kv.open('notes').set('k', 'v', { ifVersion: 7 }), 'conflict', 'kv_conflict'],
+    [() => http.get('https://a.example/'), 'denied', 'http_denied'],
+    [() => http.get('https://b.example/'), 'other', 'http_limit_reached'],
+    [() => reveal('token'), 'denied', 'secret_denied'],
+    [() => tools.call('slot'), 'auth-required', 'c'],
+    [() => tools.call('unknown'), 'not-found', undefined],
+  ];
+  for (const [run, kind, code] of cases) await assert.rejects(called(run, { host }), { kind, code });
+  assert.deepEqual(host.logs, []);
+  await assert.rejects(called(() => http.get('https://a.example/'), { host }), { details: { request_sent: true } });
+  const caught = await called(() => tools.call('slot'), { host }).catch((error) => error);
+  assert.deepEqual([caught.retryAfterMs, caught.content[0].text], [9, 'shot']);
+  assert.throws(() => host.run(() => http.get('https://a.example/')), { name: 'HttpError', kind: 'denied', requestSent: true });
+});
+
+test('the running call reports, sends and logs', async () => {
+  const host = new Host({ remainingMs: 50 });
+  const run = (args, context) => {
+    context.progress(1, 2, 'half');
+    context.emit('early');
+    log.warn('slow', { rows: 3, nested: { a: 1 } });
+    return `${context.id} ${context.remainingMs}`;
+  };
+  assert.equal((await called(run, { host })).firstText, 'test 50');
+  assert.deepEqual(host.progress, [{ done: 1, total: 2, message: 'half' }]);
+  assert.equal(host.parts[0].text, 'early');
+  assert.deepEqual(host.logs, [{ level: 'warn', message: 'slow', fields: { rows: '3', nested: '{"a":1}' } }]);
+});
+
+test('a configuration is read by member and by schema', () => {
+  const host = new Host({ config: { rows: 3 } });
+  const schema = s.object({ rows: s.integer(), unit: s.string().default('C') });
+  assert.deepEqual(host.run(() => [config.get('rows'), config.get('x', 1), config.getAll()]), [3, 1, { rows: 3 }]);
+  assert.deepEqual(host.run(() => config.load(schema)), { rows: 3, unit: 'C' });
+  const wrong = () => new Host({ config: { rows: 'x' } }).run(() => config.load(schema));
+  assert.throws(wrong, { kind: 'internal', message: /configuration cannot be used: argument `rows` must be an integer/ });
+});
+
+test('a store compares and sets, and versions are numbers', () => {
+  new Host({ stores: ['notes'] }).run(() => {
+    const store = kv.open('notes');
+    const version = store.set('a', '1', { ifVersion: 0 });
+    assert.equal(typeof version, 'number');
+    assert.deepEqual([store.get('a').text(), store.get('a').version, store.get('b')], ['1', version, undefined]);
+    assert.deepEqual([1, 2].map(() => store.updateJson('n', (n) => (n ?? 0) + 1)), [1, 2]);
+    assert.deepEqual(store.getMany(['n', 'x']).map((entry) => entry?.json()), [2, undefined]);
+    assert.throws(() => store.delete('a', { ifVersion: version + 9 }), { name: 'KvError', kind: 'conflict' });
+    assert.throws(() => store.set('a', '', { ifVersion: 1.5 }), RangeError);
+    assert.deepEqual([store.delete('a', { ifVersion: version }), store.delete('a')], [true, false]);
+  });
+});
+
+test('an update runs again if another call wrote in between, and its own conflicts are not caught', () => {
+  new Host({ stores: ['notes'] }).run(() => {
+    const store = kv.open('notes');
+    let runs = 0;
+    store.update('k', () => {
+      if (++runs < 3) store.set('k', 'other');
+      return 'mine';
+    });
+    assert.deepEqual([runs, store.get('k').text()], [3, 'mine']);
+    const inner = () => store.update('k', () => store.set('k', '', { ifVersion: 999 }));
+    assert.throws(inner, { kind: 'conflict' });
+  });
+});
+
+test('keys are read page by page', () => {
+  new Host({ stores: ['notes'] }).run(() => {
+    const store = kv.open('notes');
+    for (let number = 0; number < 2500; number++) store.set(`n/${String(number).padStart(4, '0')}`, '');
+    store.set('o', '');
+    const keys = [...store.keys('n/')];
+    assert.deepEqual([keys.length, keys.at(-1)], [2500, 'n/2499']);
+  });
+});
+
+test('a request is sent as the contract has it', () => {
+  const host = new Host({
+    http: ({ method }) => (method === 'GET' ? { status: 429, body: 'slow\ndown', headers: { 'Retry-After': '7' } } : { body: '{"n":1}' }),
+  });
+  const options = { query: { city: 'São Paulo' }, json: { a: [1] }, credentials: ['token'], timeoutMs: 5, redirects: 'manual' };
+  assert.deepEqual(host.run(() => http.post('https://a.example/b?c=1#d', options)).json(), { n: 1 });
+  const [{ url, body, headers, credentials, timeoutMs, redirects }] = host.requests;
+  assert.equal(url, 'https://a.example/b?c=1&city=S%C3%A3o%20Paulo#d');
+  assert.deepEqual([String.fromCharCode(...body), headers[0][0]], ['{"a":[1]}', 'content-type']);
+  assert.deepEqual([credentials, timeoutMs, redirects], [['token'], 5, 'manual']);
+  const limited = { kind: 'rate-limited', code: 'http_429', retryAfterMs: 7000, message: 'the server responded with status 429: slowdown' };
+  assert.throws(() => host.run(() => http.get('https://a.example/').ok()), limited);
+});
+
+test('other tools are called one by one and together', () => {
+  const double = ({ n }) => {
+    if (n < 0) throw new ToolError('invalid-input', 'negative');
+    return { n: n * 2 };
+  };
+  new Host({ tools: { double } }).run(() => {
+    assert.deepEqual(tools.call('double', { n: 2 }).data(), { n: 4 });
+    const [one, two] = tools.callBatch([{ name: 'double', arguments: { n: 1 } }, { name: 'double', arguments: { n: -1 } }]);
+    assert.deepEqual([one.data(), two.kind], [{ n: 2 }, 'invalid-input']);
+    assert.deepEqual([...tools.list()].map(({ name }) => name), ['double']);
+    assert.deepEqual(tools.describe('double').inputSchema, { type: 'object' });
+  });
+});
+
+test('a secret exists or not and is revealed', () => {
+  const host = new Host({ secrets: { token: 's' } });
+  assert.deepEqual(host.run(() => [secrets.exists('token'), secrets.exists('x'), String.fromCharCode(...reveal('token'))]), [true, false, 's']);
+});
+
+test('without a host an interface says what to use', () => {
+  assert.throws(() => kv.open('notes'), /run it by Host of testing\.js/);
+});

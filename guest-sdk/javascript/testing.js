@@ -1,0 +1,154 @@
+/**
+ * Runs tools without a gateway, in Node.js: `node --import ./airlock-plugin/register.js --test`.
+ *
+ *     const host = new Host({ stores: ['visits'], http: () => ({ status: 200, body: '{}' }) });
+ *     const output = await host.call(tools, 'get_weather', { city: 'Oslo' });
+ *     assert.equal(output.structuredContent.sky, 'snow');
+ *     assert.equal(host.logs[0].message, 'weather asked for');
+ *
+ * What is not declared is refused as the gateway refuses it. Values cross the same conversions as in a component.
+ */
+
+import { Output } from './content.js';
+import { ToolError } from './errors.js';
+import { failed } from './host/failed.js';
+import { storage } from './host/running.js';
+import { Store } from './host/store.js';
+import { contentFromHost, errorFromHost, errorToHost, outputFromHost, outputToHost, toJson, toU64 } from './wire.js';
+
+const bytes = (value) => (typeof value === 'string' ? new TextEncoder().encode(value) : value);
+
+/** The failure of a request: thrown by the function `http` of a host. */
+export class Refusal extends Error {
+  constructor(kind, message = 'the request failed', { requestSent = false } = {}) {
+    super(message);
+    Object.assign(this, { kind, requestSent });
+  }
+}
+
+/** A host in memory. After a call, `logs`, `progress`, `parts` and `requests` hold what the tools sent. */
+export class Host {
+  logs = [];
+  progress = [];
+  parts = [];
+  requests = [];
+  #config;
+  #stores;
+  #secrets;
+  #http;
+  #tools;
+  #remainingMs;
+
+  constructor({ config = {}, stores = [], secrets = {}, http, tools = {}, remainingMs } = {}) {
+    this.#config = config;
+    this.#stores = new Map(stores.map((name) => [name, new Store()]));
+    this.#secrets = new Map(Object.entries(secrets).map(([name, value]) => [name, bytes(value)]));
+    this.#http = http;
+    this.#tools = new Map(Object.entries(tools));
+    this.#remainingMs = remainingMs;
+  }
+
+  /** Calls a tool of a plugin: what its `plugin.js` exports as `tools`. Fails with `ToolError`. */
+  async call(plugin, name, args = {}) {
+    try {
+      return outputFromHost(await this.run(() => plugin.invoke(name, JSON.stringify(args), this.#handle())));
+    } catch (error) {
+      throw error instanceof Error ? error : errorFromHost(error);
+    }
+  }
+
+  /** Runs any function that uses the host. */
+  run(work) {
+    return storage.run(this, work);
+  }
+
+  #handle() {
+    return {
+      id: () => 'test',
+      remainingMs: () => toU64('remainingMs', this.#remainingMs),
+      progress: (done, total, message) => void this.progress.push({ done, total, message }),
+      emit: (part) => void this.parts.push(contentFromHost(part)),
+    };
+  }
+
+  // The interfaces of the host, as the modules in `host/` forward them.
+
+  write(level, message, fields) {
+    this.logs.push({ level, message, fields: Object.fromEntries(fields) });
+  }
+
+  configGet(key) {
+    return Object.hasOwn(this.#config, key) ? JSON.stringify(this.#config[key]) : undefined;
+  }
+
+  configGetAll() {
+    return JSON.stringify(this.#config);
+  }
+
+  secretExists(name) {
+    return this.#secrets.has(name);
+  }
+
+  secretReveal(name) {
+    if (!this.#secrets.has(name)) throw failed({ tag: 'denied' });
+    return this.#secrets.get(name);
+  }
+
+  kvOpen(name) {
+    if (!this.#stores.has(name)) throw failed({ tag: 'no-such-store' });
+    return this.#stores.get(name);
+  }
+
+  httpSend({ headers, timeoutMs, maxResponseBytes, ...rest }) {
+    const [timeout, most] = [timeoutMs, maxResponseBytes].map((value) => (value === undefined ? undefined : Number(value)));
+    const sent = { ...rest, headers: headers.map(({ name, value }) => [name, value]), timeoutMs: timeout, maxResponseBytes: most };
+    this.requests.push(sent);
+    try {
+      if (!this.#http) throw new Refusal('denied', 'this request is not granted');
+      const { status = 200, body = '', headers: fields = {} } = this.#http(sent);
+      const received = Object.entries(fields).map(([name, value]) => ({ name, value: bytes(value) }));
+      return { status, headers: received, body: bytes(body), finalUrl: sent.url };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      throw failed({ kind: error.kind, message: error.message, requestSent: error.requestSent });
+    }
+  }
+
+  toolsList(cursor, limit) {
+    const names = [...this.#tools.keys()].sort().filter((name) => cursor === undefined || name > cursor);
+    const items = names.slice(0, limit).map((name) => ({ name, title: undefined, description: '' }));
+    return { items, next: names.length > limit ? items.at(-1).name : undefined };
+  }
+
+  toolsDescribe(name) {
+    this.#other(name);
+    const annotations = { readOnly: undefined, destructive: undefined, idempotent: undefined, openWorld: undefined };
+    return { name, description: '', inputSchema: toJson({ type: 'object' }), annotations };
+  }
+
+  toolsCall({ name, arguments: text }) {
+    const run = this.#other(name);
+    try {
+      return outputToHost(Output.from(run(JSON.parse(text))));
+    } catch (error) {
+      throw error instanceof ToolError ? failed(errorToHost(error)) : error;
+    }
+  }
+
+  toolsCallBatch(requests) {
+    return requests.map((request) => {
+      try {
+        return { tag: 'ok', val: this.toolsCall(request) };
+      } catch (error) {
+        if (!error.payload) throw error;
+        return { tag: 'err', val: error.payload };
+      }
+    });
+  }
+
+  #other(name) {
+    const run = this.#tools.get(name);
+    if (!run) throw failed(errorToHost(new ToolError('not-found', `there is no tool ${name}`)));
+    return run;
+  }
+}

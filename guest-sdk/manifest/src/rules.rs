@@ -1,0 +1,137 @@
+//! Rules about several keys of a manifest. A value of a wrong kind counts as absent here, because
+//! its own fault was already found.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use crate::KeyPath;
+use crate::fault::{Fault, Faults};
+use crate::form::{is_name, is_slot_name, shown};
+use crate::keys::ANY;
+
+pub(crate) fn check(document: &Value, faults: &mut Faults) {
+    let request = &document["request"];
+    let path = |kind: &str, name: &str| KeyPath::from_iter(["request", kind, name]);
+    for (name, http) in members(&request["http"]) {
+        faults.extend(self::http(&path("http", name), http));
+    }
+    for (name, secret) in members(&request["secret"]) {
+        faults.extend(self::secret(&path("secret", name), secret, &request["http"]));
+    }
+    for (name, _) in members(&request["tool"]).filter(|(name, _)| !is_slot_name(name)) {
+        let problem = "the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`";
+        faults.push(Fault::of_name(path("tool", name), problem));
+    }
+    faults.extend(tools(&document["tool"], request));
+    faults.extend(config(&document["config"]));
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn texts(value: &Value) -> impl Iterator<Item = (usize, &str)> {
+    let texts = value.as_array().into_iter().flatten().map(Value::as_str);
+    texts.enumerate().filter_map(|(index, text)| Some((index, text?)))
+}
+
+fn http(key: &KeyPath, http: &Value) -> Option<Fault> {
+    let narrows = |name: &str| http[name].as_array().is_some_and(|list| !list.is_empty());
+    let narrowed = ["methods", "paths"].into_iter().find(|name| narrows(name))?;
+    (http["url"] == ANY).then(|| {
+        let problem = "goes with a host; with the `url` \"*\" it is the operator's to grant";
+        Fault::new(key.member(narrowed), problem)
+    })
+}
+
+fn secret(key: &KeyPath, secret: &Value, http: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let audience = key.member("audience");
+    let has_inject = secret.get("inject").is_some();
+    if !has_inject && secret.get("reveal").is_none_or(|reveal| *reveal == false) {
+        let problem = "needs `inject`, which attaches it to requests, or `reveal = true`, which \
+                       shows it to the plugin";
+        faults.push(Fault::new(key.clone(), problem));
+    }
+    for (index, name) in texts(&secret["audience"]) {
+        if http.get(name).is_none() {
+            let names: Vec<_> = members(http).map(|(name, _)| shown(name)).collect();
+            let names =
+                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+            let problem =
+                format!("found {}, expected a name of [request.http]: {names}", shown(name));
+            faults.push(Fault::new(audience.element(index), problem));
+        }
+    }
+    let is_empty = match &secret["audience"] {
+        Value::Null => true,
+        Value::Array(names) => names.is_empty(),
+        _ => false,
+    };
+    if has_inject && is_empty {
+        let problem = "is empty, so that the secret could be sent nowhere; list names of \
+                       [request.http]";
+        faults.push(Fault::new(audience, problem));
+    }
+    faults
+}
+
+fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut names = HashSet::new();
+    for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
+        let key = KeyPath::from_iter(["tool"]).element(index);
+        let name = tool["name"].as_str();
+        if let Some(name) = name.filter(|name| !is_name(name, 64)) {
+            let problem =
+                format!("found {}, expected 1 to 64 letters, digits, `_` or `-`", shown(name));
+            faults.push(Fault::new(key.member("name"), problem));
+        }
+        if let Some(name) = name
+            && !names.insert(name)
+        {
+            let problem = format!("another [[tool]] is named {} already", shown(name));
+            faults.push(Fault::new(key.member("name"), problem));
+        }
+        for (index, effect) in texts(&tool["effects"]) {
+            if let Some(needs) = lacks(request, effect) {
+                let problem = format!("found {effect:?}, which needs {needs}");
+                faults.push(Fault::new(key.member("effects").element(index), problem));
+            }
+        }
+    }
+    faults
+}
+
+/// Returns the request that an effect needs; `None` if it is present.
+fn lacks(request: &Value, effect: &str) -> Option<&'static str> {
+    let has = |kind: &str| request[kind].as_object().is_some_and(|named| !Map::is_empty(named));
+    let writes = || members(&request["files"]).any(|(_, files)| files["access"] == "read_write");
+    let (has, needs) = match effect {
+        "read_files" => (has("files"), "a [request.files.NAME]"),
+        "write_files" => (writes(), "a [request.files.NAME] with `access = \"read_write\"`"),
+        "http" => (has("http"), "a [request.http.NAME]"),
+        "secret" => (has("secret"), "a [request.secret.NAME]"),
+        "read_kv" | "write_kv" => (has("kv"), "a [request.kv.NAME]"),
+        "tools" => (has("tool") || has("tools"), "a [request.tool.NAME] or [request.tools]"),
+        // Unknown, which is a fault of its own.
+        _ => return None,
+    };
+    (!has).then_some(needs)
+}
+
+fn config(config: &Value) -> Option<Fault> {
+    let key = KeyPath::from_iter(["config"]);
+    let members = config.as_object()?;
+    if let Some(file) = members.get("schema_file") {
+        if !file.is_string() {
+            return None;
+        }
+        let problem = "stands for the content of a file, which the build puts in its place; build \
+                       the plugin with `airlock plugin build`";
+        return Some(Fault::new(key.member("schema_file"), problem));
+    }
+    let problem = "needs `schema_file`, the name of a JSON Schema beside plugin.toml, or `schema`";
+    (!members.contains_key("schema")).then(|| Fault::new(key, problem))
+}

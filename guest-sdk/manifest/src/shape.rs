@@ -1,0 +1,178 @@
+//! Compares a manifest with the table of keys.
+
+use serde_json::{Map, Value};
+
+use crate::KeyPath;
+use crate::fault::{Fault, Faults};
+use crate::form::{Read, is_name, shown};
+use crate::keys::{ANY, Key, Kind, MANIFEST};
+
+/// Maximum number of requests of one kind.
+const MAX_NAMED: usize = 32;
+/// Maximum length of the name of a request, in bytes.
+const MAX_NAME: usize = 64;
+/// Least similarity of a suggested key (Jaro-Winkler, 0 to 1).
+const SIMILAR: f64 = 0.75;
+
+pub(crate) fn check(document: &Value, read: Read<'_>, faults: &mut Faults) {
+    Walk { read, faults }.value(&KeyPath::default(), &Kind::Table(MANIFEST), document);
+}
+
+struct Walk<'a> {
+    read: Read<'a>,
+    faults: &'a mut Faults,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, key: &KeyPath, kind: &Kind, value: &Value) {
+        match (kind, value) {
+            _ if self.faults.is_full() => {}
+            (Kind::Text(form), Value::String(text)) if form.fits(text) => {
+                if let Err(problem) = (self.read)(*form, text) {
+                    self.fault(key, problem);
+                }
+            }
+            (Kind::OneOf(words), Value::String(word)) => self.word(key, words, word),
+            (Kind::Count, Value::Number(number)) if number.is_u64() => {}
+            (Kind::Flag, Value::Bool(_)) | (Kind::Free, Value::Object(_)) | (Kind::Any, _) => {}
+            (Kind::List(of), Value::Array(elements)) => {
+                for (index, element) in elements.iter().enumerate() {
+                    self.value(&key.element(index), of, element);
+                }
+            }
+            (Kind::Tables(keys), Value::Array(tables)) => {
+                for (index, table) in tables.iter().enumerate() {
+                    self.value(&key.element(index), &Kind::Table(keys), table);
+                }
+            }
+            (Kind::Table(keys), Value::Object(members)) => self.table(key, keys, members),
+            (Kind::Named { keys, has_wildcard }, Value::Object(members)) => {
+                self.named(key, keys, *has_wildcard, members);
+            }
+            _ => self.fault(key, unlike(value, &expected(kind))),
+        }
+    }
+
+    fn fault(&mut self, key: &KeyPath, problem: String) {
+        self.faults.push(Fault::new(key.clone(), problem));
+    }
+
+    fn word(&mut self, key: &KeyPath, words: &[&str], word: &str) {
+        if !words.contains(&word) {
+            let problem = match nearest(word, words) {
+                Some(near) if words.len() > 1 => {
+                    format!(
+                        "found {}; did you mean {near:?}? Valid: {}",
+                        shown(word),
+                        any_of(words)
+                    )
+                }
+                _ => format!("found {}, expected {}", shown(word), any_of(words)),
+            };
+            self.fault(key, problem);
+        }
+    }
+
+    fn table(&mut self, key: &KeyPath, keys: &[Key], members: &Map<String, Value>) {
+        for (name, value) in members {
+            let member = key.member(name);
+            match keys.iter().find(|known| known.name == name) {
+                Some(known) => self.value(&member, &known.kind, value),
+                None if self.faults.is_full() => return,
+                None => self.faults.push(Fault::of_name(member, unknown(name, keys))),
+            }
+        }
+        for missing in keys.iter().filter(|key| key.is_required && !members.contains_key(key.name))
+        {
+            let problem = format!("is missing, expected {}", expected(&missing.kind));
+            self.fault(&key.member(missing.name), problem);
+        }
+    }
+
+    fn named(
+        &mut self,
+        key: &KeyPath,
+        keys: &'static [Key],
+        has_wildcard: bool,
+        members: &Map<String, Value>,
+    ) {
+        if members.len() > MAX_NAMED {
+            let found = members.len();
+            self.fault(key, format!("found {found} of them, expected at most {MAX_NAMED}"));
+        }
+        for (name, value) in members {
+            let member = key.member(name);
+            if !value.is_object() {
+                // The name of the request was left out: `[request.http]` with a `url`.
+                let problem = unlike(value, &format!("a table: [{key}.NAME]"));
+                self.fault(&member, problem);
+                continue;
+            }
+            let is_fit = is_name(name, MAX_NAME) || (has_wildcard && name == ANY);
+            if !is_fit {
+                let wildcard = if has_wildcard { ", or \"*\"" } else { "" };
+                let problem = format!(
+                    "found the name {}, expected 1 to {MAX_NAME} letters, digits, `_` or `-`{wildcard}",
+                    shown(name)
+                );
+                self.faults.push(Fault::of_name(member.clone(), problem));
+            }
+            self.value(&member, &Kind::Table(keys), value);
+        }
+    }
+}
+
+fn expected(kind: &Kind) -> String {
+    match kind {
+        Kind::Text(form) => form.expected().to_owned(),
+        Kind::OneOf(words) => any_of(words),
+        Kind::Flag => "true or false".to_owned(),
+        Kind::Count => "a whole number from 0".to_owned(),
+        Kind::Any => "a value".to_owned(),
+        Kind::List(_) => "a list".to_owned(),
+        Kind::Tables(_) => "a list of tables".to_owned(),
+        Kind::Free | Kind::Table(_) | Kind::Named { .. } => "a table".to_owned(),
+    }
+}
+
+fn unlike(value: &Value, expected: &str) -> String {
+    let found = match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => shown(text),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a table".to_owned(),
+    };
+    format!("found {found}, expected {expected}")
+}
+
+fn unknown(name: &str, keys: &[Key]) -> String {
+    let names: Vec<_> = keys.iter().map(|key| key.name).collect();
+    match nearest(name, &names) {
+        Some(near) => format!("unknown key; did you mean {near:?}?"),
+        None => format!("unknown key; valid here are {}", names.join(", ")),
+    }
+}
+
+fn any_of(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+/// Returns the most similar of the known names; `None` if none is similar. Case and punctuation do
+/// not count.
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    // The cost of a comparison is the product of the two lengths.
+    let name = Some(name).filter(|name| name.len() <= MAX_NAME).map(plain)?;
+    let similarity = |known: &str| strsim::jaro_winkler(&name, &plain(known));
+    let compared = known.iter().map(|known| (similarity(known), *known));
+    let near = compared.filter(|(similarity, _)| *similarity >= SIMILAR);
+    near.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known)
+}

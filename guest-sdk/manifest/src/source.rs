@@ -1,0 +1,189 @@
+//! `plugin.toml` as a file: its content in the embedded form, and the positions of its keys.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Number, Value, json};
+use toml::de::{DeTable, DeValue};
+
+use crate::fault::{BadManifest, Fault, Faults, Position};
+use crate::key_path::Step;
+use crate::{KeyPath, MAX_BYTES};
+
+/// Name of the file next to a plugin's sources.
+pub const FILE: &str = "plugin.toml";
+
+/// Requests that only WASI can fulfil, by their keys in `request`.
+const OF_WASI: [&str; 3] = ["clocks", "files", "scratch"];
+
+/// A `plugin.toml` that is TOML.
+#[derive(Debug)]
+pub struct Source {
+    /// The manifest in its embedded form, and the table `build` of the file.
+    pub document: Value,
+    /// The files that it was made from.
+    pub files: Vec<PathBuf>,
+    text: String,
+    /// Fault of the file that `config.schema_file` names.
+    schema: Option<Fault>,
+}
+
+/// Reads `plugin.toml` in a directory; `None` if there is no such file. Fails if it is not TOML; its
+/// keys are not checked.
+pub fn read(directory: &Path) -> Result<Option<Source>, BadManifest> {
+    let file = directory.join(FILE);
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let whole = BadManifest::whole(format!("cannot be read: {error}"));
+            return Err(BadManifest { file: Some(FILE.to_owned()), ..whole });
+        }
+    };
+    let document = parse(&text)?;
+    let mut source = Source { document, files: vec![file], text, schema: None };
+    source.schema = source.read_schema(directory).err();
+    Ok(Some(source))
+}
+
+fn parse(text: &str) -> Result<Value, BadManifest> {
+    let (_, mut errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        // Numbers are read only here.
+        match toml::from_str::<toml::Table>(text) {
+            Ok(table) => return Ok(json_of(toml::Value::Table(table))),
+            Err(error) => errors.push(error),
+        }
+    }
+    let mut faults = Faults::default();
+    faults.extend(errors.into_iter().map(|error| {
+        let position = error.span().map(|span| position(text, span.start));
+        Fault { position, ..Fault::new(KeyPath::default(), error.message()) }
+    }));
+    Err(faults.of_file(FILE))
+}
+
+/// Converts a value. A date becomes a text, and so do the numbers that JSON does not have.
+fn json_of(value: toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) => Value::String(text),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Float(number) => {
+            Number::from_f64(number).map_or_else(|| number.to_string().into(), Value::Number)
+        }
+        toml::Value::Boolean(value) => value.into(),
+        toml::Value::Datetime(date) => date.to_string().into(),
+        toml::Value::Array(elements) => elements.into_iter().map(json_of).collect(),
+        toml::Value::Table(members) => {
+            members.into_iter().map(|(name, value)| (name, json_of(value))).collect()
+        }
+    }
+}
+
+impl Source {
+    /// Puts the content of the file that `config.schema_file` names in its place.
+    fn read_schema(&mut self, directory: &Path) -> Result<(), Fault> {
+        let Some(config) = self.document.get_mut("config").and_then(Value::as_object_mut) else {
+            return Ok(());
+        };
+        let Some(Value::String(name)) = config.get("schema_file").cloned() else { return Ok(()) };
+        config.remove("schema_file");
+        let bad = |problem: String| {
+            Fault::new(KeyPath::from_iter(["config", "schema_file"]), format!("{name}: {problem}"))
+        };
+        if config.insert("schema".to_owned(), json!({})).is_some() {
+            return Err(bad("goes without `schema`, which is there too".to_owned()));
+        }
+        let file = directory.join(&name);
+        let text =
+            fs::read_to_string(&file).map_err(|error| bad(format!("cannot be read: {error}")))?;
+        config["schema"] =
+            serde_json::from_str(&text).map_err(|error| bad(format!("is not JSON: {error}")))?;
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Returns the embedded form as JSON: without the table `build`, which is for the builder alone.
+    pub fn json(&self) -> String {
+        let mut document = self.document.clone();
+        if let Some(members) = document.as_object_mut() {
+            members.shift_remove("build");
+        }
+        document.to_string()
+    }
+
+    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or says
+    /// `[build] wasi = true`.
+    pub fn needs_wasi(&self) -> bool {
+        let says_so = self.document["build"]["wasi"] == true;
+        let request = &self.document["request"];
+        says_so || OF_WASI.iter().any(|kind| request.get(kind).is_some())
+    }
+
+    /// Returns what was made of the document. Fails if the document or one of the files has faults,
+    /// with the positions of all of them.
+    pub fn locate<T>(&self, made: Result<T, Faults>) -> Result<T, BadManifest> {
+        let (made, mut faults) = match made {
+            Ok(made) => (Some(made), Faults::default()),
+            Err(faults) => (None, faults),
+        };
+        let size = self.json().len();
+        if size > MAX_BYTES {
+            let problem = format!("has {size} bytes as JSON; the limit is {MAX_BYTES}");
+            faults.push(Fault::new(KeyPath::default(), problem));
+        }
+        faults.extend(self.schema.clone());
+        if let Some(made) = made.filter(|_| faults.is_empty()) {
+            return Ok(made);
+        }
+        let (root, _) = DeTable::parse_recoverable(&self.text);
+        for fault in faults.iter_mut() {
+            fault.position = span(root.get_ref(), fault).map(|at| position(&self.text, at.start));
+        }
+        Err(faults.of_file(FILE))
+    }
+}
+
+/// Finds the place of a fault. The place of a missing key is that of the table that it belongs to;
+/// the root has none.
+fn span(root: &DeTable<'_>, fault: &Fault) -> Option<Range<usize>> {
+    let mut steps = fault.key.0.iter();
+    let Some(Step::Name(first)) = steps.next() else { return None };
+    let (mut name, mut value) = root.get_key_value(first.as_str())?;
+    let mut place = name.span();
+    let mut is_last = true;
+    for step in steps {
+        let next = match (step, value.get_ref()) {
+            (Step::Name(step), DeValue::Table(members)) => members.get_key_value(step.as_str()),
+            (Step::Index(index), DeValue::Array(elements)) => {
+                elements.get(*index).map(|element| (name, element))
+            }
+            _ => None,
+        };
+        let Some(next) = next else {
+            is_last = false;
+            break;
+        };
+        (name, value) = next;
+        place = match step {
+            Step::Name(_) => name.span(),
+            Step::Index(_) => value.span(),
+        };
+    }
+    let is_table = matches!(value.get_ref(), DeValue::Table(_));
+    Some(if is_last && !is_table && !fault.is_about_name { value.span() } else { place })
+}
+
+fn position(text: &str, offset: usize) -> Position {
+    let before = &text[..text.floor_char_boundary(offset)];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    Position {
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    }
+}

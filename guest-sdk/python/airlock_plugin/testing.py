@@ -1,0 +1,243 @@
+"""Runs tools without a gateway.
+
+    host = Host(config={"rows": 3}, stores=["visits"], secrets={"token": "x"}, http=lambda request: Reply(200, b"{}"))
+    output = host.call(Tools, "get_weather", {"city": "Oslo"})
+    assert output.structured_content["sky"] == "snow"
+    assert host.logs[0].message == "weather asked for"
+
+What is not declared is refused as the gateway refuses it. A failure of the tool raises `ToolError`. Values cross the same
+conversions as in a component.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _native as native
+from ._content import Content, Output
+from ._errors import ToolError
+from ._tool import output
+from ._wire import case, content_from_host, error_from_host, error_to_host, output_from_host, output_to_host, to_json
+
+_KEY_MAX = 512
+_VALUE_MAX = 1 << 20
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the log."""
+
+    level: str
+    message: str
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that a tool sent."""
+
+    method: str
+    url: str
+    headers: list[tuple[str, bytes]]
+    body: bytes | None
+    timeout_ms: int | None
+    max_response_bytes: int | None
+    credentials: list[str]
+    redirects: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The response to a request."""
+
+    status: int = 200
+    body: bytes | str = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Refusal(Exception):
+    """The failure of a request: raised by the function `http` of a host."""
+
+    kind: str
+    message: str = "the request failed"
+    request_sent: bool = False
+
+
+class Host:
+    """A host in memory. After a call, `logs`, `progress`, `parts` and `requests` hold what the tools sent."""
+
+    def __init__(self, *, config: Mapping[str, Any] | None = None, stores: Iterable[str] = (),
+                 secrets: Mapping[str, str | bytes] | None = None, http: Callable[[Request], Reply] | None = None,
+                 tools: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None, remaining_ms: int | None = None) -> None:
+        """Creates a host.
+
+        Args:
+            config: The configuration.
+            stores: Names of the granted stores.
+            secrets: The granted secrets.
+            http: Responds to a request; it may raise `Refusal`.
+            tools: Other tools by name. They return what a tool returns, and may raise `ToolError`.
+            remaining_ms: Time left of the call.
+        """
+        self.logs: list[Line] = []
+        self.progress: list[tuple[float, float | None, str | None]] = []
+        self.parts: list[Content] = []
+        self.requests: list[Request] = []
+        self._config = dict(config or {})
+        self._stores = {name: _Store() for name in stores}
+        self._secrets = {name: value.encode() if isinstance(value, str) else value for name, value in (secrets or {}).items()}
+        self._http = http
+        self._tools = dict(tools or {})
+        self._remaining_ms = remaining_ms
+
+    def call(self, plugin: type, name: str, arguments: Mapping[str, Any] | None = None) -> Output[Any]:
+        """Calls a tool of a plugin: the class `Tools` of its `app.py`."""
+        before = native.RUNNING.set(self)
+        try:
+            return output_from_host(plugin().invoke(name, json.dumps(dict(arguments or {})), _Call(self)))
+        except native.Err as error:
+            raise error_from_host(error.value) from None
+        finally:
+            native.RUNNING.reset(before)
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Runs any function that uses the host."""
+        before = native.RUNNING.set(self)
+        try:
+            return function()
+        finally:
+            native.RUNNING.reset(before)
+
+    # The interfaces of the host, as `_native` forwards them.
+
+    def write(self, level: Any, message: str, fields: list[tuple[str, str]]) -> None:
+        self.logs.append(Line(case(level), message, dict(fields)))
+
+    def config_get(self, key: str) -> str | None:
+        return json.dumps(self._config[key]) if key in self._config else None
+
+    def config_get_all(self) -> str:
+        return json.dumps(self._config)
+
+    def secret_exists(self, name: str) -> bool:
+        return name in self._secrets
+
+    def secret_reveal(self, name: str) -> bytes:
+        if name not in self._secrets:
+            raise native.Err(native.secrets_reveal.SecretError_Denied())
+        return self._secrets[name]
+
+    def kv_open(self, name: str) -> _Store:
+        if name not in self._stores:
+            raise native.Err(native.kv.KvError_NoSuchStore())
+        return self._stores[name]
+
+    def http_send(self, request: Any) -> Any:
+        sent = Request(request.method, request.url, [(header.name, header.value) for header in request.headers], request.body,
+                       request.timeout_ms, request.max_response_bytes, request.credentials, case(request.redirects))
+        self.requests.append(sent)
+        try:
+            if self._http is None:
+                raise Refusal("denied", "this request is not granted")
+            reply = self._http(sent)
+        except Refusal as error:
+            kind = native.http.HttpErrorKind[error.kind.upper().replace("-", "_")]
+            raise native.Err(native.http.HttpError(kind, error.message, error.request_sent)) from None
+        body = reply.body.encode() if isinstance(reply.body, str) else reply.body
+        headers = [native.http.Header(name, value.encode()) for name, value in reply.headers.items()]
+        return native.http.Response(reply.status, headers, body, sent.url)
+
+    def tools_list(self, cursor: str | None, limit: int) -> Any:
+        names = [name for name in sorted(self._tools) if cursor is None or name > cursor]
+        items = [native.tools.ToolSummary(name, None, "") for name in names[:limit]]
+        return native.tools.ToolPage(items, items[-1].name if len(names) > limit else None)
+
+    def tools_describe(self, name: str) -> Any:
+        self._other(name)
+        annotations = native.types.ToolAnnotations(None, None, None, None)
+        return native.types.ToolDescriptor(name, None, "", to_json({"type": "object"}), None, annotations, None, None)
+
+    def tools_call(self, request: Any) -> Any:
+        try:
+            return output_to_host(output(self._other(request.name)(json.loads(request.arguments))))
+        except ToolError as error:
+            raise native.Err(error_to_host(error)) from None
+
+    def tools_call_batch(self, requests: list[Any]) -> list[Any]:
+        results: list[Any] = []
+        for request in requests:
+            try:
+                results.append(native.Ok(self.tools_call(request)))
+            except native.Err as error:
+                results.append(error)
+        return results
+
+    def _other(self, name: str) -> Callable[[dict[str, Any]], Any]:
+        if name not in self._tools:
+            raise native.Err(error_to_host(ToolError("not-found", f"there is no tool {name}")))
+        return self._tools[name]
+
+
+class _Call:
+    """The handle of a running call."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def id(self) -> str:
+        return "test"
+
+    def remaining_ms(self) -> int | None:
+        return self._host._remaining_ms
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        self._host.progress.append((done, total, message))
+
+    def emit(self, part: Any) -> None:
+        self._host.parts.append(content_from_host(part))
+
+
+class _Store:
+    """A store in memory: no quota, and its time stands still."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Any] = {}
+        self._last = 0
+
+    def get(self, key: str) -> Any:
+        self._check(key)
+        return self._entries.get(key)
+
+    def get_many(self, keys: list[str]) -> list[Any]:
+        return [self.get(key) for key in keys]
+
+    def set(self, key: str, value: bytes, if_version: int | None, ttl_ms: int | None) -> int:
+        self._check(key, value)
+        self._expect(key, if_version)
+        self._last += 1
+        self._entries[key] = native.kv.Entry(value, self._last)
+        if ttl_ms == 0:
+            del self._entries[key]
+        return self._last
+
+    def delete(self, key: str, if_version: int | None) -> bool:
+        self._check(key)
+        self._expect(key, if_version)
+        return self._entries.pop(key, None) is not None
+
+    def keys(self, prefix: str, cursor: str | None, limit: int) -> Any:
+        keys = sorted(key for key in self._entries if key.startswith(prefix) and (cursor is None or key > cursor))
+        return native.kv.Page(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
+
+    def _expect(self, key: str, version: int | None) -> None:
+        found = self._entries.get(key)
+        if version is not None and version != (found.version if found else 0):
+            raise native.Err(native.kv.KvError_Conflict())
+
+    def _check(self, key: str, value: bytes = b"") -> None:
+        if not 1 <= len(key.encode()) <= _KEY_MAX or len(value) > _VALUE_MAX:
+            raise native.Err(native.kv.KvError_TooLarge())

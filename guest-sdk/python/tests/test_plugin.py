@@ -1,0 +1,302 @@
+"""Results, failures and the host, through the conversions of a component."""
+
+import logging
+import unittest
+from dataclasses import dataclass
+from typing import Any
+
+import airlock_plugin as sdk
+from airlock_plugin import Content, Context, Output, ToolError, _native, config, http, kv, log, plugin, secrets, secrets_reveal, tool, tools
+from airlock_plugin._wire import content_from_host, content_to_host, error_from_host, error_to_host
+from airlock_plugin.testing import Host, Refusal, Reply
+
+PARTS = [
+    sdk.text("a", annotations={"audience": ["user"]}, meta={"k": 1}, extra={"x": []}),
+    sdk.image(b"\x89PNG", "image/png"),
+    sdk.audio(b"RIFF", "audio/wav"),
+    sdk.resource_link("file:///a", "a", title="A", description="d", mime_type="text/plain", size=1 << 40, extra={"icons": []}),
+    sdk.embedded_resource("file:///b", "text", mime_type="text/plain", resource_meta={"m": 1}, resource_extra={"x": 1}),
+    sdk.embedded_resource("file:///c", b"\x00"),
+    sdk.other({"type": "chart", "rows": 2}),
+]
+
+
+@dataclass
+class Weather:
+    celsius: float
+
+
+def called(function: Any, host: Host | None = None, **arguments: Any) -> Output[Any]:
+    """Runs a function as the only tool of a plugin."""
+    function.__doc__ = "Does it."
+    return (host or Host()).call(plugin(tool(function)), function.__name__, arguments)
+
+
+class Results(unittest.TestCase):
+    def test_every_part_crosses_the_contract_without_loss(self) -> None:
+        self.assertEqual([content_from_host(content_to_host(part)) for part in PARTS], PARTS)
+
+    def test_a_failure_crosses_the_contract_without_loss(self) -> None:
+        given = ToolError("rate-limited", "wait", code="slow", retry_after_ms=5, content=PARTS, details=[1], meta={"m": 1})
+        self.assertEqual(vars(error_from_host(error_to_host(given))), vars(given))
+
+    def test_a_dataclass_is_data_with_a_schema_and_a_text(self) -> None:
+        def forecast() -> Weather:
+            return Weather(4)
+
+        output = called(forecast)
+        self.assertEqual((output.structured_content, output.first_text()), ({"celsius": 4}, '{"celsius": 4}'))
+        schema = tool(forecast).descriptor.output_schema or {}
+        self.assertEqual(schema["properties"], {"celsius": {"type": "number"}})
+
+    def test_other_values_are_text_and_parts_stay_parts(self) -> None:
+        def words() -> str:
+            return "words"
+
+        def numbers() -> list[int]:
+            return [1, 2]
+
+        def parts() -> list[Content]:
+            return PARTS
+
+        def nothing() -> None:
+            return None
+
+        def both() -> Output[Weather]:
+            return Output(["cold", PARTS[1]], Weather(4), {"m": 1})
+
+        self.assertEqual([called(words).first_text(), called(numbers).first_text()], ["words", "[1, 2]"])
+        self.assertEqual((called(numbers).structured_content, called(numbers).data()), (None, [1, 2]))
+        self.assertEqual((called(parts).content, called(nothing).content), (PARTS, []))
+        output = called(both)
+        self.assertEqual((output.content, output.structured_content, output.meta), ([sdk.text("cold"), PARTS[1]], {"celsius": 4}, {"m": 1}))
+        self.assertEqual((tool(both).descriptor.output_schema or {})["required"], ["celsius"])
+
+    def test_data_that_is_no_object_is_a_fault_of_the_tool(self) -> None:
+        def wrong() -> Output[Any]:
+            return Output([], [1])
+
+        with self.assertRaisesRegex(ToolError, "structured_content must be an object, not list"):
+            called(wrong)
+
+
+class Failures(unittest.TestCase):
+    def test_an_accident_is_internal_and_its_traceback_is_logged(self) -> None:
+        def crash() -> None:
+            try:
+                raise ValueError("first")
+            except ValueError:
+                raise KeyError("x")
+
+        host = Host()
+        with self.assertRaises(ToolError) as failed:
+            called(crash, host)
+        self.assertEqual((failed.exception.kind, failed.exception.message), ("internal", "KeyError: 'x'"))
+        self.assertRegex(host.logs[0].fields["traceback"], r"(?s)test_plugin\.py\", line \d+, in crash\nKeyError: 'x'\nafter:.*ValueError: first$")
+
+    def test_arguments_that_are_no_object_and_unknown_tools_are_refused(self) -> None:
+        def ping(n: float = 0) -> None:
+            """Does it."""
+
+        exported = plugin(tool(ping))()
+        for name, arguments, kind in [("ping", "[1]", "INVALID_INPUT"), ("ping", '{"n":NaN}', "INVALID_INPUT"),
+                                      ("ping", "{", "INVALID_INPUT"), ("pong", "{}", "NOT_FOUND")]:
+            with self.assertRaises(_native.Err) as failed:
+                exported.invoke(name, arguments, None)
+            self.assertEqual(failed.exception.value.kind.name, kind)
+
+    def test_an_unknown_kind_is_refused(self) -> None:
+        with self.assertRaisesRegex(ValueError, "there is no kind of failure 'missing'"):
+            ToolError("missing", "m")  # type: ignore[arg-type]
+
+    def test_plugin_refuses_what_is_no_tool_and_a_name_that_is_taken(self) -> None:
+        def ping() -> None:
+            """Does it."""
+
+        with self.assertRaisesRegex(TypeError, "'ping' is no tool; put @tool before the function"):
+            plugin(ping)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(TypeError, "two tools with the name 'ping'"):
+            plugin(tool(ping), tool(ping))
+        with self.assertRaisesRegex(TypeError, "'a b' is no name of a tool"):
+            plugin(tool(name="a b")(ping))
+
+    def test_refusals_of_the_host_keep_their_kind(self) -> None:
+        def store() -> None:
+            kv.open("unknown")
+
+        def conflict() -> None:
+            kv.open("notes").set("k", "v", if_version=7)
+
+        def ask() -> None:
+            http.get("https://a.example/")
+
+        def limit() -> None:
+            http.get("https://b.example/")
+
+        def reveal() -> None:
+            secrets_reveal.reveal("token")
+
+        def other_tool() -> None:
+            tools.call("slot", {})
+
+        def refuse(request: Any) -> Reply:
+            raise Refusal("limit-reached" if "b.example" in request.url else "denied", "no", request_sent=True)
+
+        def failing(arguments: dict[str, Any]) -> str:
+            raise ToolError("auth-required", "sign in", code="c", retry_after_ms=9, content=[sdk.text("shot")])
+
+        host = Host(stores=["notes"], http=refuse, tools={"slot": failing})
+        for function, kind, code in [
+            (store, "internal", "kv_no_such_store"), (conflict, "conflict", "kv_conflict"), (ask, "denied", "http_denied"),
+            (limit, "other", "http_limit_reached"), (reveal, "denied", "secret_denied"), (other_tool, "auth-required", "c"),
+        ]:
+            with self.assertRaises(ToolError) as failed:
+                called(function, host)
+            error = failed.exception
+            self.assertEqual((error.kind, error.code), (kind, code))
+        self.assertEqual((error.retry_after_ms, error.content), (9, [sdk.text("shot")]))
+        self.assertEqual(host.logs, [])
+
+
+class Capabilities(unittest.TestCase):
+    def test_the_running_call_reports_and_sends(self) -> None:
+        def work(context: Context) -> str:
+            context.progress(1, 2, "half")
+            context.emit("early")
+            log.warn("slow", rows=3)
+            return f"{context.id} {context.remaining_ms}"
+
+        host = Host(remaining_ms=50)
+        self.assertEqual(called(work, host).first_text(), "test 50")
+        self.assertEqual((host.progress, host.parts), ([(1.0, 2.0, "half")], [sdk.text("early")]))
+        self.assertEqual((host.logs[0].level, host.logs[0].fields), ("warn", {"rows": "3"}))
+
+    def test_a_configuration_is_read_by_member_and_by_type(self) -> None:
+        @dataclass
+        class Settings:
+            rows: int = 100
+            unit: str = "C"
+
+        host = Host(config={"rows": 3})
+        self.assertEqual(host.run(lambda: (config.get("rows"), config.get("x", 1), config.get_all())), (3, 1, {"rows": 3}))
+        self.assertEqual(host.run(lambda: config.load(Settings)), Settings(3, "C"))
+        with self.assertRaisesRegex(ToolError, "configuration cannot be used: argument `rows` must be an integer") as failed:
+            Host(config={"rows": "x"}).run(lambda: config.load(Settings))
+        self.assertEqual(failed.exception.kind, "internal")
+
+    def test_a_store_compares_and_sets(self) -> None:
+        def work() -> None:
+            store = kv.open("notes")
+            version = store.set("a", "1", if_version=0)
+            self.assertEqual((store.get("a"), store.get("b")), (kv.Entry(b"1", version), None))
+            self.assertEqual(store.update_json("n", lambda n: (n or 0) + 1), 1)
+            self.assertEqual(store.update_json("n", lambda n: (n or 0) + 1), 2)
+            self.assertEqual([entry and entry.text() for entry in store.get_many(["n", "x"])], ["2", None])
+            self.assertEqual(list(store.keys()), ["a", "n"])
+            with self.assertRaises(kv.KvError) as failed:
+                store.delete("a", if_version=version + 9)
+            self.assertEqual(failed.exception.kind, "conflict")
+            self.assertTrue(store.delete("a", if_version=version))
+            self.assertFalse(store.delete("a"))
+
+        Host(stores=["notes"]).run(work)
+
+    def test_an_update_runs_again_if_another_call_wrote_in_between(self) -> None:
+        def work() -> list[int]:
+            store, seen = kv.open("notes"), []
+
+            def change(entry: kv.Entry | None) -> str:
+                seen.append(entry.version if entry else 0)
+                if len(seen) < 3:
+                    store.set("k", "other")
+                return "mine"
+
+            store.update("k", change)
+            with self.assertRaises(kv.KvError):  # a conflict of `change` itself
+                store.update("k", lambda entry: str(store.set("k", "", if_version=999)))
+            return [len(seen), store.update("k", lambda entry: "again")]
+
+        self.assertEqual(Host(stores=["notes"]).run(work), [3, 4])
+
+    def test_keys_are_read_page_by_page(self) -> None:
+        def work() -> list[str]:
+            store = kv.open("notes")
+            for number in range(2_500):
+                store.set(f"n/{number:04}", b"")
+            store.set("o", b"")
+            return list(store.keys("n/"))
+
+        keys = Host(stores=["notes"]).run(work)
+        self.assertEqual((len(keys), keys[-1]), (2_500, "n/2499"))
+
+    def test_a_request_is_sent_as_the_contract_has_it(self) -> None:
+        def respond(request: Any) -> Reply:
+            return Reply(429, "slow\ndown", {"Retry-After": "7"}) if request.method == "GET" else Reply(200, '{"n":1}')
+
+        def work() -> None:
+            sent = http.post("https://a.example/b?c=1#d", query={"city": "São Paulo"}, json={"a": [1]}, credentials=["token"],
+                             timeout_ms=5, redirects="manual")
+            self.assertEqual(sent.json(), {"n": 1})
+            with self.assertRaises(ToolError) as failed:
+                http.get("https://a.example/").ok()
+            error = failed.exception
+            self.assertEqual((error.kind, error.code, error.retry_after_ms), ("rate-limited", "http_429", 7000))
+
+        host = Host(http=respond)
+        host.run(work)
+        first = host.requests[0]
+        self.assertEqual(first.url, "https://a.example/b?c=1&city=S%C3%A3o%20Paulo#d")
+        self.assertEqual((first.body, first.headers), (b'{"a": [1]}', [("content-type", b"application/json")]))
+        self.assertEqual((first.credentials, first.timeout_ms, first.redirects), (["token"], 5, "manual"))
+
+    def test_other_tools_are_called_one_by_one_and_together(self) -> None:
+        def double(arguments: dict[str, Any]) -> dict[str, Any]:
+            if arguments["n"] < 0:
+                raise ToolError("invalid-input", "negative")
+            return {"n": arguments["n"] * 2}
+
+        def work() -> None:
+            self.assertEqual(tools.call("double", {"n": 2}).data(), {"n": 4})
+            one, two = tools.call_batch([tools.Call("double", {"n": 1}), tools.Call("double", {"n": -1})])
+            self.assertIsInstance(two, ToolError)
+            self.assertEqual(one.data() if isinstance(one, Output) else None, {"n": 2})
+            self.assertEqual([item.name for item in tools.list()], ["double"])
+            self.assertEqual(tools.describe("double").input_schema, {"type": "object"})
+            with self.assertRaises(ToolError) as failed:
+                tools.call("unknown")
+            self.assertEqual(failed.exception.kind, "not-found")
+
+        Host(tools={"double": double}).run(work)
+
+    def test_a_secret_exists_or_not_and_is_revealed(self) -> None:
+        host = Host(secrets={"token": "s"})
+        self.assertEqual(host.run(lambda: (secrets.exists("token"), secrets.exists("x"), secrets_reveal.reveal("token"))),
+                         (True, False, b"s"))
+
+    def test_without_a_host_an_interface_says_what_to_use(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "run it by `airlock_plugin.testing.Host`"):
+            kv.open("notes")
+
+    def test_printed_text_and_records_of_logging_become_lines(self) -> None:
+        host = Host()
+
+        def work() -> None:
+            stream = log._Stream()
+            print("one\ntwo", end="", file=stream)
+            stream.finish()
+            logger = logging.getLogger("lib")
+            self.addCleanup(logging.setLogRecordFactory, logging.getLogRecordFactory())
+            logging.setLogRecordFactory(log._Record)
+            logger.propagate, logger.handlers = False, [log._Handler()]
+            logger.warning("n=%d", 3)
+            logger.warning("n=%(n)d", {"n": 4})
+            try:
+                raise KeyError("x")
+            except KeyError:
+                logger.exception("failed")
+
+        host.run(work)
+        self.assertEqual([(line.level, line.message) for line in host.logs], [
+            ("debug", "one"), ("debug", "two"), ("warn", "n=3"), ("warn", "n=4"),
+            ("error", host.logs[-1].message)])
+        self.assertRegex(host.logs[-1].message, r"failed\nFile \".*test_plugin.py\", line \d+, in work\nKeyError: 'x'")

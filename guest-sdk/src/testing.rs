@@ -1,0 +1,278 @@
+//! A host for native tests: `cargo test` runs a plugin's tools without a gateway.
+//!
+//! A [`Host`] has the configuration, stores, secrets and tools that a test declares. Everything
+//! else is refused, in the same way as the gateway refuses what is not requested or granted.
+//! Progress, log lines and emitted parts are kept for the test.
+//!
+//! ```
+//! use airlock_guest::{Context, Error, config, http::{Request, Response}, kv, log, tool};
+//! use airlock_guest::{serde_json::{Value, json}, testing::Host};
+//!
+//! /// Returns the temperature in a city.
+//! #[tool(read_only)]
+//! fn temperature(city: String, context: &Context) -> Result<String, Error> {
+//!     let unit: Option<String> = config::get("unit")?;
+//!     let response = Request::get("https://api.example.com/now")
+//!         .with_query("city", &city)
+//!         .with_credential("token")
+//!         .send()?;
+//!     context.progress(1.0, Some(2.0), Some("received"));
+//!     let weather: Value = response.ok()?.json()?;
+//!     kv::open("seen")?.set(&city, weather["value"].to_string())?;
+//!     log::info!(city, "observed {}", weather["value"]);
+//!     Ok(format!("{} {}", weather["value"], unit.unwrap_or_default()))
+//! }
+//!
+//! let host = Host::new()
+//!     .config(json!({ "unit": "K" }))
+//!     .secret("token", "s3cret")
+//!     .kv("seen")
+//!     .http(|request| {
+//!         assert_eq!(request.url(), "https://api.example.com/now?city=Oslo");
+//!         Response::new(200).with_json(&json!({ "value": 280 }))
+//!     });
+//!
+//! let output = host.call::<temperature>(json!({ "city": "Oslo" })).unwrap();
+//! assert_eq!(output.first_text(), Some("280 K"));
+//! assert_eq!(host.store("seen").get("Oslo").unwrap().unwrap().value, b"280");
+//! assert_eq!(host.progress()[0].message.as_deref(), Some("received"));
+//! assert_eq!(host.logs()[0].message, "observed 280");
+//! ```
+//!
+//! The mock does not check schemas, decide URLs or limit fuel; `airlock plugin dev --call` runs the
+//! built plugin under the real policy. A host belongs to its thread.
+
+pub(crate) mod imports;
+mod store;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use self::imports::context::CallContext;
+use self::store::Contents;
+use crate::http::{HttpError, Request, Response};
+use crate::{Content, Context, Error, Output, Tool, kv, log, runtime};
+
+type Server = Rc<dyn Fn(&Request) -> Result<Response, HttpError>>;
+type Function = Rc<dyn Fn(Value) -> Result<Output, Error>>;
+
+thread_local! {
+    /// The host whose functions the code of this thread calls.
+    static CURRENT: RefCell<Option<Rc<State>>> = const { RefCell::new(None) };
+}
+
+/// A host for tests; see the [module](self).
+#[derive(Debug)]
+#[must_use = "a host does nothing until a tool is called on it"]
+pub struct Host(CallContext);
+
+/// One report of a tool's progress.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Work that is done.
+    pub done: f64,
+    /// All work, if it is known.
+    pub total: Option<f64>,
+    /// Message for people.
+    pub message: Option<String>,
+}
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Line {
+    /// Importance of the line.
+    pub level: log::Level,
+    /// The message, formatted.
+    pub message: String,
+    /// Names and values, in their order.
+    pub fields: Vec<(String, String)>,
+}
+
+/// The grants and the records of a host.
+#[derive(Default)]
+struct State {
+    config: RefCell<Map<String, Value>>,
+    server: RefCell<Option<Server>>,
+    stores: RefCell<BTreeMap<String, Rc<RefCell<Contents>>>>,
+    secrets: RefCell<BTreeMap<String, Secret>>,
+    tools: RefCell<BTreeMap<String, Function>>,
+    remaining: RefCell<Option<Duration>>,
+    progress: RefCell<Vec<Progress>>,
+    lines: RefCell<Vec<Line>>,
+    parts: RefCell<Vec<Content>>,
+}
+
+/// A granted secret.
+struct Secret {
+    value: Vec<u8>,
+    is_revealed: bool,
+}
+
+impl Host {
+    /// Creates a host that grants nothing.
+    pub fn new() -> Self {
+        runtime::start();
+        Self(CallContext(Rc::default()))
+    }
+
+    /// Sets the configuration of the plugin.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is not a JSON object.
+    pub fn config(self, config: Value) -> Self {
+        let Value::Object(config) = config else {
+            panic!("the configuration of a plugin is a JSON object, not {config}");
+        };
+        self.state().config.replace(config);
+        self
+    }
+
+    /// Grants every destination, and responds to requests with `server`: with a [`Response`], or
+    /// with a `Result` whose error is an [`HttpError`].
+    pub fn http<R: Into<Result<Response, HttpError>>>(
+        self,
+        server: impl Fn(&Request) -> R + 'static,
+    ) -> Self {
+        self.state().server.replace(Some(Rc::new(move |request| server(request).into())));
+        self
+    }
+
+    /// Grants a store of this name, which is empty and has no quota. Its time stands still.
+    pub fn kv(self, name: impl Into<String>) -> Self {
+        self.state().stores.borrow_mut().insert(name.into(), Rc::default());
+        self
+    }
+
+    /// Grants a store of this name with a quota. An entry counts with its key, its value and 64
+    /// bytes.
+    pub fn kv_with_quota(self, name: impl Into<String>, bytes: usize) -> Self {
+        let contents = Rc::new(RefCell::new(Contents::with_quota(bytes)));
+        self.state().stores.borrow_mut().insert(name.into(), contents);
+        self
+    }
+
+    /// Grants a secret of this name, for requests alone: reading its value is denied.
+    pub fn secret(self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.with_secret(name.into(), Secret { value: value.into(), is_revealed: false })
+    }
+
+    /// Grants a secret of this name, and its value to [`secrets::reveal`](crate::secrets::reveal).
+    pub fn revealed_secret(self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.with_secret(name.into(), Secret { value: value.into(), is_revealed: true })
+    }
+
+    fn with_secret(self, name: String, secret: Secret) -> Self {
+        self.state().secrets.borrow_mut().insert(name, secret);
+        self
+    }
+
+    /// Grants a tool by the name of its slot, or its full name, and responds to its calls with
+    /// `function`.
+    pub fn tool(
+        self,
+        name: impl Into<String>,
+        function: impl Fn(Value) -> Result<Output, Error> + 'static,
+    ) -> Self {
+        self.state().tools.borrow_mut().insert(name.into(), Rc::new(function));
+        self
+    }
+
+    /// Sets the time that a call has left. Without it, the time is not limited.
+    pub fn remaining(self, time: Duration) -> Self {
+        self.state().remaining.replace(Some(time));
+        self
+    }
+
+    /// Calls a tool with arguments, as a client would.
+    pub fn call<T: Tool>(&self, arguments: impl Serialize) -> Result<Output, Error> {
+        let arguments = serde_json::to_string(&arguments).map_err(|error| {
+            Error::internal(format!("the test's arguments are not JSON: {error}"))
+        })?;
+        self.run(|context| T::invoke(&arguments, context))
+    }
+
+    /// Runs code that calls functions of the host, such as the function of a tool.
+    pub fn run<T>(&self, code: impl FnOnce(&Context<'_>) -> T) -> T {
+        let _restored = Restored(CURRENT.replace(Some(Rc::clone(&self.0.0))));
+        code(&self.context())
+    }
+
+    /// Returns the context of a call. Only its own functions reach the host outside of
+    /// [`run`](Self::run).
+    pub fn context(&self) -> Context<'_> {
+        Context::new(&self.0)
+    }
+
+    /// Returns a store, to fill it before a call or to look into it afterwards.
+    ///
+    /// # Panics
+    ///
+    /// Panics if [`kv`](Self::kv) has not granted it.
+    pub fn store(&self, name: &str) -> kv::Store {
+        self.run(|_| kv::open(name)).unwrap_or_else(|_| {
+            panic!("the test's host has no store {name:?}; add `.kv({name:?})`")
+        })
+    }
+
+    /// Returns the reports of progress so far.
+    pub fn progress(&self) -> Vec<Progress> {
+        self.state().progress.borrow().clone()
+    }
+
+    /// Returns the lines of the log so far.
+    pub fn logs(&self) -> Vec<Line> {
+        self.state().lines.borrow().clone()
+    }
+
+    /// Returns the parts that were emitted so far.
+    pub fn parts(&self) -> Vec<Content> {
+        self.state().parts.borrow().clone()
+    }
+
+    fn state(&self) -> &State {
+        &self.0.0
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for State {
+    /// Leaves out the grants: closures cannot be shown, and secrets must not be.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("progress", &self.progress)
+            .field("lines", &self.lines)
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Puts the previous host back when it is dropped, even if the test's code panics.
+struct Restored(Option<Rc<State>>);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// Returns the host of this thread; `None` outside of [`Host::run`].
+fn current() -> Option<Rc<State>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+#[cfg(test)]
+mod tests;

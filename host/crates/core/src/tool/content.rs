@@ -1,0 +1,429 @@
+//! Content blocks of MCP, which are the parts of a result or of an error.
+//!
+//! Blocks come from servers as JSON and from plugins as the contract's types. Members without a
+//! field of their own are kept, so that a block leaves the gateway as it came.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::json;
+
+/// Media type of data whose source names none.
+const BYTES: &str = "application/octet-stream";
+/// Members that a [`Content`] has fields for, of any kind of block.
+const FIELDS: [&str; 12] = [
+    "type",
+    "text",
+    "data",
+    "mimeType",
+    "uri",
+    "name",
+    "title",
+    "description",
+    "size",
+    "resource",
+    "annotations",
+    "_meta",
+];
+
+/// Members that a [`Resource`] has fields for.
+const RESOURCE_FIELDS: [&str; 5] = ["uri", "mimeType", "text", "blob", "_meta"];
+
+/// One part of a result or of an error: a content block of MCP.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Content {
+    /// The content block.
+    #[serde(flatten)]
+    pub block: ContentBlock,
+    /// Annotations, such as `audience` and `priority`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Map<String, Value>>,
+    /// Vendor keys.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Map<String, Value>>,
+    /// Other members of the block, such as the `icons` of a resource link.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// The kinds of content block.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ContentBlock {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image.
+    #[serde(rename_all = "camelCase")]
+    Image {
+        /// Base64.
+        data: String,
+        /// Media type.
+        mime_type: String,
+    },
+    /// A sound.
+    #[serde(rename_all = "camelCase")]
+    Audio {
+        /// Base64.
+        data: String,
+        /// Media type.
+        mime_type: String,
+    },
+    /// A link to a resource that the caller may fetch.
+    ResourceLink(ResourceLink),
+    /// A resource that is part of the result.
+    Resource {
+        /// The resource.
+        resource: Resource,
+    },
+    /// Any other block: its members, with a `type` that is not one of the above.
+    #[serde(untagged)]
+    Other(Map<String, Value>),
+}
+
+/// A link to a resource that the caller may fetch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceLink {
+    /// URI of the resource.
+    pub uri: String,
+    /// Name of the resource, for programs.
+    pub name: String,
+    /// Name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Description for a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Media type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Size of the resource in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+/// An embedded resource.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resource {
+    /// URI of the resource.
+    pub uri: String,
+    /// Media type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// The resource itself.
+    #[serde(flatten)]
+    pub contents: ResourceContents,
+    /// Vendor keys.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Map<String, Value>>,
+    /// Other members of the resource.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// The contents of an embedded resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceContents {
+    /// Text.
+    Text(String),
+    /// Base64.
+    Blob(String),
+}
+
+impl Content {
+    /// Creates a part that is a text.
+    pub fn text(text: impl Into<String>) -> Self {
+        ContentBlock::Text { text: text.into() }.into()
+    }
+
+    /// Reads a content block of MCP. A malformed block becomes text, so that no part of a result is
+    /// lost; a block of an unknown type is kept as it is.
+    pub fn from_mcp(block: Value) -> Self {
+        let Value::Object(mut members) = block else {
+            return Self::text(match block {
+                Value::String(text) => text,
+                other => other.to_string(),
+            });
+        };
+        let kind = text(&members, "type").unwrap_or_default();
+        let Some(block) = known(&kind, &mut members) else { return unknown(&kind, members) };
+        members.shift_remove("type");
+        let (annotations, meta) = take_common(&mut members);
+        Self { block, annotations, meta, extra: members }
+    }
+
+    /// Removes the members of [`extra`](Self::extra) that have a field of their own. For a source
+    /// that sends them apart from the block: in JSON, a member would appear twice.
+    #[must_use]
+    pub fn without_duplicates(mut self) -> Self {
+        self.extra.retain(|name, _| !FIELDS.contains(&name.as_str()));
+        self
+    }
+
+    /// Returns the text, if the part is a text.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.block {
+            ContentBlock::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Writes the part for a model: texts unchanged, binary data as a short note.
+    pub(super) fn render(&self, out: &mut String) {
+        // Writing to a String cannot fail.
+        let _ = match &self.block {
+            ContentBlock::Text { text } => write!(out, "{text}"),
+            ContentBlock::Image { mime_type, .. } => write!(out, "[Image: {mime_type}]"),
+            ContentBlock::Audio { mime_type, .. } => write!(out, "[Audio: {mime_type}]"),
+            ContentBlock::ResourceLink(ResourceLink { uri, name, .. }) => {
+                write!(out, "[Resource link: {name} {uri}]")
+            }
+            ContentBlock::Resource { resource } => match &resource.contents {
+                ResourceContents::Text(text) => write!(out, "{text}"),
+                ResourceContents::Blob(_) => {
+                    write!(out, "[Resource: {}]", resource.mime_type.as_deref().unwrap_or(BYTES))
+                }
+            },
+            ContentBlock::Other(members) => match members.get("text").and_then(Value::as_str) {
+                Some(text) => write!(out, "{text}"),
+                None => write!(out, "{}", Text(members)),
+            },
+        };
+    }
+
+    /// Returns the approximate size of the part in bytes.
+    pub fn size(&self) -> usize {
+        let optional = [&self.annotations, &self.meta].into_iter().flatten();
+        self.block.size() + optional.map(members_size).sum::<usize>() + members_size(&self.extra)
+    }
+}
+
+impl From<ContentBlock> for Content {
+    fn from(block: ContentBlock) -> Self {
+        Self { block, annotations: None, meta: None, extra: Map::new() }
+    }
+}
+
+impl ContentBlock {
+    fn size(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        match self {
+            Self::Text { text } => text.len(),
+            Self::Image { data, mime_type } | Self::Audio { data, mime_type } => {
+                data.len() + mime_type.len()
+            }
+            Self::ResourceLink(link) => {
+                let optional = [&link.title, &link.description, &link.mime_type];
+                link.uri.len() + link.name.len() + optional.into_iter().map(length).sum::<usize>()
+            }
+            Self::Resource { resource } => resource.size(),
+            Self::Other(members) => members_size(members),
+        }
+    }
+}
+
+impl Resource {
+    /// Removes the members of [`extra`](Self::extra) that have a field of their own, as
+    /// [`Content::without_duplicates`] does.
+    #[must_use]
+    pub fn without_duplicates(mut self) -> Self {
+        self.extra.retain(|name, _| !RESOURCE_FIELDS.contains(&name.as_str()));
+        self
+    }
+
+    fn size(&self) -> usize {
+        let (ResourceContents::Text(contents) | ResourceContents::Blob(contents)) = &self.contents;
+        let mime_type = self.mime_type.as_ref().map_or(0, String::len);
+        let meta = self.meta.as_ref().map_or(0, members_size);
+        self.uri.len() + mime_type + contents.len() + meta + members_size(&self.extra)
+    }
+}
+
+/// JSON text of an object.
+struct Text<'a>(&'a Map<String, Value>);
+
+impl std::fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&serde_json::to_string(self.0).unwrap_or_default())
+    }
+}
+
+/// Returns the bytes of an object as JSON; 0 if it is empty.
+fn members_size(members: &Map<String, Value>) -> usize {
+    if members.is_empty() { 0 } else { json::text_len(members) }
+}
+
+/// Takes the members of a block of a known type; `None` if the type is not known or a required
+/// member is missing. Members of another type than MCP's stay.
+fn known(kind: &str, members: &mut Map<String, Value>) -> Option<ContentBlock> {
+    Some(match kind {
+        "text" => ContentBlock::Text { text: take(members, "text")? },
+        "image" => {
+            ContentBlock::Image { data: take(members, "data")?, mime_type: mime_type(members) }
+        }
+        "audio" => {
+            ContentBlock::Audio { data: take(members, "data")?, mime_type: mime_type(members) }
+        }
+        "resource_link" => {
+            let uri = take(members, "uri")?;
+            ContentBlock::ResourceLink(ResourceLink {
+                name: take(members, "name").unwrap_or_else(|| uri.clone()),
+                uri,
+                title: take(members, "title"),
+                description: take(members, "description"),
+                mime_type: take(members, "mimeType"),
+                size: take_size(members),
+            })
+        }
+        "resource" => {
+            let resource = resource(members.get_mut("resource")?.as_object_mut()?)?;
+            members.shift_remove("resource");
+            ContentBlock::Resource { resource }
+        }
+        _ => return None,
+    })
+}
+
+fn resource(members: &mut Map<String, Value>) -> Option<Resource> {
+    text(members, "uri")?;
+    let contents = match take(members, "text") {
+        Some(text) => ResourceContents::Text(text),
+        None => ResourceContents::Blob(take(members, "blob")?),
+    };
+    Some(Resource {
+        uri: take(members, "uri")?,
+        mime_type: take(members, "mimeType"),
+        contents,
+        meta: take_object(members, "_meta"),
+        extra: std::mem::take(members),
+    })
+}
+
+/// Keeps a block of an unknown type. A block without a type, or a known one that is malformed, has
+/// no meaning to any reader and becomes text.
+fn unknown(kind: &str, mut members: Map<String, Value>) -> Content {
+    if matches!(kind, "" | "text" | "image" | "audio" | "resource_link" | "resource") {
+        let text = take(&mut members, "text").unwrap_or_else(|| Text(&members).to_string());
+        return Content::text(text);
+    }
+    let (annotations, meta) = take_common(&mut members);
+    Content { block: ContentBlock::Other(members), annotations, meta, extra: Map::new() }
+}
+
+type Common = (Option<Map<String, Value>>, Option<Map<String, Value>>);
+
+fn take_common(members: &mut Map<String, Value>) -> Common {
+    (take_object(members, "annotations"), take_object(members, "_meta"))
+}
+
+fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
+    members.get(name)?.as_str().map(str::to_owned)
+}
+
+/// Takes a member if it is a text.
+fn take(members: &mut Map<String, Value>, name: &str) -> Option<String> {
+    members.get(name)?.as_str()?;
+    match members.shift_remove(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Takes a member if it is an object.
+fn take_object(members: &mut Map<String, Value>, name: &str) -> Option<Map<String, Value>> {
+    members.get(name)?.as_object()?;
+    match members.shift_remove(name) {
+        Some(Value::Object(object)) => Some(object),
+        _ => None,
+    }
+}
+
+fn take_size(members: &mut Map<String, Value>) -> Option<u64> {
+    let size = members.get("size")?.as_u64()?;
+    members.shift_remove("size");
+    Some(size)
+}
+
+fn mime_type(members: &mut Map<String, Value>) -> String {
+    take(members, "mimeType").unwrap_or_else(|| BYTES.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_member_of_a_block_is_kept() {
+        let common = json!({"audience": ["user"], "priority": 0.5});
+        for block in [
+            json!({"type": "text", "text": "a", "annotations": common, "_meta": {"k": 1}}),
+            json!({"type": "image", "data": "AA==", "mimeType": "image/png", "annotations": common}),
+            json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav", "_meta": {"k": null}}),
+            json!({"type": "resource_link", "uri": "file:///x", "name": "x", "title": "X",
+                   "description": "d", "mimeType": "text/plain", "size": 7, "icons": [{"src": "i"}]}),
+            json!({"type": "resource", "resource": {"uri": "file:///y", "mimeType": "text/plain",
+                   "text": "y", "_meta": {"k": 1}, "etag": "e"}, "annotations": common}),
+            json!({"type": "resource", "resource": {"uri": "file:///z", "blob": "AA=="}}),
+            json!({"type": "chart", "points": [1, 2], "annotations": common, "_meta": {"k": 1}}),
+            json!({"type": "resource_link", "uri": "a:b", "name": "n", "size": "large"}),
+        ] {
+            let read = Content::from_mcp(block.clone());
+            assert_eq!(serde_json::to_value(&read).expect("JSON"), block);
+        }
+    }
+
+    #[test]
+    fn a_malformed_block_is_repaired_or_becomes_text() {
+        let rendered = |block| {
+            let mut text = String::new();
+            Content::from_mcp(block).render(&mut text);
+            text
+        };
+        assert_eq!(rendered(json!("plain")), "plain");
+        assert_eq!(rendered(json!(null)), "null");
+        assert_eq!(rendered(json!({"type": "sql", "text": "SELECT 1"})), "SELECT 1");
+        assert_eq!(rendered(json!({"text": "untyped"})), "untyped");
+        assert_eq!(
+            rendered(json!({"type": "chart", "points": [1]})),
+            r#"{"type":"chart","points":[1]}"#
+        );
+        assert_eq!(
+            rendered(json!({"type": "image", "data": "AA=="})),
+            "[Image: application/octet-stream]"
+        );
+        assert_eq!(rendered(json!({"type": "image"})), r#"{"type":"image"}"#);
+        assert_eq!(
+            rendered(json!({"type": "resource_link", "uri": "a:b"})),
+            "[Resource link: a:b a:b]"
+        );
+        let whole = json!({"type": "resource", "resource": {"uri": "a:b"}});
+        assert_eq!(rendered(whole.clone()), whole.to_string());
+    }
+
+    #[test]
+    fn members_with_a_field_are_removed_from_the_others() {
+        let extra = json!({"icons": [], "type": "image", "_meta": {}, "text": "b"});
+        let Value::Object(extra) = extra else { unreachable!("it is an object") };
+        let part = Content { extra, ..Content::text("a") }.without_duplicates();
+        let json = serde_json::to_string(&part).expect("JSON");
+        assert_eq!(json, r#"{"type":"text","text":"a","icons":[]}"#);
+    }
+
+    #[test]
+    fn the_size_counts_every_member() {
+        let plain = Content::text("four");
+        assert_eq!(plain.size(), 4);
+        let annotations = json!({"priority": 1});
+        let annotated = Content { annotations: annotations.as_object().cloned(), ..plain };
+        assert_eq!(annotated.size(), 4 + annotations.to_string().len());
+    }
+}

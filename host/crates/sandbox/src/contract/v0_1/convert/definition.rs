@@ -1,0 +1,57 @@
+//! Definitions of tools.
+
+use airlock_core::tool::{Annotations, Tool, ToolDefinition};
+use serde_json::Value;
+
+use super::{NotJson, lengths, optional_object, parse, wit};
+
+/// Returns the bytes of JSON text in tool descriptors.
+pub(in super::super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
+    let bytes = |tool: &wit::ToolDescriptor| {
+        tool.input_schema.len() + lengths([&tool.output_schema, &tool.meta, &tool.extra])
+    };
+    tools.iter().map(bytes).sum()
+}
+
+pub(in super::super) fn definition_from_guest(
+    tool: wit::ToolDescriptor,
+) -> Result<ToolDefinition, NotJson> {
+    Ok(ToolDefinition {
+        name: tool.name,
+        title: tool.title,
+        description: tool.description,
+        input_schema: parse("input-schema", &tool.input_schema)?.into(),
+        output_schema: tool
+            .output_schema
+            .map(|text| parse("output-schema", &text))
+            .transpose()?
+            .map(Into::into),
+        annotations: Annotations {
+            read_only: tool.annotations.read_only,
+            destructive: tool.annotations.destructive,
+            idempotent: tool.annotations.idempotent,
+            open_world: tool.annotations.open_world,
+        },
+        meta: optional_object("meta", tool.meta.as_ref())?.map(|meta| Value::Object(meta).into()),
+        extra: optional_object("extra", tool.extra.as_ref())?.unwrap_or_default(),
+    })
+}
+
+/// Converts the descriptor of a tool that the guest calls `name`.
+pub(in super::super) fn descriptor_for_guest(name: String, tool: &Tool) -> wit::ToolDescriptor {
+    wit::ToolDescriptor {
+        name,
+        title: tool.title.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.to_string(),
+        output_schema: tool.output_schema.as_ref().map(ToString::to_string),
+        annotations: wit::ToolAnnotations {
+            read_only: tool.annotations.read_only,
+            destructive: tool.annotations.destructive,
+            idempotent: tool.annotations.idempotent,
+            open_world: tool.annotations.open_world,
+        },
+        meta: tool.meta.as_ref().map(ToString::to_string),
+        extra: tool.extra.as_ref().map(ToString::to_string),
+    }
+}

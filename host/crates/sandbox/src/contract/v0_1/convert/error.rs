@@ -1,0 +1,94 @@
+//! Errors of tools.
+
+use airlock_core::{
+    secret::Scrubber,
+    tool::{CallError, Content, ErrorKind, ToolError},
+};
+use serde_json::Value;
+
+use super::{
+    content::{content_for_guest, content_json_bytes, contents_from_guest},
+    text_of, wit,
+};
+
+/// Bytes of a guest's error message; the rest is cut. The message is meant for a model.
+const MAX_ERROR_BYTES: usize = 4 << 10;
+/// Bytes of an error's code; the rest is cut.
+const MAX_CODE_BYTES: usize = 128;
+/// Text in place of an error's content that is malformed or larger than the limit.
+const CONTENT_LEFT_OUT: &str =
+    "[The content of this error is left out: it is malformed or too large.]";
+/// Bytes of an error's details, and of its vendor keys; longer ones are left out.
+const MAX_DETAILS_BYTES: usize = 64 << 10;
+
+/// Converts a guest's error. Secrets are redacted before the texts are cut, because half a secret
+/// would no longer be found. `limit` is the most bytes of its content.
+pub(in super::super) fn error_from_guest(
+    error: wit::ToolError,
+    scrubber: &Scrubber,
+    limit: usize,
+) -> ToolError {
+    let content = if error.content.iter().map(content_json_bytes).sum::<usize>() <= limit {
+        contents_from_guest(error.content).ok()
+    } else {
+        None
+    };
+    // The error itself is always reported; of the rest, what is malformed or too long is left out.
+    let data = |text: Option<String>| {
+        let text = text.filter(|text| text.len() <= MAX_DETAILS_BYTES)?;
+        serde_json::from_str::<Value>(&text).ok()
+    };
+    ToolError {
+        kind: kind_from_guest(error.kind),
+        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)),
+        message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
+        retry_after_ms: error.retry_after_ms,
+        content: content
+            .filter(|content| content.iter().map(Content::size).sum::<usize>() <= limit)
+            .unwrap_or_else(|| vec![Content::text(CONTENT_LEFT_OUT)]),
+        details: data(error.details),
+        meta: data(error.meta).and_then(|meta| match meta {
+            Value::Object(meta) => Some(meta),
+            _ => None,
+        }),
+    }
+}
+
+/// Converts the error of a nested call for the guest that made the call.
+pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
+    let retry_after_ms =
+        error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+    let (kind, message) = (kind_for_guest(error.kind()), error.to_string());
+    match error {
+        CallError::Tool(error) => wit::ToolError {
+            kind,
+            code: error.code,
+            message,
+            retry_after_ms,
+            content: error.content.into_iter().map(content_for_guest).collect(),
+            details: error.details.map(|details| details.to_string()),
+            meta: error.meta.map(text_of),
+        },
+        other => wit::ToolError {
+            kind,
+            code: Some(other.code().to_owned()),
+            message,
+            retry_after_ms,
+            content: Vec::new(),
+            details: None,
+            meta: None,
+        },
+    }
+}
+
+macro_rules! kinds {
+    ($($kind:ident)*) => {
+        fn kind_from_guest(kind: wit::ErrorKind) -> ErrorKind {
+            match kind { $(wit::ErrorKind::$kind => ErrorKind::$kind,)* }
+        }
+        fn kind_for_guest(kind: ErrorKind) -> wit::ErrorKind {
+            match kind { $(ErrorKind::$kind => wit::ErrorKind::$kind,)* }
+        }
+    };
+}
+kinds!(InvalidInput NotFound Conflict Denied AuthRequired RateLimited Unavailable Unsupported Timeout Cancelled TooLarge Internal Other);

@@ -1,0 +1,167 @@
+//! What the host functions permit to a tool with some effects, and the tools that a plugin may call.
+
+mod tools;
+
+use std::sync::Arc;
+
+use airlock_core::{
+    door::{Chain, Origin},
+    secret::Secret,
+    tool::{CallError, ClientName, ToolName},
+};
+use airlock_egress::{ErrorKind, Request};
+use airlock_store::{Database, Settings};
+use wasmtime::AsContextMut as _;
+
+use super::{Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
+use crate::{
+    Effect, Grants, KvStore, Limits,
+    engine::engine,
+    run::{
+        instance::{self, Call, Guest},
+        memory,
+    },
+};
+
+/// Runs `body` as a call of a plugin with these grants.
+async fn with<T>(
+    grants: Grants,
+    chain: Option<Chain>,
+    database: Option<Database>,
+    body: impl AsyncFnOnce(Store<'_>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
+    let client = ClientName::parse("test").expect("a name");
+    let guest = Guest::Plugin(client.clone(), Arc::default());
+    let call = Call {
+        chain,
+        database,
+        origin: Origin::Plugin(Arc::new(grants.tools.tools())),
+        grants: Arc::new(grants),
+        ..Call::denied(ToolName::new(&client, "run"), guest, Limits::PLUGIN)
+    };
+    let engine = engine(1).expect("an engine");
+    instance::run(&engine, &memory::budget(1 << 30), call, async |store| {
+        body(store.as_context_mut()).await
+    })
+    .await
+}
+
+/// Returns the names of the effects that were refused.
+fn refused(store: &Store<'_>) -> Vec<&'static str> {
+    store.data().refused.iter().map(Effect::name).collect()
+}
+
+#[tokio::test]
+async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writing_one() {
+    let home = tempfile::tempdir().expect("a directory");
+    let open = Database::open(Settings::new(home.path().join("airlock.db"))).await;
+    let database = open.expect("a database");
+    for (effects, expected) in [
+        (&[][..], (false, false)),
+        (&[Effect::Http], (false, false)),
+        (&[Effect::ReadKv], (true, false)),
+        (&[Effect::WriteKv], (true, true)),
+    ] {
+        let stores = vec![KvStore { name: "notes".to_owned(), max_bytes: 1 << 20 }];
+        let grants = Grants { stores, ..Grants::default() };
+        let grants = grants.narrowed(effects.iter().copied().collect());
+        let found = with(grants, None, Some(database.clone()), async |mut store| {
+            let handle = match kv::open(&mut store, "notes")? {
+                Ok(handle) => handle,
+                Err(error) => {
+                    assert!(matches!(error, KvError::Denied), "{error:?}");
+                    assert_eq!(refused(&store), ["read_kv"]);
+                    return Ok((false, false));
+                }
+            };
+            let again = || wasmtime::component::Resource::new_borrow(handle.rep());
+            let key = || "key".to_owned();
+            let read = kv::get(store.as_context_mut(), again(), key()).await?;
+            assert!(read.is_ok(), "{effects:?}: {read:?}");
+            let set = kv::set(store.as_context_mut(), again(), key(), vec![1], None, None).await?;
+            let deleted = kv::delete(store.as_context_mut(), again(), key(), None).await?;
+            assert_eq!(set.is_ok(), deleted.is_ok(), "{effects:?}");
+            if set.is_err() {
+                assert_eq!(refused(&store), ["write_kv"]);
+            }
+            Ok((true, set.is_ok()))
+        });
+        assert_eq!(found.await.expect("it ends well"), expected, "{effects:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_without_the_effect_has_no_secret() {
+    let grants = Grants {
+        secrets: Arc::new(["token".to_owned()].into()),
+        revealed: Arc::new([("token".to_owned(), Secret::new("value"))].into()),
+        ..Grants::default()
+    };
+    let ask = async |effects: &[Effect]| {
+        let grants = grants.narrowed(effects.iter().copied().collect());
+        let asked = with(grants, None, None, async |mut store| {
+            let exists = secrets::exists(&mut store, "token")?;
+            Ok((exists, secrets::reveal(&mut store, "token")?))
+        });
+        asked.await.expect("it ends well")
+    };
+    assert_eq!(ask(&[Effect::Http]).await, (false, Err(SecretError::Denied)));
+    assert_eq!(ask(&[Effect::Secret]).await, (true, Ok(b"value".to_vec())));
+}
+
+#[tokio::test]
+async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
+    let send = async |effects: &[Effect], credential: Option<&str>| {
+        let request = Request {
+            credentials: credential.map(str::to_owned).into_iter().collect(),
+            ..Request::default()
+        };
+        let grants = Grants::default().narrowed(effects.iter().copied().collect());
+        let sent = with(grants, None, None, async |store| http::send(store, request).await);
+        let error = sent.await.expect("it ends well").expect_err("there is no outlet");
+        assert_eq!(error.kind, ErrorKind::Denied);
+        error.to_string()
+    };
+    insta::assert_snapshot!(
+        send(&[], None).await,
+        @r#"the tool does not declare the effect "http" in plugin.toml"#
+    );
+    insta::assert_snapshot!(
+        send(&[Effect::Http], Some("token")).await,
+        @r#"the tool does not declare the effect "secret" in plugin.toml"#
+    );
+    for (effects, credential) in
+        [(&[Effect::Http][..], None), (&[Effect::Http, Effect::Secret], Some("token"))]
+    {
+        assert_eq!(send(effects, credential).await, "the request is not permitted");
+    }
+}
+
+#[tokio::test]
+async fn progress_costs_fuel_and_is_no_host_call() {
+    let report = |store: &mut Store<'_>, message: usize| {
+        context::progress(store, 1.0, None, Some("x".repeat(message)))
+    };
+    let reported = with(Grants::default(), None, None, async |mut store| {
+        let before = store.data().meter.debt();
+        for _ in 0..5_000 {
+            report(&mut store, 100)?;
+        }
+        let fuel = store.data().meter.debt() - before;
+        // All host calls of the limit are left.
+        for _ in 0..Limits::PLUGIN.host_calls {
+            context::id(&mut store)?;
+        }
+        assert!(context::id(&mut store).is_err());
+        Ok(fuel)
+    });
+    let ended = reported.await;
+    assert!(ended.as_ref().is_ok_and(|fuel| *fuel == 5_000 * 1_100), "{ended:?}");
+    let flood = with(Grants::default(), None, None, async |mut store| -> wasmtime::Result<()> {
+        loop {
+            report(&mut store, 0)?;
+        }
+    });
+    let ended = flood.await;
+    assert!(matches!(ended, Err(CallError::Fuel { .. })), "{ended:?}");
+}

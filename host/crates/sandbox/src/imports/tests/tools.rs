@@ -1,0 +1,131 @@
+//! Slots and full names: what a plugin calls, and what is decided.
+
+use std::time::Duration;
+
+use airlock_core::{
+    door::{Admitted, Budget, Caller, Filter, Provider, Source, View},
+    tool::{Policy, Tool, ToolDefinition, ToolOutput, Whitelist},
+};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+use super::{
+    super::tools::{self, Request},
+    *,
+};
+use crate::ToolNames;
+
+/// Returns the full name of the tool that was called.
+struct Echo;
+
+impl Provider for Echo {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move { Ok(ToolOutput::text(call.tool().name.as_str())) })
+    }
+}
+
+/// Returns the chain of a call whose caller may use the tools `a`, `b` and `c` of the client `far`.
+fn chain() -> Chain {
+    let client = ClientName::parse("far").expect("a name");
+    let tools: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|name| {
+            let definition = json!({"name": name, "description": "A tool.", "inputSchema": {}});
+            let definition: ToolDefinition = serde_json::from_value(definition).expect("a tool");
+            Arc::new(Tool::adopt(&client, definition).expect("a good tool"))
+        })
+        .collect();
+    let policy =
+        Policy { execute: Whitelist::All, auto_execute: Whitelist::All, ..Policy::default() };
+    let provider: Arc<dyn Provider> = Arc::new(Echo);
+    let source = Source { client: &client, policy: &policy, tools: &tools, provider: &provider };
+    let view = View::new([source], None, &Filter::none(), None);
+    let budget =
+        Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+    let caller = Caller::new(view, Origin::Caller, budget);
+    caller.admit("far-a", "").expect("it is listed").chain().clone()
+}
+
+/// Grants with the slots `one` and `two` bound, `gone` bound to a tool that the caller may not use,
+/// `spare` not bound, and `far-a` granted by full name.
+fn grants() -> Grants {
+    let slots =
+        [("one", Some("far-b")), ("two", Some("far-c")), ("gone", Some("far-x")), ("spare", None)];
+    let slots = slots.map(|(slot, tool)| (slot.to_owned(), tool.map(str::to_owned)));
+    let tools = ToolNames { slots: slots.into(), full: ["far-a".to_owned()].into() };
+    Grants { tools, ..Grants::default() }
+}
+
+/// Calls a tool by the name that a plugin with `grants` uses.
+async fn call(grants: Grants, name: &str) -> Result<String, CallError> {
+    let request = Request { name: name.to_owned(), arguments: String::new(), timeout: None };
+    let called = with(grants, Some(chain()), None, async |store| tools::call(store, request).await);
+    Ok(called.await??.to_text())
+}
+
+#[tokio::test]
+async fn a_slot_calls_the_tool_that_is_bound_to_it_and_a_full_name_only_if_it_is_granted() {
+    for (name, tool) in [("one", "far-b"), ("two", "far-c"), ("far-a", "far-a")] {
+        assert_eq!(call(grants(), name).await.expect("it is granted"), tool);
+    }
+    // The tool of a slot has no other name for the plugin, and a hidden one is an unknown one.
+    for name in ["far-b", "gone", "far-x", "other", ""] {
+        let refused = call(grants(), name).await.expect_err("not granted");
+        assert_eq!(refused.to_string(), format!("tool '{name}' is not available or not permitted"));
+    }
+    let unbound = call(grants(), "spare").await.expect_err("not bound");
+    assert_eq!(
+        (unbound.code(), unbound.kind()),
+        ("unbound_slot", airlock_core::tool::ErrorKind::NotFound)
+    );
+    insta::assert_snapshot!(unbound, @"the operator has bound no tool to the slot 'spare'");
+    let long = call(grants(), &"x".repeat(1_000)).await.expect_err("unknown").to_string();
+    assert!(long.len() < 200, "{long}");
+}
+
+#[tokio::test]
+async fn the_list_has_the_slots_and_then_the_full_names_page_by_page() {
+    let list = async |cursor: Option<&str>, limit: u32| {
+        let listed = with(grants(), Some(chain()), None, async |mut store| {
+            tools::list(&mut store, cursor, limit)
+        });
+        let page = listed.await.expect("it ends well").expect("it is permitted");
+        let names: Vec<_> = page.items.iter().map(|item| item.name.clone()).collect();
+        (names.join(" "), page.next)
+    };
+    assert_eq!(list(None, 10).await, ("one two far-a".to_owned(), None));
+    assert_eq!(list(None, 1).await, ("one".to_owned(), Some("one".to_owned())));
+    assert_eq!(list(Some("one"), 1).await, ("two".to_owned(), Some("two".to_owned())));
+    assert_eq!(list(Some("two"), 1).await, ("far-a".to_owned(), None));
+    let described = with(grants(), Some(chain()), None, async |mut store| {
+        let described = tools::describe(&mut store, "one".to_owned())?;
+        Ok(described.map(|listed| (listed.name, listed.tool.name.to_string())))
+    });
+    let described = described.await.expect("it ends well").expect("it is bound");
+    assert_eq!(described, ("one".to_owned(), "far-b".to_owned()));
+}
+
+#[tokio::test]
+async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect_to_declare() {
+    let narrowed = || grants().narrowed([Effect::Http].into_iter().collect());
+    for name in ["one", "spare", "far-a", "far-b"] {
+        let refused = call(narrowed(), name).await.expect_err("not declared").to_string();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(
+                refused,
+                @r#"the tool 'test-run' does not declare the effect "tools" in plugin.toml"#
+            );
+        }
+    }
+    let refused = with(narrowed(), Some(chain()), None, async |mut store| {
+        let is_refused = |answer: Result<(), CallError>| {
+            matches!(answer, Err(CallError::UndeclaredEffect { .. }))
+        };
+        let listed = is_refused(tools::list(&mut store, None, 10)?.map(drop));
+        let described = is_refused(tools::describe(&mut store, "one".to_owned())?.map(drop));
+        Ok((listed, described, refused(&store)))
+    });
+    assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["tools"]));
+    let declared = grants().narrowed([Effect::Tools].into_iter().collect());
+    assert_eq!(call(declared, "one").await.expect("declared"), "far-b");
+}

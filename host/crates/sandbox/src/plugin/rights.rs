@@ -1,0 +1,93 @@
+//! What the calls of each tool of a plugin may use: the plugin's grants, narrowed to the effects
+//! that its manifest declares for the tool. Computed when the plugin is loaded.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use airlock_core::{door::Origin, tool::ClientName};
+use airlock_egress::Outlet;
+
+use crate::{Effects, Grants, HostResources};
+
+/// Rights of every tool of a plugin.
+pub(super) struct Rights {
+    by_tool: BTreeMap<String, Arc<ToolRights>>,
+    /// Rights of the tools that are not in `by_tool`.
+    others: Arc<ToolRights>,
+}
+
+/// What the calls of one tool may use.
+pub(super) struct ToolRights {
+    pub(super) grants: Arc<Grants>,
+    pub(super) outlet: Option<Outlet>,
+    pub(super) origin: Origin,
+}
+
+impl Rights {
+    /// Computes the rights. All tools send through one outlet of `host`, so that they share the
+    /// limits of their plugin.
+    pub(super) fn new(client: &ClientName, grants: &Grants, host: &HostResources) -> Self {
+        let outlet = host.egress.as_ref().zip(grants.http.as_ref()).map(|(egress, policy)| {
+            egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone())
+        });
+        let Some(declared) = &grants.declared else {
+            let others = ToolRights::new(grants.clone(), outlet.as_ref());
+            return Self { by_tool: BTreeMap::new(), others };
+        };
+        let narrowed =
+            |effects: Effects| ToolRights::new(grants.narrowed(effects), outlet.as_ref());
+        // One value for each set of effects: a manifest may list thousands of tools.
+        let mut by_effects = BTreeMap::new();
+        let mut of =
+            |effects| by_effects.entry(effects).or_insert_with(|| narrowed(effects)).clone();
+        let by_tool = declared.iter().map(|(tool, effects)| (tool.clone(), of(*effects))).collect();
+        Self { by_tool, others: of(Effects::default()) }
+    }
+
+    /// Returns the rights of a tool, by the plugin's own name of it.
+    pub(super) fn of(&self, tool: &str) -> &ToolRights {
+        self.by_tool.get(tool).unwrap_or(&self.others)
+    }
+}
+
+impl ToolRights {
+    fn new(grants: Grants, outlet: Option<&Outlet>) -> Arc<Self> {
+        Arc::new(Self {
+            // Without the grant there is no way out, not even one that refuses.
+            outlet: outlet.filter(|_| grants.http.is_some()).cloned(),
+            origin: Origin::Plugin(Arc::new(grants.tools.tools())),
+            grants: Arc::new(grants),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Effect, ToolNames};
+
+    #[test]
+    fn a_tool_that_is_not_declared_has_no_rights_and_without_a_manifest_all_have_the_whole_grant() {
+        let tools = ToolNames {
+            slots: [("s".to_owned(), Some("p-a".to_owned()))].into(),
+            ..Default::default()
+        };
+        let mut grants = Grants { tools, ..Grants::default() };
+        let client = ClientName::parse("test").expect("a name");
+        let origin = |grants: &Grants, tool: &str| {
+            Rights::new(&client, grants, &HostResources::default()).of(tool).origin.clone()
+        };
+        let all = Origin::Plugin(Arc::new(["p-a".to_owned()].into()));
+        assert_eq!(origin(&grants, "any"), all);
+        let effects = |effect| Effects::from_iter([effect]);
+        grants.declared = Some(Arc::new(
+            [("a".to_owned(), effects(Effect::Tools)), ("b".to_owned(), effects(Effect::Http))]
+                .into(),
+        ));
+        assert_eq!(origin(&grants, "a"), all);
+        for tool in ["b", "other"] {
+            assert_eq!(origin(&grants, tool), Origin::Plugin(Arc::default()), "{tool}");
+        }
+        grants.declared = Some(Arc::default());
+        assert_eq!(origin(&grants, "a"), Origin::Plugin(Arc::default()));
+    }
+}

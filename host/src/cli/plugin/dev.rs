@@ -1,0 +1,132 @@
+//! `airlock plugin dev`: builds a plugin after every change of its sources, checks it, and calls it
+//! or reloads it in a running gateway.
+
+mod call;
+mod gateway;
+mod watch;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::{Map, Value};
+
+use self::watch::Sources;
+use super::{
+    build::{self, Finished, Transcript},
+    check,
+    grant::GrantOption,
+};
+use crate::cli::{
+    Done,
+    output::{self, Failure},
+    session::ConfigFile,
+    signals::Signals,
+};
+
+/// Default filter of the log: failures, and everything that the plugin writes.
+pub(super) const FILTER: &str =
+    "warn,rmcp=off,airlock_sandbox::imports::log=info,airlock_sandbox::wasi::stdio=debug";
+
+/// Build and try a plugin after every change
+///
+/// Watches the sources and `plugin.toml` in a directory. After a change it builds the plugin and
+/// checks it. With `--call` it then calls a tool in this process, and prints its log, progress, parts
+/// and result. With `--gateway` it installs the component into that gateway's configuration and
+/// reloads it. A failed build leaves the last component in place. Ctrl-C ends the command.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  airlock plugin dev --call get_weather '{\"city\": \"Oslo\"}'\n  \
+                  airlock plugin dev weather --gateway http://127.0.0.1:8080"
+)]
+pub(super) struct Args {
+    /// The plugin's directory.
+    #[arg(default_value = ".")]
+    directory: PathBuf,
+    /// Call a tool with these arguments after each build. The tool has the name that the plugin
+    /// gives it.
+    #[arg(long, num_args = 2, value_names = ["NAME", "JSON"])]
+    call: Vec<String>,
+    /// Grant a request that needs a value: `files.data=/path:rw`, `secret.token=env:NAME`,
+    /// `http=URL`. Every other request is granted.
+    #[arg(long = "grant", value_name = "WHAT")]
+    grants: Vec<GrantOption>,
+    /// Set a value of the plugin's own configuration for `--call`; text, or JSON.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Reload the plugin in the gateway at this URL.
+    #[arg(long, value_name = "URL")]
+    gateway: Option<url::Url>,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let mut signals = Signals::catch()?;
+    let settings = settings(&args.set)?;
+    // Stores of the plugin live as long as the command.
+    let state = tempfile::tempdir().context("no temporary directory can be created")?;
+    let mut sources = Sources::of(&args.directory)?;
+    loop {
+        tokio::select! {
+            () = round(args, &settings, state.path()) => {}
+            () = signals.next() => return Ok(Done::Yes),
+        }
+        output::hint(&format!("waiting for a change in {}", args.directory.display()));
+        tokio::select! {
+            () = sources.changed() => {}
+            () = signals.next() => return Ok(Done::Yes),
+        }
+    }
+}
+
+/// Builds once and tries the outcome. A failure is printed, because the next change may mend it.
+async fn round(args: &Args, settings: &Map<String, Value>, state: &Path) {
+    if let Err(error) = attempt(args, settings, state).await {
+        output::complain(&Failure::from(&error));
+    }
+}
+
+async fn attempt(args: &Args, settings: &Map<String, Value>, state: &Path) -> anyhow::Result<()> {
+    let mut transcript = Transcript::new(false);
+    let finished = build::build(&args.directory, None, &mut transcript).await?;
+    let Finished { file, .. } = &finished;
+    output::line(&format!("built {}", file.display()))?;
+    for line in check::faults(file).await? {
+        output::line(&line)?;
+    }
+    if let Some(url) = &args.gateway {
+        gateway::reload(url, file, &args.config, &args.grants).await?;
+    }
+    if let [tool, arguments] = &args.call[..] {
+        let entry = call::Entry { component: file, grants: &args.grants, settings, state };
+        entry.call(&finished.metadata, tool, arguments).await?;
+    }
+    Ok(())
+}
+
+/// Parses the values of `--set`.
+fn settings(set: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let parse = |setting: &String| {
+        let (key, value) = setting
+            .split_once('=')
+            .with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        Ok((key.to_owned(), value))
+    };
+    set.iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_setting_is_json_or_else_text() {
+        let set = ["days=3", "city=Oslo", "units=[\"c\"]"].map(str::to_owned);
+        let expected = json!({"days": 3, "city": "Oslo", "units": ["c"]});
+        assert_eq!(Value::from(settings(&set).expect("settings")), expected);
+        assert!(settings(&["days".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! Calls a tool of a fresh build in this process, and prints what it reports.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    cli::{
+        output::{self, Failure},
+        plugin::grant::GrantOption,
+        session,
+    },
+    config::{Config, environment},
+    door::{Caller, Event, Events, Origin, Progress},
+    gateway::Gateway,
+    plugin::{Manifest, Metadata},
+    tool::{CallError, ToolOutput},
+};
+
+/// Name of the plugin in the configuration that is made for the call.
+const CLIENT: &str = "plugin";
+
+/// A build, with the rights and the configuration that it is called with.
+pub(super) struct Entry<'a> {
+    pub(super) component: &'a Path,
+    pub(super) grants: &'a [GrantOption],
+    pub(super) settings: &'a Map<String, Value>,
+    /// Directory for the plugin's stores.
+    pub(super) state: &'a Path,
+}
+
+impl Entry<'_> {
+    /// Starts a gateway with this plugin alone, calls one tool, and prints the outcome.
+    pub(super) async fn call(
+        &self,
+        metadata: &Metadata,
+        tool: &str,
+        arguments: &str,
+    ) -> anyhow::Result<()> {
+        let text = self.config(metadata.manifest.as_ref())?.to_string();
+        let mut config = Config::parse(&text, "airlock plugin dev", &environment)
+            .context("the requests cannot be granted; see --grant")?;
+        config.sandbox.compiling = session::compiler();
+        let budget = config.budget;
+        let gateway = Gateway::builder(config).start().await?;
+        let view = gateway.caller(Origin::Caller).view().clone();
+        let (caller, events) = Caller::with_events(view, Origin::Caller, budget);
+        let result = follow(&caller, &format!("{CLIENT}-{tool}"), arguments, events).await;
+        let shown = show(&result, &gateway);
+        gateway.stop().await;
+        shown
+    }
+
+    /// Returns a configuration that grants what the plugin requests.
+    fn config(&self, manifest: Option<&Manifest>) -> anyhow::Result<Value> {
+        let requests = manifest.map(|manifest| &manifest.request);
+        let mut grants = Map::new();
+        for grant in requests.map(GrantOption::all).iter().flatten().chain(self.grants) {
+            grant.apply(&mut grants, requests);
+        }
+        let component = std::path::absolute(self.component).context("no working directory")?;
+        let mut plugin = json!({"component": component, "profile": "trusted", "grants": grants});
+        if !self.settings.is_empty() {
+            plugin["config"] = Value::Object(self.settings.clone());
+        }
+        Ok(json!({
+            "store": self.state.join("airlock.db"),
+            "mcp": {"client_configs": [{
+                "name": CLIENT,
+                "connection_type": "wasm",
+                "wasm_config": plugin,
+                "tools_to_execute": ["*"],
+            }]},
+        }))
+    }
+}
+
+/// Runs a call, and prints its progress and its parts as they come.
+async fn follow(
+    caller: &Caller,
+    name: &str,
+    arguments: &str,
+    mut events: Events,
+) -> Result<ToolOutput, CallError> {
+    let call = async { caller.admit(name, arguments)?.run().await };
+    tokio::pin!(call);
+    let result = loop {
+        tokio::select! {
+            Some(event) = events.recv() => print(&event),
+            result = &mut call => break result,
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        print(&event);
+    }
+    result
+}
+
+fn print(event: &Event) {
+    output::hint(&line(event));
+}
+
+/// Formats an event for people, on one line.
+fn line(event: &Event) -> String {
+    match event {
+        Event::Progress { progress: Progress { done, total, message }, .. } => {
+            let total = total.map(|total| format!(" of {total}")).unwrap_or_default();
+            let message = message.as_deref().map(|message| format!(": {message}"));
+            output::one_line(&format!("progress {done}{total}{}", message.unwrap_or_default()), 200)
+        }
+        Event::Partial { part, .. } => {
+            output::one_line(&format!("part: {}", part.as_text().unwrap_or("not text")), 200)
+        }
+    }
+}
+
+fn show(result: &Result<ToolOutput, CallError>, gateway: &Gateway) -> anyhow::Result<()> {
+    match result {
+        Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
+        Err(error) => {
+            let mut failure = Failure::from(error);
+            if matches!(error, CallError::NotFound { .. }) {
+                failure.causes.extend(session::absent_sources(gateway));
+            }
+            output::complain(&failure);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_of_a_call_grants_what_the_plugin_requests_and_what_is_typed() {
+        let manifest = json!({
+            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "files": {"data": {"access": "read_only", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let entry = Entry {
+            component: Path::new("p.wasm"),
+            grants: &["files.data=/srv".parse().expect("a grant")],
+            settings: &Map::new(),
+            state: Path::new("/state"),
+        };
+        let config = entry.config(Some(&manifest)).expect("a configuration");
+        let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
+        assert_eq!(grants["http"], json!(["api"]), "{config:#}");
+        assert!(grants.to_string().contains("/srv"), "{config:#}");
+        assert!(Config::parse(&config.to_string(), "test", &|_| None).is_ok(), "{config:#}");
+    }
+}

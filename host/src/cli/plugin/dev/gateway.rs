@@ -1,0 +1,71 @@
+//! Installs a build into the configuration of a running gateway, and has the gateway reload it.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, bail};
+use clap::Parser as _;
+use serde_json::Value;
+use url::Url;
+
+use crate::{
+    cli::{
+        output,
+        plugin::{component::Component, grant::GrantOption, install},
+        session::ConfigFile,
+    },
+    tls,
+};
+
+/// Longest wait for a reload, which compiles the component.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// `airlock plugin install`, as it is typed.
+#[derive(clap::Parser)]
+struct Install {
+    #[command(flatten)]
+    args: install::Args,
+}
+
+/// Installs the component and reloads it. The decisions are those of `airlock plugin install
+/// --replace`: what is not granted is not installed.
+pub(super) async fn reload(
+    url: &Url,
+    component: &Path,
+    config: &ConfigFile,
+    grants: &[GrantOption],
+) -> anyhow::Result<()> {
+    let client = client(component).await?;
+    let mut words = vec!["install".into(), component.as_os_str().to_owned(), "--replace".into()];
+    words.extend(["--config".into(), config.path.as_os_str().to_owned()]);
+    for grant in grants {
+        words.extend(["--grant".into(), grant.to_string().into()]);
+    }
+    install::run(&Install::try_parse_from(words)?.args).await?;
+    let url = url.join(&format!("/api/mcp/client/{client}/reload"));
+    let url =
+        url.context("--gateway: expected the URL of a gateway, such as http://127.0.0.1:8080")?;
+    let http = tls::client().no_proxy().timeout(LIMIT).build().context("no HTTP client")?;
+    let response = http.post(url.clone()).send().await;
+    let response = response.with_context(|| format!("{url} does not respond"))?;
+    let status = response.status();
+    let body = response.text().await.context("the gateway's response ended early")?;
+    let body: Value = serde_json::from_str(&body).unwrap_or_default();
+    if !status.is_success() {
+        bail!("the gateway did not reload {client}: {}", reason(&body, status.as_u16()));
+    }
+    let state = if body["changed"] == true { "reloaded" } else { "has it already" };
+    output::line(&format!("{client}: the gateway {state}"))
+}
+
+/// Returns the name under which `install` enters the component.
+async fn client(component: &Path) -> anyhow::Result<String> {
+    let component = Component::read(component).await?;
+    let manifest = component.metadata.manifest.context("the component has no manifest")?;
+    Ok(manifest.id.replace('-', "_"))
+}
+
+/// Returns the message of a refusal, or its status.
+fn reason(body: &Value, status: u16) -> String {
+    let message = body["error"]["message"].as_str().or(body["message"].as_str());
+    message.map_or_else(|| format!("status {status}"), |message| output::one_line(message, 500))
+}

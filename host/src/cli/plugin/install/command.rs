@@ -1,0 +1,47 @@
+//! The command line of an installation, as it was typed or as it is proposed.
+
+use std::collections::BTreeSet;
+
+use super::{Args, GrantOption, quoted};
+use crate::plugin::{Consent, Manifest};
+
+impl Args {
+    /// Returns the command that states these options.
+    pub(super) fn command(&self) -> String {
+        let mut words = vec!["airlock plugin install".to_owned()];
+        words.push(quoted(&self.file.display().to_string()));
+        let mut option = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
+        if !self.config.is_default() {
+            option("--config", &self.config.path.display().to_string());
+        }
+        for (name, value) in [("--name", &self.name), ("--profile", &self.profile)] {
+            if let Some(value) = value {
+                option(name, value);
+            }
+        }
+        self.set.iter().for_each(|setting| option("--set", setting));
+        self.describe.iter().for_each(|description| option("--describe", description));
+        self.grants.iter().for_each(|grant| option("--grant", &grant.to_string()));
+        self.consent.regrant.iter().for_each(|request| option("--regrant", request));
+        for (word, is_said) in [
+            ("--grant-all", self.grant_all),
+            ("--replace", self.replace),
+            ("--change-id", self.consent.change_id),
+        ] {
+            words.extend(is_said.then(|| word.to_owned()));
+        }
+        words.join(" ")
+    }
+
+    /// Returns the consent that the options state. A request that is granted in the same command is
+    /// named by that.
+    pub(super) fn consent(&self, manifest: Option<&Manifest>) -> Consent {
+        let all = manifest.filter(|_| self.grant_all);
+        let all = all.map(|manifest| GrantOption::all(&manifest.request)).unwrap_or_default();
+        let mut consent = self.consent.consent();
+        let named: BTreeSet<_> =
+            all.iter().chain(&self.grants).filter_map(GrantOption::request).collect();
+        consent.regrant.extend(named);
+        consent
+    }
+}

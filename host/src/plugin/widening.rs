@@ -1,0 +1,226 @@
+//! Wider requests under an old grant: a grant names a request, and the author of the plugin decides
+//! what that name stands for. A name that stands for more than was accepted is granted only after
+//! the operator has named it again.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Grant, HttpGrant, Manifest, Request};
+use crate::text::visible_line;
+
+/// A request that is granted and wider than the accepted one. Its texts have invisible characters
+/// made visible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Widening {
+    /// The request, such as `http.api`; `--regrant` uses the same name.
+    pub request: String,
+    /// Accepted rights; empty if the request was not accepted before.
+    pub was: Vec<String>,
+    /// Requested rights beyond the accepted ones.
+    pub is: Vec<String>,
+    /// Granted secrets that are sent there, such as `secret.token`.
+    pub secrets: Vec<String>,
+}
+
+impl Widening {
+    /// Returns the granted requests of a manifest that are wider than those in `accepted`, which are
+    /// lines of the lock file. Limits are not among them: the profile bounds those.
+    pub(super) fn all(
+        accepted: &[String],
+        manifest: Option<&Manifest>,
+        grant: &Grant,
+    ) -> Vec<Self> {
+        let Some(manifest) = manifest else { return Vec::new() };
+        let granted = manifest.request.all().filter(|request| request.is_granted(grant));
+        granted.filter_map(|request| Self::of(request, accepted, manifest, grant)).collect()
+    }
+
+    fn of(
+        request: Request<'_>,
+        accepted: &[String],
+        manifest: &Manifest,
+        grant: &Grant,
+    ) -> Option<Self> {
+        let was = request.accepted(accepted);
+        let is_new = |right: &String| !was.iter().any(|was| request.includes(was, right));
+        // Tools are granted one by one, under one request.
+        let is_granted =
+            |right: &String| !matches!(request, Request::Tools(_)) || grant.tools.contains(right);
+        let rights = request.rights();
+        let is_switch = rights.is_empty();
+        let is: Vec<_> = rights.iter().filter(|right| is_granted(right) && is_new(right)).collect();
+        let is_wider = if is_switch { was.is_empty() } else { !is.is_empty() };
+        is_wider.then(|| Self {
+            request: visible_line(&request.to_string()),
+            was: was.iter().map(|right| visible_line(right)).collect(),
+            is: is.into_iter().map(|right| visible_line(right)).collect(),
+            secrets: secrets_for(request, manifest, grant),
+        })
+    }
+}
+
+/// Returns the granted secrets that are attached to requests of a place on the network.
+fn secrets_for(request: Request<'_>, manifest: &Manifest, grant: &Grant) -> Vec<String> {
+    let Request::Http(place, _) = request else { return Vec::new() };
+    let goes_there = manifest.request.secret.iter().filter(|(name, secret)| {
+        grant.secret.contains_key(*name) && secret.audience.iter().any(|name| name == place)
+    });
+    goes_there.map(|(name, _)| visible_line(&format!("secret.{name}"))).collect()
+}
+
+impl Request<'_> {
+    /// Returns whether a grant gives the plugin any part of this request.
+    fn is_granted(self, grant: &Grant) -> bool {
+        match self {
+            Self::Http(name, http) => grant.http.iter().any(|granted| match granted {
+                HttpGrant::Requested(granted) => granted == name,
+                HttpGrant::Rule(granted) => {
+                    http.rule().ok().flatten().is_none_or(|rule| granted.shares_host(&rule))
+                }
+            }),
+            Self::Secret(name, _) => grant.secret.contains_key(name),
+            Self::Kv(name, _) => grant.kv.contains_key(name),
+            Self::Files(name, _) => {
+                let is_any = name == super::manifest::ANY && !grant.files.is_empty();
+                is_any || grant.files.contains_key(name)
+            }
+            Self::Scratch(_) => grant.scratch.is_some(),
+            Self::Tools(tools) => tools.call.iter().any(|tool| grant.tools.contains(tool)),
+            Self::Clocks(_) => grant.clocks,
+            Self::Slot(name, _) => grant.slots.contains_key(name),
+        }
+    }
+}
+
+impl fmt::Display for Widening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { request, was, is, secrets } = self;
+        write!(f, "granted: {request} ")?;
+        match (is.as_slice(), request.starts_with("http.")) {
+            ([], _) => f.write_str("is now requested")?,
+            (is, true) => write!(f, "now reaches {}", is.join(", "))?,
+            (is, false) => write!(f, "is now {}", is.join(", "))?,
+        }
+        if !secrets.is_empty() {
+            write!(f, ", with {}", secrets.join(" and "))?;
+        }
+        if was.is_empty() {
+            f.write_str(" (it was not requested before)")
+        } else {
+            write!(f, " (accepted: {})", was.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        plugin::{FilesGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
+        sandbox::Access,
+        secret::Source,
+    };
+
+    fn manifest(request: &Value) -> Manifest {
+        let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
+        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+    }
+
+    /// Returns the widened requests as text.
+    fn widened(was: &Value, is: &Value, grant: &Grant) -> String {
+        let accepted: Vec<_> = manifest(was).request.all().flat_map(Request::lock_lines).collect();
+        let widened = Widening::all(&accepted, Some(&manifest(is)), grant);
+        widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns a grant of everything that [`requests`] requests.
+    fn everything() -> Grant {
+        let secret = SecretGrant {
+            source: Source::Env("TOKEN".to_owned()),
+            audience: None,
+            inject: None,
+            reveal: false,
+        };
+        let data = FilesGrant {
+            path: "/data".into(),
+            access: Access::ReadWrite,
+            quota: PartialQuota::default(),
+        };
+        Grant {
+            http: vec![HttpGrant::Requested("api".to_owned())],
+            secret: [("token".to_owned(), secret)].into(),
+            kv: [("notes".to_owned(), KvGrant { max_bytes: None })].into(),
+            files: [("data".to_owned(), data)].into(),
+            scratch: Some(PartialQuota::default()),
+            tools: vec!["text-count".to_owned()],
+            clocks: true,
+            ..Grant::default()
+        }
+    }
+
+    fn requests(host: &str, header: &str, bytes: &str, access: &str, tools: &[&str]) -> Value {
+        json!({
+            "http": {"api": {"url": format!("https://{host}"), "reason": "r"}},
+            "secret": {"token": {"inject": {"header": header}, "audience": ["api"], "reason": "r"}},
+            "kv": {"notes": {"max_bytes": bytes, "reason": "r"}},
+            "files": {"data": {"access": access, "reason": "r"}},
+            "scratch": {"max_bytes": bytes, "max_files": 1, "reason": "r"},
+            "tools": {"call": tools, "reason": "r"},
+        })
+    }
+
+    #[test]
+    fn every_kind_of_granted_request_that_became_wider_is_named_and_an_ungranted_one_is_not() {
+        let was = requests("api.example.com", "x-key", "1KiB", "read_only", &["text-trim"]);
+        let mut is = requests(
+            "example.org:8443",
+            "x-token",
+            "2KiB",
+            "read_write",
+            &["text-trim", "text-count", "files-read"],
+        );
+        is["clocks"] = json!({"reason": "r"});
+        insta::assert_snapshot!(widened(&was, &is, &everything()), @"
+        granted: http.api now reaches https://example.org:8443 GET,HEAD /**, with secret.token (accepted: https://api.example.com GET,HEAD /**)
+        granted: secret.token is now in header x-token to api (accepted: in header x-key to api)
+        granted: kv.notes is now 2KiB (accepted: 1KiB)
+        granted: files.data is now read_write (accepted: read_only)
+        granted: scratch is now 2KiB 1 files (accepted: 1KiB 1 files)
+        granted: tools is now text-count (accepted: text-trim)
+        granted: clocks is now requested (it was not requested before)
+        ");
+        assert_eq!(widened(&was, &is, &Grant::default()), "");
+        assert_eq!(widened(&is, &is, &everything()), "");
+        let lines = widened(&json!({}), &is, &everything());
+        assert_eq!(lines.matches("(it was not requested before)").count(), 7, "{lines}");
+    }
+
+    #[test]
+    fn narrower_requests_and_a_component_without_a_manifest_widen_nothing() {
+        let was =
+            requests("api.example.com", "x-key", "2KiB", "read_write", &["text-count", "text-x"]);
+        let is = requests("api.example.com/v1", "x-key", "1KiB", "read_only", &["text-count"]);
+        assert_eq!(widened(&was, &is, &everything()), "");
+        assert_eq!(widened(&was, &json!({}), &everything()), "");
+        assert_eq!(Widening::all(&[], None, &everything()), []);
+    }
+
+    #[test]
+    fn a_request_below_a_rule_of_the_operator_is_granted_too() {
+        let api = |host: &str| json!({"http": {"api": {"url": format!("https://{host}"), "reason": "r"}}});
+        let rule = "https://*.example.com GET /**".parse().expect("a rule");
+        let grant = Grant { http: vec![HttpGrant::Rule(rule)], ..Grant::default() };
+        let moved = widened(&api("a.example.com"), &api("b.example.com"), &grant);
+        assert!(
+            moved.starts_with("granted: http.api now reaches https://b.example.com"),
+            "{moved}"
+        );
+        assert_eq!(widened(&api("a.example.com"), &api("example.org"), &grant), "");
+        let any = json!({"http": {"api": {"url": "*", "reason": "r"}}});
+        let any = widened(&api("a.example.com"), &any, &grant);
+        assert!(any.starts_with("granted: http.api now reaches *"), "{any}");
+    }
+}
