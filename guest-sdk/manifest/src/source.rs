@@ -125,6 +125,14 @@ impl Source {
         says_so || OF_WASI.iter().any(|kind| request.get(kind).is_some())
     }
 
+    /// Returns the position of a key such as `request.http.api` or `tool[0].effects`. If the key is
+    /// absent, it is that of the table that would contain it; `None` if there is no such table.
+    pub fn position(&self, key: &str) -> Option<Position> {
+        let (root, _) = DeTable::parse_recoverable(&self.text);
+        let at = span(root.get_ref(), &KeyPath::parse(key), true)?;
+        Some(position(&self.text, at.start))
+    }
+
     /// Returns what was made of the document. Fails if the document or one of the files has faults,
     /// with the positions of all of them.
     pub fn locate<T>(&self, made: Result<T, Faults>) -> Result<T, BadManifest> {
@@ -143,16 +151,17 @@ impl Source {
         }
         let (root, _) = DeTable::parse_recoverable(&self.text);
         for fault in faults.iter_mut() {
-            fault.position = span(root.get_ref(), fault).map(|at| position(&self.text, at.start));
+            let at = span(root.get_ref(), &fault.key, fault.is_about_name);
+            fault.position = at.map(|at| position(&self.text, at.start));
         }
         Err(faults.of_file(FILE))
     }
 }
 
-/// Finds the place of a fault. The place of a missing key is that of the table that it belongs to;
-/// the root has none.
-fn span(root: &DeTable<'_>, fault: &Fault) -> Option<Range<usize>> {
-    let mut steps = fault.key.0.iter();
+/// Finds the position of a key, or of its value. The position of a missing key is that of the table
+/// that it belongs to; the root has none.
+fn span(root: &DeTable<'_>, key: &KeyPath, is_about_name: bool) -> Option<Range<usize>> {
+    let mut steps = key.0.iter();
     let Some(Step::Name(first)) = steps.next() else { return None };
     let (mut name, mut value) = root.get_key_value(first.as_str())?;
     let mut place = name.span();
@@ -176,7 +185,7 @@ fn span(root: &DeTable<'_>, fault: &Fault) -> Option<Range<usize>> {
         };
     }
     let is_table = matches!(value.get_ref(), DeValue::Table(_));
-    Some(if is_last && !is_table && !fault.is_about_name { value.span() } else { place })
+    Some(if is_last && !is_table && !is_about_name { value.span() } else { place })
 }
 
 fn position(text: &str, offset: usize) -> Position {

@@ -134,3 +134,27 @@ fn a_manifest_that_is_too_large_or_has_too_many_faults_is_refused_in_few_words()
     assert_eq!(told.lines().count(), 52, "{told}");
     assert!(told.ends_with("there are more, which are not listed"), "{told}");
 }
+
+#[test]
+fn a_key_has_its_position_and_an_absent_key_that_of_its_table() {
+    let text = "id = 'a'\n\n[[tool]]\nname = 'b'\n\n[[tool]]\nname = 'c'\neffects = []\n\n[request.http.api]\nurl = '*'\n\n[request.files.\"*\"]\n";
+    let directory = std::env::temp_dir().join(format!("airlock-position-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join(FILE), text).expect("a file");
+    let source = read(&directory).expect("it is TOML").expect("a file");
+    fs::remove_dir_all(&directory).expect("it is ours");
+    for (key, line) in [
+        ("id", 1),
+        ("tool[0].effects", 3),
+        ("tool[1].effects", 8),
+        ("tool[1].title", 6),
+        ("request.http.api", 10),
+        ("request.http.api.url", 11),
+        ("request.http.api.reason", 10),
+        ("request.files.*", 13),
+    ] {
+        let position = source.position(key).map(|position| position.line);
+        assert_eq!(position, Some(line), "{key}");
+    }
+    assert_eq!(source.position("version"), None);
+}

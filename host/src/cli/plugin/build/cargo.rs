@@ -42,13 +42,13 @@ pub(super) async fn compile(
     project: &Project,
     transcript: &mut Transcript,
 ) -> anyhow::Result<Vec<u8>> {
-    let target = if project.needs_wasi { WITH_WASI } else { WITHOUT_WASI };
+    let target = if project.source.needs_wasi() { WITH_WASI } else { WITHOUT_WASI };
     find_target(project, target).await?;
     let messages = cargo(project, target, transcript).await?;
     let file = messages.file.context("cargo wrote no WebAssembly for this crate")?;
     let bytes =
         fs::read(&file).await.with_context(|| format!("{} cannot be read", file.display()))?;
-    if project.needs_wasi {
+    if project.source.needs_wasi() {
         return Ok(bytes);
     }
     if bytes.windows(NO_CLOCK.len()).any(|found| found == NO_CLOCK) {
@@ -139,7 +139,7 @@ impl Messages {
         if let Some(rendered) = diagnostic["rendered"].as_str() {
             transcript.add("cargo", rendered);
             let text = diagnostic["message"].as_str().unwrap_or_default();
-            self.needs_wasi |= !project.needs_wasi
+            self.needs_wasi |= !project.source.needs_wasi()
                 && diagnostic["level"] == "error"
                 && text.contains(REFUSES_TARGET);
         }
