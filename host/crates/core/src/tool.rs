@@ -10,7 +10,7 @@ mod output;
 mod policy;
 
 pub use self::{
-    content::{Content, ContentBlock, Resource, ResourceContents, ResourceLink},
+    content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, BadTool, Tool, ToolDefinition},
     error::{CallError, Cause, ErrorKind, ToolError},
     name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
