@@ -97,7 +97,7 @@ impl Source {
             Fault::new(KeyPath::from_iter(["config", "schema_file"]), format!("{name}: {problem}"))
         };
         if config.insert("schema".to_owned(), json!({})).is_some() {
-            return Err(bad("goes without `schema`, which is there too".to_owned()));
+            return Err(bad("excludes `schema`, which is also set".to_owned()));
         }
         let file = directory.join(&name);
         let text =
@@ -117,12 +117,12 @@ impl Source {
         document.to_string()
     }
 
-    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or says
+    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or has
     /// `[build] wasi = true`.
     pub fn needs_wasi(&self) -> bool {
-        let says_so = self.document["build"]["wasi"] == true;
+        let is_set = self.document["build"]["wasi"] == true;
         let request = &self.document["request"];
-        says_so || OF_WASI.iter().any(|kind| request.get(kind).is_some())
+        is_set || OF_WASI.iter().any(|kind| request.get(kind).is_some())
     }
 
     /// Returns what was made of the document. Fails if the document or one of the files has faults,
@@ -149,7 +149,7 @@ impl Source {
     }
 }
 
-/// Finds the place of a fault. The place of a missing key is that of the table that it belongs to;
+/// Finds the position of a fault. The position of a missing key is that of the table that it belongs to;
 /// the root has none.
 fn span(root: &DeTable<'_>, fault: &Fault) -> Option<Range<usize>> {
     let mut steps = fault.key.0.iter();
