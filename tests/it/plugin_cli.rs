@@ -283,7 +283,7 @@ fn proposed(run: &Finished) -> Vec<String> {
     command.split(' ').skip(1).map(ToOwned::to_owned).collect()
 }
 
-/// Writes a plugin that sends a secret to its place on the network.
+/// Writes a plugin that sends a secret to its destination.
 fn write_sender(workspace: &Workspace, file: &str, id: &str, place: &Value) {
     let mut api = place.clone();
     api["reason"] = json!("Reads forecasts.");

@@ -113,7 +113,7 @@ impl Source {
             Fault::new(KeyPath::from_iter(["config", "schema_file"]), format!("{name}: {problem}"))
         };
         if config.insert("schema".to_owned(), json!({})).is_some() {
-            return Err(bad("goes without `schema`, which is there too".to_owned()));
+            return Err(bad("excludes `schema`, which is also set".to_owned()));
         }
         let is_within = Path::new(&name)
             .components()
@@ -138,12 +138,12 @@ impl Source {
         document.to_string()
     }
 
-    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or says
+    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or has
     /// `[build] wasi = true`.
     pub fn needs_wasi(&self) -> bool {
-        let says_so = self.document["build"]["wasi"] == true;
+        let is_set = self.document["build"]["wasi"] == true;
         let request = &self.document["request"];
-        says_so || OF_WASI.iter().any(|kind| request.get(kind).is_some())
+        is_set || OF_WASI.iter().any(|kind| request.get(kind).is_some())
     }
 
     /// Returns the position of a key such as `request.http.api` or `tool[0].effects`. If the key is

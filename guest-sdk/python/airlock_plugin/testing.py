@@ -5,7 +5,7 @@
     assert output.structured_content["sky"] == "snow"
     assert host.logs[0].message == "weather asked for"
 
-What is not declared is refused as the gateway refuses it. A failure of the tool raises `ToolError`. Values cross the same
+Refuses everything that is not declared, as the gateway does. A failure of the tool raises `ToolError`. Values cross the same
 conversions as in a component.
 """
 

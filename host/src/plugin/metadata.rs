@@ -35,7 +35,7 @@ pub enum MetadataError {
     /// without the contract are its functions.
     #[error(
         "the component embeds descriptors of tools (the section airlock:tools) but does not export \
-         airlock:plugin/tools, so they are not what it does; take the section out"
+         airlock:plugin/tools, so they are not what it does; remove the section"
     )]
     Descriptors,
 }

@@ -60,11 +60,11 @@ impl Widening {
     }
 }
 
-/// Returns the granted secrets that are attached to requests of a place on the network.
+/// Returns the granted secrets that are attached to requests to a network destination.
 fn secrets_for(request: Request<'_>, manifest: &Manifest, grant: &Grant) -> Vec<String> {
-    let Request::Http(place, _) = request else { return Vec::new() };
+    let Request::Http(destination, _) = request else { return Vec::new() };
     let goes_there = manifest.request.secret.iter().filter(|(name, secret)| {
-        grant.secret.contains_key(*name) && secret.audience.iter().any(|name| name == place)
+        grant.secret.contains_key(*name) && secret.audience.iter().any(|name| name == destination)
     });
     goes_there.map(|(name, _)| visible_line(&format!("secret.{name}"))).collect()
 }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_on_the_network_is_compared_by_its_rule() {
+    fn a_destination_is_compared_by_its_rule() {
         let api = |rule: &Value| {
             let mut rule = rule.clone();
             rule["reason"] = json!("r");
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn a_secret_is_compared_by_injection_audience_and_whether_it_is_revealed() {
         let secret = |secret: Value| {
-            let place = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
-            let http = json!({"to": place("to.example.com"), "goto": place("goto.example.com")});
+            let destination = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
+            let http = json!({"to": destination("to.example.com"), "goto": destination("goto.example.com")});
             let mut request = json!({"http": http, "secret": {"t": secret}});
             request["secret"]["t"]["reason"] = json!("r");
             request
