@@ -109,6 +109,13 @@ impl Drift {
         })
     }
 
+    /// Returns the changes that need the operator's consent: what would be granted without another
+    /// word.
+    pub fn consequential(&self) -> impl Iterator<Item = &Change> {
+        let needs = |change: &&Change| matches!(change, Change::Widened(_) | Change::Id { .. });
+        self.changes.iter().filter(needs)
+    }
+
     /// Returns whether another plugin has taken the place of the accepted one.
     pub fn has_other_id(&self) -> bool {
         self.changes.iter().any(|change| matches!(change, Change::Id { .. }))
@@ -131,7 +138,9 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
     }
     changes.extend(request_changes(pin, metadata));
     let manifest = metadata.manifest.as_ref();
-    changes.extend(Widening::all(&pin.requests, manifest, grant).into_iter().map(Change::Widened));
+    let widened = Widening::all(&pin.requests, manifest, grant).into_iter();
+    let widened = widened.chain(Widening::effects(pin, manifest, grant));
+    changes.extend(widened.map(Change::Widened));
     changes.extend(all_tool_changes(pin, metadata));
     changes
 }

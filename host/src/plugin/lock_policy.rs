@@ -5,9 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{
-    Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, Widening, plugins::Widened,
-};
+use super::{Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, plugins::Widened};
 use crate::tool::ClientName;
 
 /// Decides whether a component may be loaded, by the lock file as it is at that moment.
@@ -39,7 +37,7 @@ impl LockPolicy {
         in_place: Option<&Pin>,
     ) -> Result<(), PluginError> {
         let Some(lock) = self.lock()? else {
-            return in_place.map_or(Ok(()), |pin| not_wider(pin, metadata, grant));
+            return in_place.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant));
         };
         match lock.pin(client) {
             // The digest covers the descriptors too: they are embedded in the component or produced
@@ -68,11 +66,20 @@ impl LockPolicy {
     }
 }
 
-/// Fails if a granted request is wider than that of the plugin in place. Otherwise, a build that is
-/// copied over the old one would take the grants, and the secrets with them, wherever it likes.
-fn not_wider(in_place: &Pin, metadata: &Metadata, grant: &Grant) -> Result<(), PluginError> {
-    let widened = Widening::all(&in_place.requests, metadata.manifest.as_ref(), grant);
-    if widened.is_empty() { Ok(()) } else { Err(Widened(widened).into()) }
+/// Fails if a granted request is wider than that of the plugin in place, or if another plugin has
+/// taken its place: one with another id, or one without a manifest, which would have everything that
+/// is granted. Otherwise, a build that is copied over the old one would take the grants, and the
+/// secrets with them, wherever it likes.
+fn not_wider(
+    client: &ClientName,
+    in_place: &Pin,
+    metadata: &Metadata,
+    grant: &Grant,
+) -> Result<(), PluginError> {
+    let lock = Lock::of(in_place.clone());
+    let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
+    let changes: Vec<_> = drift.consequential().cloned().collect();
+    if changes.is_empty() { Ok(()) } else { Err(Widened(changes).into()) }
 }
 
 #[cfg(test)]

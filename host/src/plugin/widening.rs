@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Grant, HttpGrant, Manifest, Request};
-use crate::text::visible_line;
+use super::{Grant, HttpGrant, Manifest, Pin, Request, ToolEffects, manifest::ANY};
+use crate::{sandbox::Effect, text::visible_line};
 
 /// A request that is granted and wider than the accepted one. Its texts have invisible characters
 /// made visible.
@@ -32,8 +32,41 @@ impl Widening {
         grant: &Grant,
     ) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let granted = manifest.request.all().filter(|request| request.is_granted(grant));
-        granted.filter_map(|request| Self::of(request, accepted, manifest, grant)).collect()
+        let carries = |request: &Request<'_>| !secrets_for(*request, manifest, grant).is_empty();
+        let granted =
+            manifest.request.all().filter(|request| request.is_granted(grant) || carries(request));
+        granted
+            .chain(covered_by_any(manifest, grant))
+            .filter_map(|request| Self::of(request, accepted, manifest, grant))
+            .collect()
+    }
+
+    /// Returns the tools of the accepted plugin that declare effects beyond the accepted ones, as far
+    /// as a granted request makes the effect possible. The operator has decided by the name of such a
+    /// tool, for example that it runs without an approval.
+    pub(super) fn effects(pin: &Pin, manifest: Option<&Manifest>, grant: &Grant) -> Vec<Self> {
+        let Some(manifest) = manifest else { return Vec::new() };
+        let is_granted = |effect: Effect| {
+            let mut possible = manifest.request.all().filter(|request| request.allows(effect));
+            possible.any(|request| request.is_granted(grant))
+        };
+        let known = |tool: &&ToolEffects| pin.tools.iter().any(|pinned| pinned.name == tool.name);
+        let widened = manifest.tools.iter().filter(known).filter_map(|tool| {
+            let line = |effect: &Effect| tool.lock_line(*effect);
+            let is_accepted = |effect: &Effect| pin.requests.contains(&line(effect));
+            let (was, is): (Vec<_>, Vec<_>) = tool.effects.iter().copied().partition(is_accepted);
+            let names = |effects: Vec<Effect>| -> Vec<String> {
+                effects.into_iter().map(|effect| effect.name().to_owned()).collect()
+            };
+            let is: Vec<_> = is.into_iter().filter(|effect| is_granted(*effect)).collect();
+            (!is.is_empty()).then(|| Self {
+                request: visible_line(&format!("effects.{}", tool.name)),
+                was: names(was),
+                is: names(is),
+                secrets: Vec::new(),
+            })
+        });
+        widened.collect()
     }
 
     fn of(
@@ -43,7 +76,12 @@ impl Widening {
         grant: &Grant,
     ) -> Option<Self> {
         let was = request.accepted(accepted);
-        let is_new = |right: &String| !was.iter().any(|was| request.includes(was, right));
+        // A secret is sent nowhere while its audience leaves the host to the operator.
+        let is_audience = !secrets_for(request, manifest, grant).is_empty();
+        let includes = |was: &str, right: &String| {
+            request.includes(was, right) && !(is_audience && was == ANY && right != ANY)
+        };
+        let is_new = |right: &String| !was.iter().any(|was| includes(was, right));
         // Tools are granted one by one, under one request.
         let is_granted =
             |right: &String| !matches!(request, Request::Tools(_)) || grant.tools.contains(right);
@@ -58,6 +96,17 @@ impl Widening {
             secrets: secrets_for(request, manifest, grant),
         })
     }
+}
+
+/// Returns the granted directories that no request names, each with the request for any directory.
+fn covered_by_any<'a>(
+    manifest: &'a Manifest,
+    grant: &'a Grant,
+) -> impl Iterator<Item = Request<'a>> {
+    let files = &manifest.request.files;
+    let any = files.get(ANY);
+    let unnamed = grant.files.keys().filter(|name| !files.contains_key(*name));
+    unnamed.filter_map(move |name| any.map(|request| Request::Files(name, request)))
 }
 
 /// Returns the granted secrets that are attached to requests to a network destination.
@@ -82,7 +131,7 @@ impl Request<'_> {
             Self::Secret(name, _) => grant.secret.contains_key(name),
             Self::Kv(name, _) => grant.kv.contains_key(name),
             Self::Files(name, _) => {
-                let is_any = name == super::manifest::ANY && !grant.files.is_empty();
+                let is_any = name == ANY && !grant.files.is_empty();
                 is_any || grant.files.contains_key(name)
             }
             Self::Scratch(_) => grant.scratch.is_some(),

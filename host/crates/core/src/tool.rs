@@ -14,6 +14,6 @@ pub use self::{
     descriptor::{Annotations, BadTool, Tool, ToolDefinition},
     error::{CallError, Cause, ErrorKind, ToolError},
     name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
-    output::ToolOutput,
+    output::{ToolOutput, content_size},
     policy::{BadWhitelist, Policy, Whitelist},
 };

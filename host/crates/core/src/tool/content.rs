@@ -191,6 +191,11 @@ impl Content {
         };
     }
 
+    /// Returns the approximate memory of the part in bytes: its size and its frame.
+    pub fn cost(&self) -> usize {
+        Self::FRAME + self.size()
+    }
+
     /// Returns the approximate size of the part in bytes.
     pub fn size(&self) -> usize {
         let members = [&self.annotations, &self.meta, &self.extra];

@@ -55,7 +55,7 @@ impl ToolOutput {
 }
 
 /// Returns the approximate size of parts in bytes. Each part after the first adds its frame.
-pub(super) fn content_size(content: &[Content]) -> usize {
+pub fn content_size(content: &[Content]) -> usize {
     let frames = Content::FRAME * content.len().saturating_sub(1);
     frames + content.iter().map(Content::size).sum::<usize>()
 }
