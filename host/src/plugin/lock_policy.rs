@@ -176,4 +176,22 @@ mod tests {
             check(&moved, &granted, None).expect("nothing is loaded");
         }
     }
+
+    #[test]
+    fn without_a_lock_file_neither_another_plugin_nor_one_without_a_manifest_takes_the_place() {
+        let build = |id: &str| {
+            let manifest =
+                json!({"schema": MANIFEST_SCHEMA, "id": id, "version": "1.0.0", "contract": "0.1"});
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            Metadata::new(id.as_bytes(), Vec::new(), Some(manifest), Vec::new())
+        };
+        let loaded = Pin::of(&client(), &build("p"));
+        let policy = LockPolicy::new(None);
+        for other in [build("q"), metadata()] {
+            let error = policy.check(&client(), &other, &Grant::default(), Some(&loaded));
+            let error = error.expect_err("refused").to_string();
+            assert!(error.starts_with("the new build would widen what is granted: "), "{error}");
+        }
+        policy.check(&client(), &build("p"), &Grant::default(), Some(&loaded)).expect("the same");
+    }
 }

@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        plugin::{FilesGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
+        plugin::{FilesGrant, KvGrant, MANIFEST_SCHEMA, Metadata, PartialQuota, SecretGrant},
         sandbox::Access,
         secret::Source,
     };
@@ -271,5 +271,89 @@ mod tests {
         let any = json!({"http": {"api": {"url": "*", "reason": "r"}}});
         let any = widened(&api("a.example.com"), &any, &grant);
         assert!(any.starts_with("granted: http.api now reaches *"), "{any}");
+    }
+
+    fn secret_grant(http: &[&str]) -> Grant {
+        let http = http.iter().map(|grant| match grant.parse() {
+            Ok(rule) => HttpGrant::Rule(rule),
+            Err(_) => HttpGrant::Requested((*grant).to_owned()),
+        });
+        Grant { http: http.collect(), secret: everything().secret, ..Grant::default() }
+    }
+
+    #[test]
+    fn a_destination_of_a_granted_secret_that_moves_is_wider_even_if_its_name_is_not_granted() {
+        let build = |url: &str| {
+            json!({
+                "http": {
+                    "a": {"url": "https://telemetry.example.org", "reason": "r"},
+                    "b": {"url": url, "reason": "r"},
+                },
+                "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["b"], "reason": "r"}},
+            })
+        };
+        let was = build("https://api.example.com");
+        let grant = secret_grant(&["a", "https://*.example.com GET /**"]);
+        insta::assert_snapshot!(
+            widened(&was, &build("https://telemetry.example.org"), &grant),
+            @"granted: http.b now reaches https://telemetry.example.org GET,HEAD /**, with secret.token (accepted: https://api.example.com GET,HEAD /**)"
+        );
+        assert_eq!(widened(&was, &was, &grant), "");
+        // Before, the operator had to name a host; now the plugin does.
+        let moved = widened(&build("*"), &build("https://telemetry.example.org"), &grant);
+        assert!(moved.starts_with("granted: http.b now reaches"), "{moved}");
+    }
+
+    #[test]
+    fn a_named_directory_is_compared_with_its_own_accepted_access() {
+        let files = |named: Option<&str>| {
+            let mut files = json!({"*": {"access": "read_write", "reason": "r"}});
+            if let Some(access) = named {
+                files["data"] = json!({"access": access, "reason": "r"});
+            }
+            json!({"files": files})
+        };
+        let was = files(Some("read_only"));
+        for is in [files(Some("read_write")), files(None)] {
+            assert_eq!(
+                widened(&was, &is, &everything()),
+                "granted: files.data is now read_write (accepted: read_only)"
+            );
+        }
+        assert_eq!(widened(&files(None), &files(Some("read_only")), &everything()), "");
+    }
+
+    #[test]
+    fn another_effect_of_an_accepted_tool_is_wider_if_a_granted_request_makes_it_possible() {
+        let build = |effects: &[&str]| {
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "tool": [{"name": "sum", "effects": effects}, {"name": "new", "effects": effects}],
+                "request": {
+                    "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                    "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+                },
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            let tool = json!([{"name": "sum", "inputSchema": {}}]);
+            Metadata::new(
+                b"",
+                serde_json::from_value(tool).expect("tools"),
+                Some(manifest),
+                Vec::new(),
+            )
+        };
+        let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(&["http"]));
+        let widened = |effects: &[&str], grant: &Grant| {
+            let build = build(effects);
+            let widened = Widening::effects(&pin, build.manifest.as_ref(), grant);
+            widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(
+            widened(&["http", "write_kv"], &everything()),
+            @"granted: effects.sum is now write_kv (accepted: http)"
+        );
+        assert_eq!(widened(&["http", "write_kv"], &Grant::default()), "");
+        assert_eq!(widened(&[], &everything()), "");
     }
 }

@@ -66,9 +66,16 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     // Stores of the plugin live as long as the command.
     let state = tempfile::tempdir().context("no temporary directory can be created")?;
     let mut sources = Sources::of(&args.directory)?;
+    // A grant is the operator's consent to what the plugin requests now, and not to what a later
+    // change of plugin.toml requests under the same name.
+    let mut grants = &args.grants[..];
     loop {
         tokio::select! {
-            () = round(args, &settings, state.path()) => {}
+            installed = round(args, &settings, grants, state.path()) => {
+                if installed {
+                    grants = &[];
+                }
+            }
             () = signals.next() => return Ok(Done::Yes),
         }
         output::hint(&format!("waiting for a change in {}", args.directory.display()));
@@ -80,13 +87,23 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 /// Builds once and tries the outcome. A failure is printed, because the next change may fix it.
-async fn round(args: &Args, settings: &Map<String, Value>, state: &Path) {
-    if let Err(error) = attempt(args, settings, state).await {
-        output::complain(&Failure::from(&error));
-    }
+/// Returns whether it succeeded.
+async fn round(
+    args: &Args,
+    settings: &Map<String, Value>,
+    grants: &[GrantOption],
+    state: &Path,
+) -> bool {
+    let done = attempt(args, settings, grants, state).await;
+    done.inspect_err(|error| output::complain(&Failure::from(error))).is_ok()
 }
 
-async fn attempt(args: &Args, settings: &Map<String, Value>, state: &Path) -> anyhow::Result<()> {
+async fn attempt(
+    args: &Args,
+    settings: &Map<String, Value>,
+    grants: &[GrantOption],
+    state: &Path,
+) -> anyhow::Result<()> {
     let mut transcript = Transcript::new(false);
     let finished = build::build(&args.directory, None, &mut transcript).await?;
     let Finished { file, .. } = &finished;
@@ -95,7 +112,7 @@ async fn attempt(args: &Args, settings: &Map<String, Value>, state: &Path) -> an
         output::line(&line)?;
     }
     if let Some(url) = &args.gateway {
-        gateway::reload(url, file, &args.config, &args.grants).await?;
+        gateway::reload(url, file, &args.config, grants).await?;
     }
     for call in args.call.chunks_exact(2) {
         let entry = call::Entry { component: file, grants: &args.grants, settings, state };

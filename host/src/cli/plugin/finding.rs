@@ -86,9 +86,13 @@ pub(super) fn unrequested(
     manifest: &Manifest,
 ) -> Result<Vec<Finding>, LoadError> {
     let mut findings = Vec::new();
+    let mut found: Vec<&Interface> = Vec::new();
     for import in imports {
         let Some(interface) = Interface::of_import(import) else { continue };
-        if !interface.is_requested(manifest) {
+        // One finding for all versions of an interface: its functions take long to find.
+        let is_known = found.iter().any(|known| std::ptr::eq(*known, interface));
+        if !is_known && !interface.is_requested(manifest) {
+            found.push(interface);
             let functions = sandbox::imported_functions(wasm, import)?;
             let finding = Finding::from(format!(
                 "imported for {}, and plugin.toml does not request it, so that {}",
