@@ -171,6 +171,7 @@ mod tests {
         plugin::{FilesGrant, KvGrant, MANIFEST_SCHEMA, Metadata, PartialQuota, SecretGrant},
         sandbox::Access,
         secret::Source,
+        tool::ClientName,
     };
 
     fn manifest(request: &Value) -> Manifest {
