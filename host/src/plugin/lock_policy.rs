@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, plugins::Widened};
+use super::{Change, Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, plugins::Widened};
 use crate::tool::ClientName;
 
 /// Decides whether a component may be loaded, by the lock file as it is at that moment.
@@ -78,7 +78,9 @@ fn not_wider(
 ) -> Result<(), PluginError> {
     let lock = Lock::of(in_place.clone());
     let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
-    let changes: Vec<_> = drift.consequential().cloned().collect();
+    // A plugin in place without a manifest has everything that is granted already.
+    let is_wider = |change: &&Change| in_place.id.is_some() || !matches!(change, Change::Id { .. });
+    let changes: Vec<_> = drift.consequential().filter(is_wider).cloned().collect();
     if changes.is_empty() { Ok(()) } else { Err(Widened(changes).into()) }
 }
 

@@ -278,7 +278,7 @@ impl std::fmt::Display for Text<'_> {
 
 /// Returns the bytes of members as JSON.
 fn members_size(members: &Members) -> usize {
-    members.as_ref().map_or(0, |members| json::text_len(members))
+    members.as_ref().map_or(0, json::text_len)
 }
 
 /// Boxes members; `None` if there are none.
@@ -333,14 +333,14 @@ fn resource(members: &mut Map<String, Value>) -> Option<Resource> {
         Some(text) => ResourceContents::Text(text),
         None => ResourceContents::Blob(take(members, "blob")?),
     };
-    Some(Resource {
+    let resource = Resource {
         uri: take(members, "uri")?,
         mime_type: take(members, "mimeType"),
         contents,
         meta: take_object(members, "_meta"),
         extra: boxed(std::mem::take(members)),
-    })
-    .map(Resource::without_duplicates)
+    };
+    Some(resource.without_duplicates())
 }
 
 /// Keeps a block of an unknown type. A block without a type, or a known one that is malformed, has
