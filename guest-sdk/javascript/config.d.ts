@@ -1,6 +1,6 @@
 import type { Schema } from './schema.js';
 
-/** Returns one member, or `fallback` if it is absent. */
+/** Returns one member, or `fallback` if it is absent. A member that is `null` is `null`. */
 export declare function get<T = unknown>(key: string): T | undefined;
 export declare function get<T>(key: string, fallback: T): T;
 /** Returns all members. */

@@ -5,8 +5,11 @@ import * as host from 'airlock:host/config@0.1.0';
 import { ToolError } from './errors.js';
 import { fromJson } from './wire.js';
 
-/** Returns one member, or the default if it is absent. */
-export const get = (key, fallback) => fromJson(host.get(key)) ?? fallback;
+/** Returns one member, or the default if it is absent. A member that is null is null. */
+export function get(key, fallback) {
+  const found = fromJson(host.get(key));
+  return found === undefined ? fallback : found;
+}
 
 /** Returns all members. */
 export const getAll = () => JSON.parse(host.getAll());

@@ -35,7 +35,10 @@ export interface Resource {
   extra?: JsonObject;
 }
 
-/** One part of a result or of a failure. */
+/**
+ * One part of a result or of a failure. `type` is the name of the `content-block` in the contract (`airlock:types`). The Model
+ * Context Protocol calls a `resource-link` `resource_link`, and an `embedded-resource` `resource`.
+ */
 export type Part = More &
   (
     | { type: 'text'; text: string }
@@ -67,7 +70,10 @@ export declare class Output<T = unknown> {
   constructor(output?: {
     /** Parts, in reading order; a string is a text. */
     content?: (Part | string)[];
-    /** The result as data: an object. */
+    /**
+     * The result as data: any JSON value, which must match the output schema if the tool has one. `null` is a value; `undefined`
+     * is none.
+     */
     structuredContent?: T;
     /** Vendor keys, forwarded as MCP `_meta`. */
     meta?: JsonObject;

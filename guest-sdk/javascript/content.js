@@ -1,4 +1,4 @@
-/** Parts of results, and results. A part is an object with a `type`, as in the Model Context Protocol. */
+/** Parts of results, and results. A part is an object whose `type` is the name of its `content-block` in the contract. */
 
 import { ToolError } from './errors.js';
 

@@ -19,6 +19,9 @@ export type Kind =
 /**
  * A failure, as the model reads it: `throw new ToolError('not-found', 'there is no city Olso', { code: 'unknown_city' })`. The
  * message names the problem and the remedy. It must not contain secrets; the host redacts and cuts it.
+ *
+ * The constructor fails with `TypeError` if a member cannot be sent. An error that a tool changes afterwards so that it cannot be
+ * sent reaches the caller with its kind and message only.
  */
 export declare class ToolError extends Error {
   constructor(
@@ -27,11 +30,11 @@ export declare class ToolError extends Error {
     more?: {
       /** Short, stable identifier for programs, such as `channel_not_found`. */
       code?: string;
-      /** Time to wait before the next try, in milliseconds. */
+      /** Time to wait before the next try, in milliseconds: a whole number of 0 or more. */
       retryAfterMs?: number;
       /** Further parts, such as a screenshot; a string is a text. */
       content?: (Part | string)[];
-      /** Details as data, for scripts and the record of the call. */
+      /** Details as data, for scripts and the record of the call: any JSON value. `null` is a value; `undefined` is none. */
       details?: unknown;
       /** Vendor keys, forwarded as MCP `_meta`. */
       meta?: JsonObject;

@@ -26,7 +26,7 @@ export interface Response {
   readonly headers: [name: string, value: Uint8Array][];
   readonly body: Uint8Array;
   /** URL of the response, after redirects. */
-  readonly url: string;
+  readonly finalUrl: string;
   /** Returns the first header of that name, in any case; undefined if it is absent. */
   header(name: string): string | undefined;
   /** Returns the body as text; bytes that are not UTF-8 are replaced. */

@@ -26,7 +26,7 @@ export class HttpError extends HostError {
 /** A response, whatever its status. */
 class Response {
   constructor({ status, headers, body, finalUrl }) {
-    Object.assign(this, { status, headers: headers.map(({ name, value }) => [name, value]), body, url: finalUrl });
+    Object.assign(this, { status, headers: headers.map(({ name, value }) => [name, value]), body, finalUrl });
   }
 
   /** Returns the first header of that name, in any case; undefined if it is absent. */

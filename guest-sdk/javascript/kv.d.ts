@@ -29,7 +29,10 @@ export interface Write {
 export interface Store {
   /** Returns an entry; undefined if it is absent or has expired. */
   get(key: string): Entry | undefined;
-  /** Returns the entries of at most 1,000 keys, in the order of the keys, as of one moment. */
+  /**
+   * Returns the entries of the keys, in the order of the keys, as of one moment. Fails with `too-large` if there are more than
+   * 1,000 keys, or if the values together have more bytes than one host call may return (8 MiB by default).
+   */
   getMany(keys: string[]): (Entry | undefined)[];
   /** Writes an entry and returns its new version. A string is stored as UTF-8. */
   set(key: string, value: Uint8Array | string, write?: Write): number;
@@ -37,7 +40,10 @@ export interface Store {
   setJson(key: string, value: unknown, write?: Write): number;
   /** Deletes an entry. Returns true if there was one. */
   delete(key: string, write?: Pick<Write, 'ifVersion'>): boolean;
-  /** Iterates over the keys that begin with `prefix`, in the order of their bytes; one host call for each thousand. */
+  /**
+   * Iterates over the keys that begin with `prefix`, in the order of their bytes; one host call for each page of at most 1,000
+   * keys. A page may have fewer, or none.
+   */
   keys(prefix?: string): Generator<string, void, undefined>;
   /**
    * Replaces an entry by the result of `change`, and returns the new version. If another call writes in between, `change` runs

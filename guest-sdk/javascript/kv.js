@@ -7,11 +7,14 @@ import { toU64 } from './wire.js';
 
 const PAGE = 1000;
 const TRIES = 16;
+const TOO_LARGE =
+  'a key has 1 to 512 bytes, a value at most 1 MiB; getMany reads at most 1,000 keys, and their values together have at most the ' +
+  'bytes of one host call (8 MiB by default): read fewer keys at once';
 const KINDS = {
   'no-such-store': ['internal', 'this plugin does not request a store of this name'],
   denied: ['denied', 'the operator does not grant this plugin its store'],
   'quota-exceeded': ['too-large', 'the store is full; delete something first'],
-  'too-large': ['too-large', 'a key has 1 to 512 bytes, a value at most 1 MiB'],
+  'too-large': ['too-large', TOO_LARGE],
   conflict: ['conflict', 'the entry was changed meanwhile; read it again'],
   unavailable: ['unavailable', 'the store cannot be used now'],
   other: ['other', 'the store failed'],
@@ -56,7 +59,10 @@ class Store {
     return entry(call(() => this.#handle.get(key)));
   }
 
-  /** Returns the entries of at most 1,000 keys, in the order of the keys, as of one moment. */
+  /**
+   * Returns the entries of the keys, in the order of the keys, as of one moment. Fails with `too-large` if there are more than
+   * 1,000 keys, or if the values together have more bytes than one host call may return (8 MiB by default).
+   */
   getMany(keys) {
     return call(() => this.#handle.getMany(keys)).map(entry);
   }
@@ -78,7 +84,10 @@ class Store {
     return call(() => this.#handle.delete(key, version));
   }
 
-  /** Iterates over the keys that begin with `prefix`, in the order of their bytes; one host call for each thousand. */
+  /**
+   * Iterates over the keys that begin with `prefix`, in the order of their bytes; one host call for each page of at most 1,000
+   * keys. A page before the last may be short or empty: only the cursor ends the list.
+   */
   *keys(prefix = '') {
     let cursor;
     do {

@@ -18,7 +18,7 @@ export interface Annotations {
 }
 
 /**
- * What a tool returns: a string is a text; an object is data, and its JSON a text for readers that know only texts; an `Output`
+ * Result of a tool: a string is a text; an object is data, and its JSON a text for readers that know only texts; an `Output`
  * has both as the tool chooses.
  */
 export type Result<R> = R | Output<R> | Promise<R | Output<R>>;

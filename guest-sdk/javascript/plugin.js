@@ -2,7 +2,7 @@
 
 import { Output } from './content.js';
 import { Context } from './context.js';
-import { HostError, ToolError } from './errors.js';
+import { HostError, ToolError, isKind } from './errors.js';
 import { log, redirectConsole } from './log.js';
 import { Schema } from './schema.js';
 import { errorToHost, outputToHost, toJson } from './wire.js';
@@ -56,7 +56,7 @@ export function plugin(...tools) {
         const { input, run } = table.get(name);
         return outputToHost(Output.from(await run(argumentsOf(input, text), new Context(handle))));
       } catch (error) {
-        throw errorToHost(failure(error));
+        throw converted(error);
       }
     },
   };
@@ -75,12 +75,40 @@ function argumentsOf(input, text) {
   return input instanceof Schema ? input.parse(given) : given;
 }
 
+/** Converts an exception to an error of the contract. Never fails: an error that cannot be sent keeps its kind and message. */
+function converted(exception) {
+  let error;
+  try {
+    error = failure(exception);
+    return errorToHost(error);
+  } catch (fault) {
+    report('an error cannot be sent; the caller gets only its kind and message', fault);
+    const kind = attempt(() => error.kind);
+    const message = attempt(() => String(error.message)) ?? described(exception);
+    return errorToHost(new ToolError(isKind(kind) ? kind : 'internal', message));
+  }
+}
+
 /** Returns the failure that an exception stands for. Any other exception is a fault of the tool. */
 function failure(error) {
   if (error instanceof ToolError) return error;
   if (error instanceof HostError) return error.toToolError();
-  log.error('the tool failed', { error });
-  return new ToolError('internal', String(error));
+  report('the tool failed', error);
+  return new ToolError('internal', described(error));
+}
+
+/** Writes an exception to the log. A log that fails does not hide the exception. */
+const report = (message, error) => attempt(() => log.error(message, { error }));
+
+const described = (error) => attempt(() => String(error)) ?? 'the tool threw a value that cannot be converted to a string';
+
+/** Returns the result of a function; undefined if it throws. */
+function attempt(run) {
+  try {
+    return run();
+  } catch {
+    return undefined;
+  }
 }
 
 const descriptor = ({ name, title, description, input, output, annotations, meta, extra }) => ({

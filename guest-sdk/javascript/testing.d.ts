@@ -26,7 +26,7 @@ export declare class Refusal extends Error {
   constructor(kind: HttpError['kind'], message?: string, more?: { requestSent?: boolean });
 }
 
-/** A host in memory. What is not declared is refused as the gateway refuses it. */
+/** A host in memory. Refuses everything that is not declared, as the gateway does. */
 export declare class Host {
   constructor(grants?: {
     /** The configuration. */

@@ -6,7 +6,7 @@
  *     assert.equal(output.structuredContent.sky, 'snow');
  *     assert.equal(host.logs[0].message, 'weather asked for');
  *
- * What is not declared is refused as the gateway refuses it. Values cross the same conversions as in a component.
+ * Refuses everything that is not declared, as the gateway does. Values cross the same conversions as in a component.
  */
 
 import { Output } from './content.js';

@@ -27,7 +27,7 @@ export interface Call {
   timeoutMs?: number;
 }
 
-/** Iterates over the tools that may be called, sorted by name. */
+/** Iterates over the tools that may be called: first the slots, then the full names, each part sorted. */
 export declare function list(): Generator<Summary, void, undefined>;
 /** Returns the descriptor of one tool. */
 export declare function describe(name: string): Description;

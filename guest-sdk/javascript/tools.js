@@ -10,7 +10,7 @@ import { errorFromHost, fromJson, outputFromHost, toU64 } from './wire.js';
 
 const PAGE = 1000;
 
-/** Iterates over the tools that may be called, sorted by name. */
+/** Iterates over the tools that may be called: first the slots, then the full names, each part sorted. */
 export function* list() {
   let cursor;
   do {

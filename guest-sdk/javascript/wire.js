@@ -1,9 +1,9 @@
 /** Conversion between the objects of this package and those of the bindings, without loss. */
 
 import { Output, part } from './content.js';
-import { ToolError } from './errors.js';
+import { ToolError, checkError, jsonText } from './errors.js';
 
-/** Returns the JSON text of a value; undefined for undefined. */
+/** Returns the JSON text of an object; undefined for undefined and null. */
 export const toJson = (value) => (value === undefined || value === null ? undefined : JSON.stringify(value));
 
 /** Parses a JSON text; undefined for undefined. */
@@ -31,22 +31,46 @@ function blockToHost(given) {
       return { tag: 'text', val: String(given.text) };
     case 'image':
     case 'audio':
-      return { tag: given.type, val: { data: given.data, mimeType: given.mimeType } };
+      return { tag: given.type, val: { data: bytes('data', given.data), mimeType: string('mimeType', given.mimeType) } };
     case 'resource-link': {
       const { uri, name, title, description, mimeType, size } = given;
-      return { tag: 'resource-link', val: { uri, name, title, description, mimeType, size: toU64('size', size) } };
+      return {
+        tag: 'resource-link',
+        val: {
+          uri: string('uri', uri),
+          name: string('name', name),
+          title: optional('title', title),
+          description: optional('description', description),
+          mimeType: optional('mimeType', mimeType),
+          size: toU64('size', size),
+        },
+      };
     }
     case 'embedded-resource': {
       const { uri, mimeType, contents, meta, extra } = given.resource;
-      const tag = typeof contents === 'string' ? 'text' : 'blob';
-      const resource = { uri, mimeType, contents: { tag, val: contents }, meta: toJson(meta), extra: toJson(extra) };
-      return { tag: 'embedded-resource', val: resource };
+      const val = typeof contents === 'string' ? { tag: 'text', val: contents } : { tag: 'blob', val: bytes('contents', contents) };
+      const types = { uri: string('uri', uri), mimeType: optional('mimeType', mimeType) };
+      return { tag: 'embedded-resource', val: { ...types, contents: val, meta: toJson(meta), extra: toJson(extra) } };
     }
     case 'other':
-      return { tag: 'other', val: JSON.stringify(given.json) };
+      return { tag: 'other', val: string('json', jsonText('json', given.json)) };
     default:
       throw new TypeError(`there is no part of type '${given?.type}'; make parts with text, image and the like`);
   }
+}
+
+// The bindings convert after `invoke` has returned: a member of a wrong type would end the call there, without an error.
+
+function string(name, value) {
+  if (typeof value !== 'string') throw new TypeError(`${name} of a part must be a string, not ${String(value)}`);
+  return value;
+}
+
+const optional = (name, value) => (value === undefined || value === null ? undefined : string(name, value));
+
+function bytes(name, value) {
+  if (!(value instanceof Uint8Array)) throw new TypeError(`${name} of a part must be a Uint8Array`);
+  return value;
 }
 
 /** Converts a part. */
@@ -72,12 +96,12 @@ function blockFromHost({ tag, val }) {
   }
 }
 
-/** Converts a result. Fails if its data is no object. */
-export function outputToHost({ content, structuredContent, meta }) {
-  const data = toJson(structuredContent);
-  if (data !== undefined && !data.startsWith('{')) throw new TypeError(`structuredContent must be an object, not ${data.slice(0, 40)}`);
-  return { content: content.map(contentToHost), structuredContent: data, meta: toJson(meta) };
-}
+/** Converts a result. Fails if its data is no JSON value. */
+export const outputToHost = ({ content, structuredContent, meta }) => ({
+  content: content.map(contentToHost),
+  structuredContent: jsonText('structuredContent', structuredContent),
+  meta: toJson(meta),
+});
 
 /** Converts a result. */
 export const outputFromHost = ({ content, structuredContent, meta }) =>
@@ -87,22 +111,27 @@ export const outputFromHost = ({ content, structuredContent, meta }) =>
     meta: fromJson(meta),
   });
 
-/** Converts a failure. */
-export const errorToHost = ({ kind, code, message, retryAfterMs, content, details, meta }) => ({
-  kind,
-  code,
-  message,
-  retryAfterMs: toU64('retryAfterMs', retryAfterMs),
-  content: content.map((part) => contentToHost(typeof part === 'string' ? { type: 'text', text: part } : part)),
-  details: toJson(details),
-  meta: toJson(meta),
-});
+/** Converts a failure. Fails if a member was changed so that the contract cannot have it. */
+export function errorToHost(error) {
+  const { kind, code, message, retryAfterMs, content, details, meta } = error;
+  checkError(error);
+  return {
+    kind,
+    code,
+    message: String(message),
+    retryAfterMs: toU64('retryAfterMs', retryAfterMs),
+    content: content.map((part) => contentToHost(typeof part === 'string' ? { type: 'text', text: part } : part)),
+    details: jsonText('details', details),
+    meta: toJson(meta),
+  };
+}
 
 /** Converts a failure of another tool. */
 export const errorFromHost = ({ kind, code, message, retryAfterMs, content, details, meta }) =>
   new ToolError(kind, message, {
     code,
-    retryAfterMs: fromU64(retryAfterMs),
+    // A number cannot have every value of 64 bits.
+    retryAfterMs: retryAfterMs === undefined || retryAfterMs === null ? undefined : Math.min(Number(retryAfterMs), Number.MAX_SAFE_INTEGER),
     content: content.map(contentFromHost),
     details: fromJson(details),
     meta: fromJson(meta),

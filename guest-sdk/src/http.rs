@@ -230,7 +230,7 @@ impl Response {
     /// Returns the response if its status is 200 to 299. Fails otherwise, with an error that
     /// contains the status and the start of the body.
     pub fn ok(self) -> Result<Self, Error> {
-        const TOLD: usize = 200;
+        const EXCERPT: usize = 200;
         if (200..300).contains(&self.status) {
             return Ok(self);
         }
@@ -244,8 +244,8 @@ impl Response {
             _ => ErrorKind::Unavailable,
         };
         let body = String::from_utf8_lossy(&self.body);
-        let told: String = body.chars().filter(|c| !c.is_control()).take(TOLD).collect();
-        let error = Error::new(kind, format!("the server returned {}: {told}", self.status))
+        let excerpt: String = body.chars().filter(|c| !c.is_control()).take(EXCERPT).collect();
+        let error = Error::new(kind, format!("the server returned {}: {excerpt}", self.status))
             .with_code(format!("http_{}", self.status));
         let after = self.header("retry-after").and_then(|after| after.trim().parse().ok());
         Err(match after {

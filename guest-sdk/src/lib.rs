@@ -51,8 +51,9 @@
 //! |---|---|
 //! | `airlock plugin new words` | writes a crate to start from, with this SDK |
 //! | `cargo test` | runs the tools on a [`testing::Host`] |
-//! | `airlock plugin dev` | builds, checks and reloads the plugin after every change; `--call NAME JSON` calls a tool |
+//! | `airlock plugin dev` | builds and checks the plugin after every change; `--call NAME JSON` calls a tool, `--gateway URL` reloads it |
 //! | `airlock plugin build` | builds `words.wasm` with its tools and its `plugin.toml` embedded |
+//! | `airlock plugin check` | checks the plugin before it is published |
 //! | `airlock plugin install words.wasm` | shows what the plugin requests, and adds it to the gateway |
 //!
 //! The attribute generates the descriptor (name, description from the doc comments, input and

@@ -23,7 +23,7 @@
 //! call) and their length (4 KiB), and marks the lines that it cut. Do not log arguments and
 //! results of a tool: the log outlives them and has other readers.
 //!
-//! A panic is written at level error with its place, and then ends the call.
+//! A panic is written at level error with its location, and then ends the call.
 //!
 //! With the feature `log`, lines of the crate `log` go to the host too, and with the feature
 //! `tracing` the events of the crate `tracing`, with the fields of their spans; see
@@ -72,13 +72,13 @@ pub fn write(level: Level, message: impl Display, fields: &[(&str, &dyn Display)
     host::write(to_host(level), &message.to_string(), &fields);
 }
 
-/// Writes the text and the place of a panic.
+/// Writes the text and the location of a panic.
 #[cfg_attr(not(any(target_family = "wasm", test)), expect(dead_code, reason = "a hook on wasm"))]
 pub(crate) fn write_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let text = panic.payload_as_str().unwrap_or("no text");
     let message = format!("panicked: {text}");
     match panic.location() {
-        Some(place) => write(Level::Error, message, &[("place", &place)]),
+        Some(location) => write(Level::Error, message, &[("location", &location)]),
         None => write(Level::Error, message, &[]),
     }
 }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_an_error_with_its_text_and_place() {
+    fn a_panic_is_an_error_with_its_text_and_location() {
         let host = Host::new();
         // The hook is of the whole process: it is put back before anything else may panic.
         let previous = std::panic::take_hook();
@@ -232,8 +232,8 @@ mod tests {
         assert!(panicked.is_err());
         let [line] = &host.logs()[..] else { panic!("one line") };
         assert_eq!((line.level, line.message.as_str()), (Level::Error, "panicked: no luck"));
-        let (name, place) = &line.fields[0];
-        assert_eq!(name, "place");
-        assert!(place.contains("log.rs:"), "{place}");
+        let (name, location) = &line.fields[0];
+        assert_eq!(name, "location");
+        assert!(location.contains("log.rs:"), "{location}");
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn start() {
     });
 }
 
-/// Writes the text and the place of a panic to the host's log. The standard library writes them to
+/// Writes the text and the location of a panic to the host's log. The standard library writes them to
 /// stderr, which a plugin without WASI does not have.
 #[cfg(target_family = "wasm")]
 fn report_panics() {

@@ -1,5 +1,6 @@
 //! Files that `airlock plugin new` adds to a template, because they are in no registry: the Rust
-//! SDK with the contract, or the contract alone for other languages. They are written to
+//! SDK with the contract, and the contract alone for the packages of other languages. They are
+//! written to
 //! `OUT_DIR`/vendored.rs as the constants `SDK` and `WIT`, pairs of file name and text.
 
 use std::{
@@ -12,6 +13,10 @@ use toml::{Table, Value};
 
 /// The members of the SDK's workspace, each with a manifest and `src`.
 const MEMBERS: [&str; 3] = ["guest-sdk", "guest-sdk/macros", "guest-sdk/manifest"];
+/// Packages of the contract that plugins are built with.
+const CONTRACT: [&str; 3] = ["wit/host", "wit/plugin", "wit/types"];
+/// The page about the contract.
+const PAGE: &str = "wit/README.md";
 /// Tables of a manifest that name dependencies.
 const DEPENDENCIES: [&str; 2] = ["dependencies", "dev-dependencies"];
 const HEAD: &str = "# Airlock's SDK for plugins in Rust, as the `airlock` that wrote this plugin carries it. Not to be edited.\n";
@@ -30,9 +35,10 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
         println!("cargo::rerun-if-changed={}", root.join(source).display());
     }
     let mut sdk = manifests.clone();
-    for source in sources.chain(["wit".to_owned()]) {
+    for source in sources.chain(CONTRACT.map(str::to_owned)) {
         sdk.extend(files(root, &source)?);
     }
+    sdk.push(PAGE.to_owned());
     let workspace = workspace(root, &manifests)?;
     let entry = |place: &str, file: &String| {
         format!(
@@ -42,7 +48,11 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
         )
     };
     let sdk: String = sdk.iter().map(|file| entry("sdk/", file)).collect();
-    let wit: String = files(root, "wit")?.iter().map(|file| entry("", file)).collect();
+    let mut contract = vec![PAGE.to_owned()];
+    for directory in CONTRACT {
+        contract.extend(files(root, directory)?);
+    }
+    let wit: String = contract.iter().map(|file| entry("", file)).collect();
     let text = format!(
         "/// The SDK, a workspace of its own.\npub(super) const SDK: &[(&str, &str)] = &[\n    (\"sdk/Cargo.toml\", {workspace:?}),\n{sdk}];\n\n\
          /// The contract.\npub(super) const WIT: &[(&str, &str)] = &[\n{wit}];\n"

@@ -157,9 +157,12 @@ async fn a_plugin_in_python_returns_fails_logs_and_reports_progress() {
 async fn a_new_plugin_in_rust_can_be_built_and_called() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let new = new(place.path(), "my-plugin", "rust").await.ok();
-    let next = "  cd my-plugin\n  airlock plugin build\n  airlock plugin install my-plugin.wasm\n  \
-                airlock call my_plugin-get_weather '{\"city\":\"Oslo\"}'\n";
-    assert!(new.stdout.ends_with(next), "{new}");
+    let next = "  cd my-plugin\n  airlock plugin build\n  airlock plugin check\n  \
+                airlock plugin install my-plugin.wasm\n  \
+                airlock call my_plugin-get_weather '{\"city\":\"Oslo\"}'\n\nWhile you write, ";
+    assert!(new.stdout.contains(next), "{new}");
+    let dev = "\n  airlock plugin dev --call get_weather '{\"city\":\"Oslo\"}'\n";
+    assert!(new.stdout.ends_with(dev), "{new}");
     let directory = place.path().join("my-plugin");
     let built = languages::build(&directory).await.ok().json();
     assert_eq!(

@@ -174,7 +174,12 @@ async fn a_configured_plugin_that_was_not_accepted_keeps_its_name_too() {
         "{unknown}"
     );
     assert!(!workspace.path("plugins").exists() && !workspace.path("airlock.lock").exists());
-    let _ = workspace.install("stranger.wasm", &["--name", "github", "--replace"]).await.ok();
+    // Nothing is known of the old one, so that it takes the operator's word.
+    let replace = ["--name", "github", "--replace"];
+    let unsaid = workspace.install("stranger.wasm", &replace).await.failed();
+    assert!(unsaid.stderr.contains("--change-id"), "{unsaid}");
+    let _ =
+        workspace.install("stranger.wasm", &[&replace[..], &["--change-id"]].concat()).await.ok();
 }
 
 #[tokio::test]
@@ -283,7 +288,7 @@ fn proposed(run: &Finished) -> Vec<String> {
     command.split(' ').skip(1).map(ToOwned::to_owned).collect()
 }
 
-/// Writes a plugin that sends a secret to its place on the network.
+/// Writes a plugin that sends a secret to its destination.
 fn write_sender(workspace: &Workspace, file: &str, id: &str, place: &Value) {
     let mut api = place.clone();
     api["reason"] = json!("Reads forecasts.");

@@ -97,6 +97,7 @@ async fn built(
         fixtures.clone(),
         root().join("wit"),
         root().join("host/src/cli/plugin/build"),
+        root().join("host/src/cli/plugin/interfaces.rs"),
     ]);
     let (component, stamp) = (directory.join("skies.wasm"), directory.join("stamp"));
     if component.is_file() && fs::read_to_string(&stamp).is_ok_and(|found| found == key) {
@@ -109,7 +110,6 @@ async fn built(
     fs::copy(fixtures.join("plugin.toml"), directory.join("plugin.toml"))
         .expect("a file of the tests");
     rest(&directory).expect("the rest of the sources");
-    link(&root().join("wit"), &directory.join("wit"));
     link(&crate::peers::installed(peer), &directory.join(place));
     let _ = build(&directory).await.ok();
     fs::write(stamp, key).expect("a file in it");
@@ -155,10 +155,14 @@ fn toolchain() -> Option<String> {
 }
 
 /// Digests all files in some directories, by name and content.
-fn digest(directories: &[PathBuf]) -> String {
+fn digest(sources: &[PathBuf]) -> String {
     let mut files = Vec::new();
-    let mut left = directories.to_vec();
+    let mut left = sources.to_vec();
     while let Some(directory) = left.pop() {
+        if directory.is_file() {
+            files.push(directory);
+            continue;
+        }
         for entry in fs::read_dir(&directory).expect("a directory of sources") {
             let path = entry.expect("it can be read").path();
             // Packages that were installed into the example are not its sources.

@@ -2,6 +2,9 @@ import { failed } from './failed.js';
 
 const KEY_MAX = 512;
 const VALUE_MAX = 1 << 20;
+const KEYS_MAX = 1000;
+/** Most bytes that one host call returns, unless more are granted. */
+const COPIED_MAX = 8 << 20;
 
 /** A store in memory, as the contract has it: no quota, and its time stands still. */
 export class Store {
@@ -14,7 +17,11 @@ export class Store {
   }
 
   getMany(keys) {
-    return keys.map((key) => this.get(key));
+    if (keys.length > KEYS_MAX) throw failed({ tag: 'too-large' });
+    const entries = keys.map((key) => this.get(key));
+    const bytes = entries.reduce((sum, entry) => sum + (entry?.value.length ?? 0), 0);
+    if (bytes > COPIED_MAX) throw failed({ tag: 'too-large' });
+    return entries;
   }
 
   set(key, value, ifVersion, ttlMs) {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
 import * as sdk from '../index.js';
@@ -57,9 +58,110 @@ test('data that looks like a part is data', async () => {
   assert.deepEqual((await called(() => ({ type: 'text', text: 'a' }))).structuredContent, { type: 'text', text: 'a' });
 });
 
-test('data that is no object is a fault of the tool', async () => {
-  const message = 'TypeError: structuredContent must be an object, not [1]';
-  await assert.rejects(called(() => new Output({ structuredContent: [1] })), { kind: 'internal', message });
+test('data may be any JSON value, and the result of another tool can be returned unchanged', async () => {
+  for (const value of [[1], 'words', 0, false, null, {}]) {
+    const host = new Host({ tools: { other: () => new Output({ structuredContent: value }) } });
+    const output = await called(() => tools.call('other'), { host });
+    assert.deepEqual([output.structuredContent, output.data()], [value, value]);
+  }
+  assert.equal((await called(() => new Output())).structuredContent, undefined);
+});
+
+test('data that is no JSON value is a fault of the tool', async () => {
+  const cyclic = {};
+  cyclic.self = cyclic;
+  for (const value of [() => {}, 1n, Symbol('s'), cyclic]) {
+    const message = /^TypeError: structuredContent must be a JSON value/;
+    await assert.rejects(called(() => new Output({ structuredContent: value })), { kind: 'internal', message });
+  }
+});
+
+test('a part has the type that the contract has for its block', async () => {
+  const wit = await readFile(new URL('../../../wit/types/0.1.0/types.wit', import.meta.url), 'utf8');
+  const [, cases] = /variant content-block \{(.*?)\n    \}/s.exec(wit);
+  const types = [...cases.matchAll(/^ +([a-z-]+)\(/gm)].map(([, name]) => name);
+  assert.deepEqual([...new Set(PARTS.map(({ type }) => type))], types);
+});
+
+test('an error with members that the contract cannot have is refused where it is made', () => {
+  const cases = [
+    [{ retryAfterMs: 1500.5 }, 'retryAfterMs must be a whole number of 0 or more, not 1500.5'],
+    [{ retryAfterMs: -1 }, 'retryAfterMs must be a whole number of 0 or more, not -1'],
+    [{ retryAfterMs: NaN }, 'retryAfterMs must be a whole number of 0 or more, not NaN'],
+    [{ retryAfterMs: '5' }, 'retryAfterMs must be a whole number of 0 or more, not 5'],
+    [{ details: { n: 1n } }, 'details must be a JSON value: Do not know how to serialize a BigInt'],
+    [{ details: () => {} }, 'details must be a JSON value, not a function'],
+    [{ meta: [1] }, 'meta must be an object'],
+    [{ meta: { n: 1n } }, 'meta must be a JSON value: Do not know how to serialize a BigInt'],
+    [{ code: 7 }, 'code must be a string, not 7'],
+    [{ content: 'text' }, 'content must be an array of parts and strings'],
+    [{ content: [{ text: 'a' }] }, 'content must be an array of parts and strings'],
+    [{ content: [null] }, 'content must be an array of parts and strings'],
+  ];
+  for (const [more, message] of cases) assert.throws(() => new ToolError('internal', 'x', more), { name: 'TypeError', message });
+  const shot = errorFromHost(errorToHost(new ToolError('internal', 'x', { content: ['shot'] })));
+  assert.equal(shot.content[0].text, 'shot');
+});
+
+test('members of an error that are null are absent, except details', () => {
+  const given = new ToolError('internal', 'x', { code: null, retryAfterMs: null, content: null, details: null, meta: null });
+  const { code, retryAfterMs, content, details, meta } = errorToHost(given);
+  assert.deepEqual([code, retryAfterMs, content, details, meta], [undefined, undefined, [], 'null', undefined]);
+  assert.equal(errorFromHost(errorToHost(given)).details, null);
+});
+
+test('the longest wait of another tool arrives as a number', () => {
+  const given = { ...errorToHost(new ToolError('rate-limited', 'wait')), retryAfterMs: 2n ** 64n - 1n };
+  const error = errorFromHost(given);
+  assert.equal(error.retryAfterMs, Number.MAX_SAFE_INTEGER);
+  assert.equal(errorToHost(error).retryAfterMs, BigInt(Number.MAX_SAFE_INTEGER));
+});
+
+test('an error that cannot be converted arrives with its kind and message', async () => {
+  const changes = [
+    (error) => (error.retryAfterMs = 0.5),
+    (error) => (error.details = { n: 1n }),
+    (error) => (error.meta = 1n),
+    (error) => (error.content = [{ type: 'chart' }]),
+    (error) => (error.content = undefined),
+    (error) => (error.content = [sdk.resourceLink('a:b', 'b', { size: -1 })]),
+    (error) => (error.content = [sdk.image('not bytes', 'image/png')]),
+    (error) => (error.content = [sdk.embeddedResource('a:b', 5)]),
+    (error) => (error.code = 7),
+  ];
+  for (const change of changes) {
+    const host = new Host();
+    const run = () => {
+      const error = new ToolError('conflict', 'changed meanwhile', { code: 'c' });
+      change(error);
+      throw error;
+    };
+    await assert.rejects(called(run, { host }), { kind: 'conflict', message: 'changed meanwhile', code: undefined });
+    assert.match(host.logs[0].message, /only its kind and message/);
+  }
+});
+
+test('an exception that cannot be described is an internal error', async () => {
+  const broken = {
+    toString() {
+      throw new Error('no text');
+    },
+  };
+  const kindless = Object.assign(new ToolError('denied', 'no'), { kind: 'missing' });
+  const refusal = Object.assign(new sdk.HostError('KvError', 'other', 'the store failed', 'other'), { message: 5 });
+  for (const thrown of [broken, Object.create(null), Symbol('s'), undefined, null, 1n]) {
+    await assert.rejects(called(() => Promise.reject(thrown)), { name: 'ToolError', kind: 'internal' });
+  }
+  await assert.rejects(called(() => Promise.reject(kindless)), { kind: 'internal', message: 'no' });
+  await assert.rejects(called(() => Promise.reject(refusal)), { kind: 'other', message: 'the store failed' });
+});
+
+test('a log that fails does not hide the error', async () => {
+  const host = new Host();
+  host.write = () => {
+    throw new Error('no log');
+  };
+  await assert.rejects(called(() => undefined.nothing, { host }), { kind: 'internal', message: /^TypeError: / });
 });
 
 test('an accident is internal and its stack is logged', async () => {
@@ -153,6 +255,11 @@ test('a configuration is read by member and by schema', () => {
   assert.throws(wrong, { kind: 'internal', message: /configuration cannot be used: argument `rows` must be an integer/ });
 });
 
+test('a member of the configuration that is null is null, and only an absent one has the default', () => {
+  const host = new Host({ config: { unit: null } });
+  assert.deepEqual(host.run(() => [config.get('unit', 'C'), config.get('unit'), config.get('x', 'C'), config.get('x')]), [null, null, 'C', undefined]);
+});
+
 test('a store compares and sets, and versions are numbers', () => {
   new Host({ stores: ['notes'] }).run(() => {
     const store = kv.open('notes');
@@ -191,6 +298,28 @@ test('keys are read page by page', () => {
   });
 });
 
+test('pages of keys and of tools that are short or empty do not end a list', () => {
+  const host = new Host();
+  const pages = { undefined: [['a'], 'p'], p: [[], 'q'], q: [['b', 'c'], 'r'], r: [[], undefined] };
+  host.kvOpen = () => ({ keys: (prefix, cursor) => ({ keys: pages[cursor][0], next: pages[cursor][1] }) });
+  host.toolsList = (cursor) => ({ items: pages[cursor][0].map((name) => ({ name, description: '' })), next: pages[cursor][1] });
+  const both = host.run(() => [[...kv.open('notes').keys()], [...tools.list()].map(({ name }) => name)]);
+  assert.deepEqual(both, [['a', 'b', 'c'], ['a', 'b', 'c']]);
+});
+
+test('reading more entries than one host call returns fails, and the message names the bounds', () => {
+  new Host({ stores: ['notes'] }).run(() => {
+    const store = kv.open('notes');
+    const names = (count) => Array.from({ length: count }, (_, number) => `n/${number}`);
+    assert.equal(store.getMany(names(1000)).length, 1000);
+    const refused = { name: 'KvError', kind: 'too-large', message: /1 MiB.*1,000 keys.*together/ };
+    assert.throws(() => store.getMany(names(1001)), refused);
+    for (const name of names(9)) store.set(name, new Uint8Array(1 << 20));
+    assert.equal(store.getMany(names(7)).length, 7);
+    assert.throws(() => store.getMany(names(9)), refused);
+  });
+});
+
 test('a request is sent as the contract has it', () => {
   const host = new Host({
     http: ({ method }) => (method === 'GET' ? { status: 429, body: 'slow\ndown', headers: { 'Retry-After': '7' } } : { body: '{"n":1}' }),
@@ -203,6 +332,7 @@ test('a request is sent as the contract has it', () => {
   assert.deepEqual([credentials, timeoutMs, redirects], [['token'], 5, 'manual']);
   const limited = { kind: 'rate-limited', code: 'http_429', retryAfterMs: 7000, message: 'the server responded with status 429: slowdown' };
   assert.throws(() => host.run(() => http.get('https://a.example/').ok()), limited);
+  assert.equal(host.run(() => http.get('https://a.example/').finalUrl), 'https://a.example/');
 });
 
 test('other tools are called one by one and together', () => {

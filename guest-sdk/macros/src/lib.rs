@@ -22,9 +22,9 @@ use proc_macro::TokenStream;
 /// /// Divides one number by another.
 /// #[tool(read_only, idempotent, open_world = false, title = "Divide")]
 /// fn divide(
-///     /// What to divide.
+///     /// The dividend.
 ///     dividend: f64,
-///     /// What to divide by.
+///     /// The divisor.
 ///     #[arg(default = 1.0)]
 ///     divisor: f64,
 ///     context: &Context,

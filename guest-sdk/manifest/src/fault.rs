@@ -6,7 +6,7 @@ use std::fmt;
 use crate::KeyPath;
 
 /// The most faults that are reported. A hostile manifest could have one for every few bytes.
-const MAX_FAULTS: usize = 50;
+pub(crate) const MAX_FAULTS: usize = 50;
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]

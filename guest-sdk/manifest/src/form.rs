@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// Returns whether a text is valid, as far as it can be told without the gateway.
+    /// Returns whether a text is valid, as far as this can be decided without the gateway.
     pub(crate) fn fits(self, text: &str) -> bool {
         match self {
             Self::Id => {

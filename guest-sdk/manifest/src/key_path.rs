@@ -31,6 +31,17 @@ impl KeyPath {
         self.then(Step::Index(index))
     }
 
+    /// Parses a path whose names are bare keys or `*`.
+    pub(crate) fn parse(text: &str) -> Self {
+        let steps = text.split('.').flat_map(|part| {
+            let mut parts = part.split('[');
+            let name = Step::Name(parts.next().unwrap_or_default().to_owned());
+            let indices = parts.filter_map(|index| index.strip_suffix(']')?.parse().ok());
+            std::iter::once(name).chain(indices.map(Step::Index)).collect::<Vec<_>>()
+        });
+        Self(steps.collect())
+    }
+
     fn then(&self, step: Step) -> Self {
         Self(self.0.iter().cloned().chain([step]).collect())
     }

@@ -40,7 +40,7 @@ fn http(key: &KeyPath, http: &Value) -> Option<Fault> {
     let narrows = |name: &str| http[name].as_array().is_some_and(|list| !list.is_empty());
     let narrowed = ["methods", "paths"].into_iter().find(|name| narrows(name))?;
     (http["url"] == ANY).then(|| {
-        let problem = "goes with a host; with the `url` \"*\" it is the operator's to grant";
+        let problem = "is valid only with a host; for `url = \"*\"` the operator grants it";
         Fault::new(key.member(narrowed), problem)
     })
 }

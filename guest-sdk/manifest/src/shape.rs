@@ -9,18 +9,27 @@ use crate::keys::{ANY, Key, Kind, MANIFEST};
 
 /// Maximum number of requests of one kind.
 const MAX_NAMED: usize = 32;
+/// Maximum number of elements of a list.
+const MAX_ELEMENTS: usize = 256;
+/// Maximum number of tools: no catalog takes more from one source.
+const MAX_TABLES: usize = 2_000;
 /// Maximum length of the name of a request, in bytes.
 const MAX_NAME: usize = 64;
 /// Least similarity of a suggested key (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;
 
-pub(crate) fn check(document: &Value, read: Read<'_>, faults: &mut Faults) {
-    Walk { read, faults }.value(&KeyPath::default(), &Kind::Table(MANIFEST), document);
+/// Compares a manifest with the table of keys. Returns whether every list and table is within its
+/// bound.
+pub(crate) fn check(document: &Value, read: Read<'_>, faults: &mut Faults) -> bool {
+    let mut walk = Walk { read, faults, is_bounded: true };
+    walk.value(&KeyPath::default(), &Kind::Table(MANIFEST), document);
+    walk.is_bounded
 }
 
 struct Walk<'a> {
     read: Read<'a>,
     faults: &'a mut Faults,
+    is_bounded: bool,
 }
 
 impl Walk<'_> {
@@ -36,13 +45,17 @@ impl Walk<'_> {
             (Kind::Count, Value::Number(number)) if number.is_u64() => {}
             (Kind::Flag, Value::Bool(_)) | (Kind::Free, Value::Object(_)) | (Kind::Any, _) => {}
             (Kind::List(of), Value::Array(elements)) => {
-                for (index, element) in elements.iter().enumerate() {
-                    self.value(&key.element(index), of, element);
+                if self.is_few(key, elements.len(), MAX_ELEMENTS) {
+                    for (index, element) in elements.iter().enumerate() {
+                        self.value(&key.element(index), of, element);
+                    }
                 }
             }
             (Kind::Tables(keys), Value::Array(tables)) => {
-                for (index, table) in tables.iter().enumerate() {
-                    self.value(&key.element(index), &Kind::Table(keys), table);
+                if self.is_few(key, tables.len(), MAX_TABLES) {
+                    for (index, table) in tables.iter().enumerate() {
+                        self.value(&key.element(index), &Kind::Table(keys), table);
+                    }
                 }
             }
             (Kind::Table(keys), Value::Object(members)) => self.table(key, keys, members),
@@ -51,6 +64,16 @@ impl Walk<'_> {
             }
             _ => self.fault(key, unlike(value, &expected(kind))),
         }
+    }
+
+    /// Returns whether a list or table is within its bound; records a fault if it is not.
+    fn is_few(&mut self, key: &KeyPath, found: usize, limit: usize) -> bool {
+        let is_few = found <= limit;
+        if !is_few {
+            self.is_bounded = false;
+            self.fault(key, format!("found {found} of them, expected at most {limit}"));
+        }
+        is_few
     }
 
     fn fault(&mut self, key: &KeyPath, problem: String) {
@@ -96,9 +119,8 @@ impl Walk<'_> {
         has_wildcard: bool,
         members: &Map<String, Value>,
     ) {
-        if members.len() > MAX_NAMED {
-            let found = members.len();
-            self.fault(key, format!("found {found} of them, expected at most {MAX_NAMED}"));
+        if !self.is_few(key, members.len(), MAX_NAMED) {
+            return;
         }
         for (name, value) in members {
             let member = key.member(name);

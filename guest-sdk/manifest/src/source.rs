@@ -4,20 +4,22 @@
 mod tests;
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read as _};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Number, Value, json};
 use toml::de::{DeTable, DeValue};
 
-use crate::fault::{BadManifest, Fault, Faults, Position};
+use crate::fault::{BadManifest, Fault, Faults, MAX_FAULTS, Position};
 use crate::key_path::Step;
 use crate::{KeyPath, MAX_BYTES};
 
 /// Name of the file next to a plugin's sources.
 pub const FILE: &str = "plugin.toml";
 
+/// Most bytes of plugin.toml, and of the schema that it names.
+const MAX_FILE: u64 = 1 << 20;
 /// Requests that only WASI can fulfil, by their keys in `request`.
 const OF_WASI: [&str; 3] = ["clocks", "files", "scratch"];
 
@@ -37,7 +39,7 @@ pub struct Source {
 /// keys are not checked.
 pub fn read(directory: &Path) -> Result<Option<Source>, BadManifest> {
     let file = directory.join(FILE);
-    let text = match fs::read_to_string(&file) {
+    let text = match read_bounded(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
@@ -51,6 +53,19 @@ pub fn read(directory: &Path) -> Result<Option<Source>, BadManifest> {
     Ok(Some(source))
 }
 
+/// Reads a text file of at most [`MAX_FILE`] bytes. A device or a pipe might never end.
+fn read_bounded(file: &Path) -> io::Result<String> {
+    if !fs::metadata(file)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    let read = fs::File::open(file)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if read as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
+    }
+    Ok(text)
+}
+
 fn parse(text: &str) -> Result<Value, BadManifest> {
     let (_, mut errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
@@ -61,7 +76,8 @@ fn parse(text: &str) -> Result<Value, BadManifest> {
         }
     }
     let mut faults = Faults::default();
-    faults.extend(errors.into_iter().map(|error| {
+    // One more than is reported, because each position is searched from the start of the text.
+    faults.extend(errors.into_iter().take(MAX_FAULTS + 1).map(|error| {
         let position = error.span().map(|span| position(text, span.start));
         Fault { position, ..Fault::new(KeyPath::default(), error.message()) }
     }));
@@ -97,11 +113,16 @@ impl Source {
             Fault::new(KeyPath::from_iter(["config", "schema_file"]), format!("{name}: {problem}"))
         };
         if config.insert("schema".to_owned(), json!({})).is_some() {
-            return Err(bad("goes without `schema`, which is there too".to_owned()));
+            return Err(bad("excludes `schema`, which is also set".to_owned()));
+        }
+        let is_within = Path::new(&name)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !is_within {
+            return Err(bad("is not below the plugin's directory".to_owned()));
         }
         let file = directory.join(&name);
-        let text =
-            fs::read_to_string(&file).map_err(|error| bad(format!("cannot be read: {error}")))?;
+        let text = read_bounded(&file).map_err(|error| bad(format!("cannot be read: {error}")))?;
         config["schema"] =
             serde_json::from_str(&text).map_err(|error| bad(format!("is not JSON: {error}")))?;
         self.files.push(file);
@@ -117,12 +138,20 @@ impl Source {
         document.to_string()
     }
 
-    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or says
+    /// Returns whether the plugin is built with WASI: it requests what only WASI provides, or has
     /// `[build] wasi = true`.
     pub fn needs_wasi(&self) -> bool {
-        let says_so = self.document["build"]["wasi"] == true;
+        let is_set = self.document["build"]["wasi"] == true;
         let request = &self.document["request"];
-        says_so || OF_WASI.iter().any(|kind| request.get(kind).is_some())
+        is_set || OF_WASI.iter().any(|kind| request.get(kind).is_some())
+    }
+
+    /// Returns the position of a key such as `request.http.api` or `tool[0].effects`. If the key is
+    /// absent, it is that of the table that would contain it; `None` if there is no such table.
+    pub fn position(&self, key: &str) -> Option<Position> {
+        let (root, _) = DeTable::parse_recoverable(&self.text);
+        let at = span(root.get_ref(), &KeyPath::parse(key), true)?;
+        Some(position(&self.text, at.start))
     }
 
     /// Returns what was made of the document. Fails if the document or one of the files has faults,
@@ -143,16 +172,17 @@ impl Source {
         }
         let (root, _) = DeTable::parse_recoverable(&self.text);
         for fault in faults.iter_mut() {
-            fault.position = span(root.get_ref(), fault).map(|at| position(&self.text, at.start));
+            let at = span(root.get_ref(), &fault.key, fault.is_about_name);
+            fault.position = at.map(|at| position(&self.text, at.start));
         }
         Err(faults.of_file(FILE))
     }
 }
 
-/// Finds the place of a fault. The place of a missing key is that of the table that it belongs to;
-/// the root has none.
-fn span(root: &DeTable<'_>, fault: &Fault) -> Option<Range<usize>> {
-    let mut steps = fault.key.0.iter();
+/// Finds the position of a key, or of its value. The position of a missing key is that of the table
+/// that it belongs to; the root has none.
+fn span(root: &DeTable<'_>, key: &KeyPath, is_about_name: bool) -> Option<Range<usize>> {
+    let mut steps = key.0.iter();
     let Some(Step::Name(first)) = steps.next() else { return None };
     let (mut name, mut value) = root.get_key_value(first.as_str())?;
     let mut place = name.span();
@@ -176,7 +206,7 @@ fn span(root: &DeTable<'_>, fault: &Fault) -> Option<Range<usize>> {
         };
     }
     let is_table = matches!(value.get_ref(), DeValue::Table(_));
-    Some(if is_last && !is_table && !fault.is_about_name { value.span() } else { place })
+    Some(if is_last && !is_table && !is_about_name { value.span() } else { place })
 }
 
 fn position(text: &str, offset: usize) -> Position {

@@ -20,7 +20,7 @@
 - `tool` makes the descriptor from the signature and the docstring, and converts the arguments to their types.
 - `ToolError` is a failure as the model reads it.
 - `Context` is the running call: time left, progress, parts of the result sent early.
-- `Output` and `text`, `image` and the like build a result of several parts.
+- `Output` and `text`, `image` and the like build a result of several parts. `ABSENT` is no data, where `None` is `null`.
 - `airlock_plugin.log` writes diagnostics. The modules `config`, `http`, `kv`, `secrets`, `secrets_reveal` and `tools` each need a
   request in `plugin.toml`; importing one that is not requested fails when the plugin is built.
 - `airlock_plugin.testing.Host` runs tools without a gateway.
@@ -47,11 +47,12 @@ from ._content import (
 from ._context import Context
 from ._errors import HostError, Kind, ToolError
 from ._field import Field
+from ._json import ABSENT, Absent
 from ._plugin import plugin
 from ._tool import Tool, tool
 
 __all__ = [
-    "Audio", "Block", "Content", "Context", "EmbeddedResource", "Field", "HostError", "Image", "Kind", "Other", "Output",
-    "ResourceLink", "Text", "Tool", "ToolError", "audio", "embedded_resource", "image", "log", "other", "plugin",
+    "ABSENT", "Absent", "Audio", "Block", "Content", "Context", "EmbeddedResource", "Field", "HostError", "Image", "Kind", "Other",
+    "Output", "ResourceLink", "Text", "Tool", "ToolError", "audio", "embedded_resource", "image", "log", "other", "plugin",
     "resource_link", "text", "tool",
 ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, Union
 
 from ._errors import ToolError
+from ._json import ABSENT, Absent
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
@@ -136,8 +137,9 @@ class Output(Generic[T]):
     """
 
     content: Sequence[Content | str] = field(default_factory=list)
-    structured_content: T | None = None
-    """The result as data: a JSON object, or a dataclass."""
+    structured_content: T | Absent = ABSENT
+    """The result as data: any JSON value, or a dataclass. It must match the output schema if the tool has one. `None` is `null`;
+    the default, `ABSENT`, is no data."""
     meta: JsonObject | None = None
     """Vendor keys, forwarded as MCP `_meta`."""
 
@@ -151,7 +153,7 @@ class Output(Generic[T]):
 
     def data(self) -> Any:
         """Returns the data or, if there is none, the JSON in the first text."""
-        if self.structured_content is not None:
+        if self.structured_content is not ABSENT:
             return self.structured_content
         found = self.first_text()
         if found is None:

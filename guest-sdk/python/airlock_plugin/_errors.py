@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ._json import ABSENT, json_text
 
 if TYPE_CHECKING:
     from ._content import Content
@@ -24,28 +26,56 @@ class ToolError(Exception):
     """
 
     def __init__(self, kind: Kind, message: str, *, code: str | None = None, retry_after_ms: int | None = None,
-                 content: Sequence[Content] = (), details: Any = None, meta: dict[str, Any] | None = None) -> None:
-        """Creates a failure.
+                 content: Sequence[Content | str] = (), details: Any = ABSENT, meta: dict[str, Any] | None = None) -> None:
+        """Creates a failure. Fails with `TypeError` if an argument cannot be sent.
+
+        An error that a tool changes afterwards so that it cannot be sent reaches the caller with its kind and message only.
 
         Args:
             kind: Kind of the failure.
             message: Message for the model; it says what to change.
             code: Short, stable identifier for programs, such as `channel_not_found`.
-            retry_after_ms: Time to wait before the next try, in milliseconds.
-            content: Further parts, such as a screenshot.
-            details: Details as data, for scripts and the record of the call.
+            retry_after_ms: Time to wait before the next try, in milliseconds: an `int` of 0 or more.
+            content: Further parts, such as a screenshot; a string is a text.
+            details: Details as data, for scripts and the record of the call: any JSON value. `None` is `null`; the default,
+                `ABSENT`, is no details.
             meta: Vendor keys, forwarded as MCP `_meta`.
         """
-        if kind not in KINDS:
-            raise ValueError(f"there is no kind of failure {kind!r}; known are {', '.join(KINDS)}")
-        super().__init__(message)
+        text = str(message)
+        super().__init__(text)
         self.kind: Kind = kind
-        self.message = message
+        self.message = text
         self.code = code
         self.retry_after_ms = retry_after_ms
-        self.content = list(content)
+        self.content = list(content) if isinstance(content, Iterable) and not isinstance(content, str) else content
         self.details = details
         self.meta = meta
+        check_error(self)
+
+
+def check_error(error: ToolError) -> None:
+    """Fails with a `TypeError` if the contract cannot have an error with these members, with a `ValueError` if it has no such kind."""
+    from ._content import Content
+
+    if error.kind not in KINDS:
+        raise ValueError(f"there is no kind of failure {error.kind!r}; known are {', '.join(KINDS)}")
+    if error.code is not None and not isinstance(error.code, str):
+        raise TypeError(f"code must be a string, not {error.code!r}")
+    if error.retry_after_ms is not None:
+        check_u64("retry_after_ms", error.retry_after_ms)
+    if not isinstance(error.content, list) or not all(isinstance(part, (str, Content)) for part in error.content):
+        raise TypeError("content must be a list of parts and strings")
+    if error.meta is not None and not isinstance(error.meta, dict):
+        raise TypeError(f"meta must be a dict, not {type(error.meta).__name__}")
+    json_text("details", error.details)
+    json_text("meta", error.meta)
+
+
+def check_u64(name: str, value: Any) -> int:
+    """Returns a number of 64 bits. Fails with a `TypeError` that names the value."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise TypeError(f"{name} must be a whole number of 0 or more, not {value!r}")
+    return value
 
 
 class HostError(Exception):

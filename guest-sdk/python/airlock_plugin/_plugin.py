@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from . import _wire, log
 from ._content import Output
 from ._context import Context
-from ._errors import ToolError
+from ._errors import KINDS, ToolError
 from ._host import IS_COMPONENT, error_type, interface
+from ._json import to_json
 from ._tool import Tool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -51,11 +53,13 @@ def plugin(*tools: Tool[..., Any]) -> type[Tools]:
                 if name not in table:
                     raise ToolError("not-found", f"this plugin has no tool {name}")
                 return _wire.output_to_host(_run(table[name], arguments, Context(context)))
-            except Exception as error:
-                failure = _wire.tool_error(error) or _accident(error)
+            except KeyboardInterrupt:
+                raise  # by a person who stops a test
+            except BaseException as error:
+                failure = _converted(error)
             finally:
-                log.flush()
-            raise _Err(_wire.error_to_host(failure))
+                _attempt(log.flush)
+            raise _Err(failure)
 
     return Exported
 
@@ -74,14 +78,40 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON value")
 
 
-def _accident(error: Exception) -> ToolError:
+def _converted(error: BaseException) -> Any:
+    """Converts an exception to an error of the contract. Never fails: an error that cannot be sent keeps its kind and message."""
+    try:
+        return _wire.error_to_host(_wire.tool_error(error) or _accident(error))
+    except Exception as fault:
+        _report("an error cannot be sent; the caller gets only its kind and message", fault)
+        kind: Any = _attempt(lambda: error.kind)  # type: ignore[attr-defined]
+        message = _attempt(lambda: str(error.message))  # type: ignore[attr-defined]
+        if not isinstance(kind, str) or kind not in KINDS:
+            kind = "internal"
+        return _wire.error_to_host(ToolError(kind, log.described(error) if message is None else message))
+
+
+def _accident(error: BaseException) -> ToolError:
     """Returns the failure of a tool whose exception is none: a fault of the tool."""
-    log.error("the tool failed", traceback=log.traceback(error))
-    return ToolError("internal", f"{type(error).__name__}: {error}")
+    _report("the tool failed", error)
+    return ToolError("internal", log.described(error))
+
+
+def _report(message: str, error: BaseException) -> None:
+    """Writes an exception to the log. A log that fails does not hide the exception."""
+    _attempt(lambda: log.error(message, traceback=log.traceback(error)))
+
+
+def _attempt(function: Callable[[], Any]) -> Any:
+    """Returns the result of a function; none if it fails."""
+    try:
+        return function()
+    except Exception:
+        return None
 
 
 def _descriptor(tool: Tool[..., Any]) -> Any:
     types, given = interface("types"), tool.descriptor
     return types.ToolDescriptor(
-        given.name, given.title, given.description, _wire.to_json(given.input_schema), _wire.to_json(given.output_schema),
-        types.ToolAnnotations(**given.annotations), _wire.to_json(given.meta), _wire.to_json(given.extra))
+        given.name, given.title, given.description, to_json(given.input_schema), to_json(given.output_schema),
+        types.ToolAnnotations(**given.annotations), to_json(given.meta), to_json(given.extra))

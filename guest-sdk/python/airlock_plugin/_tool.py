@@ -162,4 +162,4 @@ def output(result: Any) -> Output[Any]:
     if isinstance(result, (list, tuple)) and result and all(isinstance(part, Content) for part in result):
         return Output(list(result))
     value = _json.plain(result)
-    return Output([text(json.dumps(value, ensure_ascii=False))], value if isinstance(value, dict) else None)
+    return Output([text(json.dumps(value, ensure_ascii=False))], value if isinstance(value, dict) else _json.ABSENT)

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from . import _content as ours
-from ._errors import HostError, ToolError
+from ._errors import HostError, ToolError, check_error, check_u64
 from ._host import interface
-from ._json import plain
+from ._json import ABSENT, json_text, to_json, unicode
 
 _types = interface("types")
 
@@ -22,14 +22,14 @@ def case(value: Any) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "-", type(value).__name__.rpartition("_")[2]).lower()
 
 
-def to_json(value: Any) -> str | None:
-    """Returns the JSON text of a value; none for none."""
-    return None if value is None else json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
-
-
 def from_json(text: str | None) -> Any:
-    """Parses a JSON text; none for none."""
+    """Parses the JSON text of an object; none for none."""
     return None if text is None else json.loads(text)
+
+
+def _value_from_json(text: str | None) -> Any:
+    """Parses the JSON text of a value; `ABSENT` for none."""
+    return ABSENT if text is None else json.loads(text)
 
 
 def content_to_host(part: ours.Content) -> Any:
@@ -39,20 +39,47 @@ def content_to_host(part: ours.Content) -> Any:
 
 def _block_to_host(block: ours.Block) -> Any:
     if isinstance(block, ours.Text):
-        return _types.ContentBlock_Text(block.text)
+        return _types.ContentBlock_Text(_string("text", block.text))
     if isinstance(block, ours.Image):
-        return _types.ContentBlock_Image(_types.Media(block.data, block.mime_type))
+        return _types.ContentBlock_Image(_media(block))
     if isinstance(block, ours.Audio):
-        return _types.ContentBlock_Audio(_types.Media(block.data, block.mime_type))
+        return _types.ContentBlock_Audio(_media(block))
     if isinstance(block, ours.ResourceLink):
         return _types.ContentBlock_ResourceLink(_types.ResourceLink(
-            block.uri, block.name, block.title, block.description, block.mime_type, block.size))
+            _string("uri", block.uri), _string("name", block.name), _optional("title", block.title),
+            _optional("description", block.description), _optional("mime_type", block.mime_type),
+            None if block.size is None else check_u64("size", block.size)))
     if isinstance(block, ours.EmbeddedResource):
-        is_text = isinstance(block.contents, str)
-        contents = (_types.ResourceContents_Text if is_text else _types.ResourceContents_Blob)(block.contents)
-        return _types.ContentBlock_EmbeddedResource(
-            _types.EmbeddedResource(block.uri, block.mime_type, contents, to_json(block.meta), to_json(block.extra)))
-    return _types.ContentBlock_Other(to_json(block.json))
+        contents = (_types.ResourceContents_Text(_string("contents", block.contents)) if isinstance(block.contents, str)
+                    else _types.ResourceContents_Blob(_bytes("contents", block.contents)))
+        return _types.ContentBlock_EmbeddedResource(_types.EmbeddedResource(
+            _string("uri", block.uri), _optional("mime_type", block.mime_type), contents, to_json(block.meta), to_json(block.extra)))
+    if isinstance(block, ours.Other):
+        return _types.ContentBlock_Other(json_text("json", block.json))
+    raise TypeError(f"{type(block).__name__} is no block of a part; make parts with text, image and the like")
+
+
+# The bindings convert after `invoke` has returned: a member of a wrong type would end the call there, without an error.
+
+
+def _media(block: ours.Image | ours.Audio) -> Any:
+    return _types.Media(_bytes("data", block.data), _string("mime_type", block.mime_type))
+
+
+def _string(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} of a part must be a string, not {type(value).__name__}")
+    return unicode(value)
+
+
+def _optional(name: str, value: Any) -> str | None:
+    return None if value is None else _string(name, value)
+
+
+def _bytes(name: str, value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{name} of a part must be bytes, not {type(value).__name__}")
+    return bytes(value)
 
 
 def content_from_host(part: Any) -> ours.Content:
@@ -78,31 +105,32 @@ def _block_from_host(block: Any) -> ours.Block:
 
 
 def output_to_host(output: ours.Output[Any]) -> Any:
-    """Converts a result. Fails if its data is no JSON object."""
-    data = plain(output.structured_content)
-    if data is not None and not isinstance(data, dict):
-        raise TypeError(f"structured_content must be an object, not {type(data).__name__}")
-    return _types.ToolOutput([content_to_host(part) for part in output.parts()], to_json(data), to_json(output.meta))
+    """Converts a result. Fails if its data is no JSON value."""
+    data = json_text("structured_content", output.structured_content)
+    return _types.ToolOutput([content_to_host(part) for part in output.parts()], data, to_json(output.meta))
 
 
 def output_from_host(output: Any) -> ours.Output[Any]:
     """Converts a result."""
     parts = [content_from_host(part) for part in output.content]
-    return ours.Output(parts, from_json(output.structured_content), from_json(output.meta))
+    return ours.Output(parts, _value_from_json(output.structured_content), from_json(output.meta))
 
 
 def error_to_host(error: ToolError) -> Any:
-    """Converts a failure."""
+    """Converts a failure. Fails if a member was changed so that the contract cannot have it."""
+    check_error(error)
     kind = _types.ErrorKind[error.kind.upper().replace("-", "_")]
-    return _types.ToolError(kind, error.code, error.message, error.retry_after_ms,
-                            [content_to_host(part) for part in error.content], to_json(error.details), to_json(error.meta))
+    code = None if error.code is None else unicode(error.code)
+    parts = [content_to_host(ours.text(part) if isinstance(part, str) else part) for part in error.content]
+    return _types.ToolError(kind, code, unicode(str(error.message)), error.retry_after_ms, parts,
+                            json_text("details", error.details), to_json(error.meta))
 
 
 def error_from_host(error: Any) -> ToolError:
     """Converts a failure of another tool."""
     kind: Any = case(error.kind)
     return ToolError(kind, error.message, code=error.code, retry_after_ms=error.retry_after_ms,
-                     content=[content_from_host(part) for part in error.content], details=from_json(error.details),
+                     content=[content_from_host(part) for part in error.content], details=_value_from_json(error.details),
                      meta=from_json(error.meta))
 
 

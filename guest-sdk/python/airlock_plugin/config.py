@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def get(key: str, default: Any = None) -> Any:
-    """Returns one member, or the default if it is absent."""
+    """Returns one member, or the default if it is absent. A member that is null is `None`."""
     found = _host.get(key)
     return default if found is None else json.loads(found)
 

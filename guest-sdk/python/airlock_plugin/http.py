@@ -51,7 +51,7 @@ class Response:
     headers: list[tuple[str, bytes]]
     """Headers as the server sent them."""
     body: bytes
-    url: str
+    final_url: str
     """URL of the response, after redirects."""
 
     def header(self, name: str) -> str | None:

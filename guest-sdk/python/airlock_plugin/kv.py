@@ -26,7 +26,8 @@ _KINDS: dict[str, tuple[Kind, str]] = {
     "no-such-store": ("internal", "this plugin does not request a store of this name"),
     "denied": ("denied", "the operator does not grant this plugin its store"),
     "quota-exceeded": ("too-large", "the store is full; delete something first"),
-    "too-large": ("too-large", "a key has 1 to 512 bytes, a value at most 1 MiB"),
+    "too-large": ("too-large", "a key has 1 to 512 bytes, a value at most 1 MiB; `get_many` reads at most 1,000 keys, and their values "
+                  "together have at most the bytes of one host call (8 MiB by default): read fewer keys at once"),
     "conflict": ("conflict", "the entry was changed meanwhile; read it again"),
     "unavailable": ("unavailable", "the store cannot be used now"),
     "other": ("other", "the store failed"),
@@ -70,7 +71,11 @@ class Store:
         return _entry(_call(self._handle.get, key))
 
     def get_many(self, keys: Sequence[str]) -> list[Entry | None]:
-        """Returns the entries of at most 1,000 keys, in the order of the keys, as of one moment."""
+        """Returns the entries of the keys, in the order of the keys, as of one moment.
+
+        Fails with `too-large` if there are more than 1,000 keys, or if the values together have more bytes than one host call may
+        return (8 MiB by default).
+        """
         return [_entry(found) for found in _call(self._handle.get_many, list(keys))]
 
     def set(self, key: str, value: bytes | str, *, if_version: int | None = None, ttl_ms: int | None = None) -> int:
@@ -97,7 +102,11 @@ class Store:
         return found
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Iterates over the keys that begin with `prefix`, in the order of their bytes; one host call for each thousand."""
+        """Iterates over the keys that begin with `prefix`, in the order of their bytes.
+
+        Makes one host call for each page of at most 1,000 keys. A page before the last may be short or empty: only the cursor ends
+        the list.
+        """
         cursor = None
         while True:
             page = _call(self._handle.keys, prefix, cursor, _PAGE)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._host import interface
+from ._json import unicode
 
 _host = interface("log")
 
@@ -42,7 +43,7 @@ def error(message: str, /, **fields: Any) -> None:
 
 
 def _write(level: str, message: str, fields: dict[str, Any]) -> None:
-    _host.write(_host.Level[level], message, [(name, str(value)) for name, value in fields.items()])
+    _host.write(_host.Level[level], unicode(str(message)), [(unicode(name), unicode(str(value))) for name, value in fields.items()])
 
 
 def traceback(error: BaseException) -> str:
@@ -60,11 +61,20 @@ def traceback(error: BaseException) -> str:
             code = step.tb_frame.f_code
             lines.append(f'File "{code.co_filename}", line {step.tb_lineno}, in {code.co_name}')
             step = step.tb_next
-        lines.append(f"{type(found).__name__}: {found}")
+        lines.append(described(found))
         found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
         if found is not None:
             lines.append("after:")
     return "\n".join(lines)
+
+
+def described(error: BaseException) -> str:
+    """Returns the type of an exception and its message; the type alone if the message cannot be read."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return name
 
 
 class _Record(logging.LogRecord):

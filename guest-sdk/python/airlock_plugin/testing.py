@@ -5,7 +5,7 @@
     assert output.structured_content["sky"] == "snow"
     assert host.logs[0].message == "weather asked for"
 
-What is not declared is refused as the gateway refuses it. A failure of the tool raises `ToolError`. Values cross the same
+Refuses everything that is not declared, as the gateway does. A failure of the tool raises `ToolError`. Values cross the same
 conversions as in a component.
 """
 
@@ -19,11 +19,15 @@ from typing import Any
 from . import _native as native
 from ._content import Content, Output
 from ._errors import ToolError
+from ._json import to_json
 from ._tool import output
-from ._wire import case, content_from_host, error_from_host, error_to_host, output_from_host, output_to_host, to_json
+from ._wire import case, content_from_host, error_from_host, error_to_host, output_from_host, output_to_host
 
 _KEY_MAX = 512
 _VALUE_MAX = 1 << 20
+_KEYS_MAX = 1_000
+_COPIED_MAX = 8 << 20
+"""Most bytes that one host call returns, unless more are granted."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,12 @@ class _Store:
         return self._entries.get(key)
 
     def get_many(self, keys: list[str]) -> list[Any]:
-        return [self.get(key) for key in keys]
+        if len(keys) > _KEYS_MAX:
+            raise native.Err(native.kv.KvError_TooLarge())
+        entries = [self.get(key) for key in keys]
+        if sum(len(entry.value) for entry in entries if entry is not None) > _COPIED_MAX:
+            raise native.Err(native.kv.KvError_TooLarge())
+        return entries
 
     def set(self, key: str, value: bytes, if_version: int | None, ttl_ms: int | None) -> int:
         self._check(key, value)

@@ -59,7 +59,7 @@ class Call:
 
 
 def list() -> Iterator[Summary]:
-    """Iterates over the tools that may be called, sorted by name."""
+    """Iterates over the tools that may be called: first the slots, then the full names, each part sorted."""
     cursor = None
     while True:
         try:

@@ -1,8 +1,10 @@
 """Results, failures and the host, through the conversions of a component."""
 
+import copy
 import logging
 import unittest
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import airlock_plugin as sdk
@@ -66,18 +68,39 @@ class Results(unittest.TestCase):
             return Output(["cold", PARTS[1]], Weather(4), {"m": 1})
 
         self.assertEqual([called(words).first_text(), called(numbers).first_text()], ["words", "[1, 2]"])
-        self.assertEqual((called(numbers).structured_content, called(numbers).data()), (None, [1, 2]))
+        self.assertEqual((called(numbers).structured_content, called(numbers).data()), (sdk.ABSENT, [1, 2]))
         self.assertEqual((called(parts).content, called(nothing).content), (PARTS, []))
         output = called(both)
         self.assertEqual((output.content, output.structured_content, output.meta), ([sdk.text("cold"), PARTS[1]], {"celsius": 4}, {"m": 1}))
         self.assertEqual((tool(both).descriptor.output_schema or {})["required"], ["celsius"])
 
-    def test_data_that_is_no_object_is_a_fault_of_the_tool(self) -> None:
-        def wrong() -> Output[Any]:
-            return Output([], [1])
+    def test_data_may_be_any_json_value_and_the_result_of_another_tool_can_be_returned_unchanged(self) -> None:
+        def forward() -> Output[Any]:
+            return tools.call("other")
 
-        with self.assertRaisesRegex(ToolError, "structured_content must be an object, not list"):
-            called(wrong)
+        values: list[Any] = [[1], "words", 0, False, None, {}]
+        for value in values:
+            output = called(forward, Host(tools={"other": lambda arguments: Output([], value)}))
+            self.assertEqual((output.structured_content, output.data()), (value, value))
+
+    def test_data_that_is_absent_is_not_null(self) -> None:
+        def empty() -> Output[Any]:
+            return Output()
+
+        output = called(empty)
+        self.assertIs(output.structured_content, sdk.ABSENT)
+        self.assertFalse(sdk.ABSENT)
+        self.assertIs(copy.deepcopy(output).structured_content, sdk.ABSENT)
+        with self.assertRaisesRegex(ToolError, "neither data nor text"):
+            output.data()
+
+    def test_data_that_is_no_json_value_is_a_fault_of_the_tool(self) -> None:
+        def wrong() -> Output[Any]:
+            return Output([], value)
+
+        for value in (object(), float("nan"), {"a": sdk.ABSENT}, {1: 2}):
+            with self.assertRaisesRegex(ToolError, "^TypeError: structured_content must be a JSON value: "):
+                called(wrong)
 
 
 class Failures(unittest.TestCase):
@@ -104,6 +127,100 @@ class Failures(unittest.TestCase):
             with self.assertRaises(_native.Err) as failed:
                 exported.invoke(name, arguments, None)
             self.assertEqual(failed.exception.value.kind.name, kind)
+
+    def test_an_error_with_members_that_the_contract_cannot_have_is_refused_where_it_is_made(self) -> None:
+        cases: list[tuple[dict[str, Any], str]] = [
+            ({"retry_after_ms": 1500.5}, "retry_after_ms must be a whole number of 0 or more, not 1500.5"),
+            ({"retry_after_ms": -1}, "retry_after_ms must be a whole number of 0 or more, not -1"),
+            ({"retry_after_ms": float("nan")}, "retry_after_ms must be a whole number of 0 or more, not nan"),
+            ({"retry_after_ms": True}, "retry_after_ms must be a whole number of 0 or more, not True"),
+            ({"retry_after_ms": 1 << 64}, "retry_after_ms must be a whole number of 0 or more, not 18446744073709551616"),
+            ({"details": float("nan")}, "details must be a JSON value: Out of range float values are not JSON compliant"),
+            ({"details": object()}, "details must be a JSON value: object is no JSON value"),
+            ({"meta": [1]}, "meta must be a dict"),
+            ({"meta": {"n": object()}}, "meta must be a JSON value: object is no JSON value"),
+            ({"code": 7}, "code must be a string, not 7"),
+            ({"content": "text"}, "content must be a list of parts and strings"),
+            ({"content": [5]}, "content must be a list of parts and strings"),
+            ({"content": 5}, "content must be a list of parts and strings"),
+        ]
+        for members, message in cases:
+            with self.assertRaises(TypeError) as failed:
+                ToolError("internal", "x", **members)
+            self.assertTrue(str(failed.exception).startswith(message), str(failed.exception))
+
+    def test_strings_among_the_parts_of_an_error_are_texts(self) -> None:
+        def shot() -> None:
+            raise ToolError("internal", "x", content=["text", PARTS[1]])
+
+        with self.assertRaises(ToolError) as failed:
+            called(shot)
+        self.assertEqual(failed.exception.content, [sdk.text("text"), PARTS[1]])
+
+    def test_details_that_are_null_are_not_absent(self) -> None:
+        crossed = [error_from_host(error_to_host(error)).details for error in
+                   (ToolError("internal", "x"), ToolError("internal", "x", details=None))]
+        self.assertEqual(crossed, [sdk.ABSENT, None])
+
+    def test_an_error_that_cannot_be_converted_arrives_with_its_kind_and_message(self) -> None:
+        changes: list[tuple[str, Any]] = [
+            ("retry_after_ms", 0.5), ("details", float("nan")), ("meta", 5), ("content", [5]), ("content", None), ("code", 7),
+            ("content", [sdk.image("not bytes", "image/png")]),  # type: ignore[arg-type]
+            ("content", [sdk.resource_link("a:b", "b", size=-1)]), ("content", [sdk.text(5)]),  # type: ignore[arg-type]
+        ]
+        for name, value in changes:
+            def fail() -> None:
+                error = ToolError("conflict", "changed meanwhile")
+                setattr(error, name, value)
+                raise error
+
+            host = Host()
+            with self.assertRaises(ToolError) as failed:
+                called(fail, host)
+            error = failed.exception
+            self.assertEqual((error.kind, error.message, error.content), ("conflict", "changed meanwhile", []), name)
+            self.assertRegex(host.logs[0].message, "only its kind and message")
+
+    def test_an_exception_that_cannot_be_described_is_an_internal_error(self) -> None:
+        class Broken(Exception):
+            def __str__(self) -> str:
+                raise ValueError("no text")
+
+        kindless = ToolError("denied", "no")
+        kindless.kind = "missing"  # type: ignore[assignment]
+        for thrown, kind, message in [(Broken(), "internal", "Broken"), (kindless, "internal", "no"),
+                                      (sdk.HostError("other", "failed"), "internal", "failed"), (SystemExit(3), "internal", "SystemExit: 3"),
+                                      (kv.KvError("unknown", "the store failed"), "internal", "the store failed")]:
+            def fail() -> None:
+                raise thrown
+
+            host, logged = Host(), 0 if type(thrown) is sdk.HostError else 1
+            with self.assertRaises(ToolError) as failed:
+                called(fail, host)
+            self.assertEqual((failed.exception.kind, failed.exception.message), (kind, message))
+            self.assertEqual(len(host.logs), logged)
+
+    def test_a_message_that_is_not_unicode_arrives_with_replacements(self) -> None:
+        def fail() -> None:
+            raise ToolError("not-found", "no file \ud800", code="\ud800", content=["\ud800"], details=["\ud800"])
+
+        with self.assertRaises(ToolError) as failed:
+            called(fail)
+        error = failed.exception
+        self.assertEqual((error.message, error.code, error.content, error.details), ("no file ?", "?", [sdk.text("?")], ["?"]))
+
+    def test_a_message_is_converted_to_a_string(self) -> None:
+        error: Any = ToolError("internal", ValueError("no number"))  # type: ignore[arg-type]
+        self.assertEqual((error.message, str(error)), ("no number", "no number"))
+
+    def test_a_log_that_fails_does_not_hide_the_error(self) -> None:
+        def crash() -> None:
+            raise KeyError("x")
+
+        host = Host()
+        host.write = log.flush  # type: ignore[method-assign, assignment]
+        with self.assertRaisesRegex(ToolError, "KeyError: 'x'"):
+            called(crash, host)
 
     def test_an_unknown_kind_is_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "there is no kind of failure 'missing'"):
@@ -184,6 +301,10 @@ class Capabilities(unittest.TestCase):
             Host(config={"rows": "x"}).run(lambda: config.load(Settings))
         self.assertEqual(failed.exception.kind, "internal")
 
+    def test_a_member_of_the_configuration_that_is_null_is_none_and_only_an_absent_one_has_the_default(self) -> None:
+        host = Host(config={"unit": None})
+        self.assertEqual(host.run(lambda: (config.get("unit", "C"), config.get("x", "C"), config.get("x"))), (None, "C", None))
+
     def test_a_store_compares_and_sets(self) -> None:
         def work() -> None:
             store = kv.open("notes")
@@ -229,6 +350,30 @@ class Capabilities(unittest.TestCase):
         keys = Host(stores=["notes"]).run(work)
         self.assertEqual((len(keys), keys[-1]), (2_500, "n/2499"))
 
+    def test_pages_of_keys_and_of_tools_that_are_short_or_empty_do_not_end_a_list(self) -> None:
+        pages: dict[str | None, tuple[list[str], str | None]] = {None: (["a"], "p"), "p": ([], "q"), "q": (["b", "c"], "r"), "r": ([], None)}
+        host: Any = Host()
+        host.kv_open = lambda name: SimpleNamespace(keys=lambda prefix, cursor, limit: _native.kv.Page(*pages[cursor]))
+        host.tools_list = lambda cursor, limit: _native.tools.ToolPage(
+            [_native.tools.ToolSummary(name, None, "") for name in pages[cursor][0]], pages[cursor][1])
+        self.assertEqual(host.run(lambda: list(kv.open("notes").keys())), ["a", "b", "c"])
+        self.assertEqual(host.run(lambda: [item.name for item in tools.list()]), ["a", "b", "c"])
+
+    def test_reading_more_entries_than_one_host_call_returns_fails_and_the_message_names_the_bounds(self) -> None:
+        def work() -> None:
+            store = kv.open("notes")
+            names = [f"n/{number}" for number in range(1_001)]
+            self.assertEqual(len(store.get_many(names[:1_000])), 1_000)
+            for name in names[:9]:
+                store.set(name, bytes(1 << 20))
+            self.assertEqual(len(store.get_many(names[:8])), 8)
+            for refused in (names, names[:9]):
+                with self.assertRaisesRegex(kv.KvError, "1 MiB.*1,000 keys.*together") as failed:
+                    store.get_many(refused)
+                self.assertEqual(failed.exception.kind, "too-large")
+
+        Host(stores=["notes"]).run(work)
+
     def test_a_request_is_sent_as_the_contract_has_it(self) -> None:
         def respond(request: Any) -> Reply:
             return Reply(429, "slow\ndown", {"Retry-After": "7"}) if request.method == "GET" else Reply(200, '{"n":1}')
@@ -236,7 +381,7 @@ class Capabilities(unittest.TestCase):
         def work() -> None:
             sent = http.post("https://a.example/b?c=1#d", query={"city": "São Paulo"}, json={"a": [1]}, credentials=["token"],
                              timeout_ms=5, redirects="manual")
-            self.assertEqual(sent.json(), {"n": 1})
+            self.assertEqual((sent.json(), sent.final_url), ({"n": 1}, "https://a.example/b?c=1&city=S%C3%A3o%20Paulo#d"))
             with self.assertRaises(ToolError) as failed:
                 http.get("https://a.example/").ok()
             error = failed.exception

@@ -18,7 +18,7 @@ pub(super) struct Failure {
     /// Short, stable error code.
     pub(super) code: String,
     pub(super) message: String,
-    /// Structured details that a tool attached to its error; for a script, the place of the error.
+    /// Structured details that a tool attached to its error; for a script, the position of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<Value>,
     /// Causes of the failure, nearest first.
@@ -65,16 +65,16 @@ impl From<&anyhow::Error> for Failure {
     }
 }
 
-/// Returns the causes of an error, nearest first. A cause that was told before is left out, because
+/// Returns the causes of an error, nearest first. A cause that was printed before is left out, because
 /// many libraries repeat the cause in their own message.
 fn new_causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
-    let mut told = vec![error.to_string()];
+    let mut printed = vec![error.to_string()];
     for cause in causes(error).map(ToString::to_string) {
-        if !told.iter().any(|text| text.contains(&cause)) {
-            told.push(cause);
+        if !printed.iter().any(|text| text.contains(&cause)) {
+            printed.push(cause);
         }
     }
-    told.split_off(1)
+    printed.split_off(1)
 }
 
 /// Prints a line as it is. Text from a tool or a server must pass through [`for_stdout`] first.

@@ -24,7 +24,6 @@ mod new;
 mod pins;
 mod quality;
 mod requested;
-mod source;
 mod vendored;
 
 use super::Done;

@@ -109,6 +109,13 @@ impl Drift {
         })
     }
 
+    /// Returns the changes that need the operator's consent: what would be granted without another
+    /// word.
+    pub fn consequential(&self) -> impl Iterator<Item = &Change> {
+        let needs = |change: &&Change| matches!(change, Change::Widened(_) | Change::Id { .. });
+        self.changes.iter().filter(needs)
+    }
+
     /// Returns whether another plugin has taken the place of the accepted one.
     pub fn has_other_id(&self) -> bool {
         self.changes.iter().any(|change| matches!(change, Change::Id { .. }))
@@ -131,7 +138,9 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
     }
     changes.extend(request_changes(pin, metadata));
     let manifest = metadata.manifest.as_ref();
-    changes.extend(Widening::all(&pin.requests, manifest, grant).into_iter().map(Change::Widened));
+    let widened = Widening::all(&pin.requests, manifest, grant).into_iter();
+    let widened = widened.chain(Widening::effects(pin, manifest, grant));
+    changes.extend(widened.map(Change::Widened));
     changes.extend(all_tool_changes(pin, metadata));
     changes
 }
@@ -211,19 +220,19 @@ fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
 impl fmt::Display for Drift {
     /// Writes the drift on one line, for logs and the state of a client.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told: Vec<_> = self.changes.iter().map(Change::to_string).collect();
+        let changes: Vec<_> = self.changes.iter().map(Change::to_string).collect();
         let client = &self.client;
         match self.changes.first() {
             Some(Change::NotAccepted) => {
                 write!(
                     f,
-                    "it was never accepted; look at it with `airlock plugin inspect`, take it with `airlock plugin accept {client}`"
+                    "it was never accepted; inspect it with `airlock plugin inspect`, accept it with `airlock plugin accept {client}`"
                 )
             }
             _ => write!(
                 f,
-                "it changed since it was accepted: {}; see `airlock plugin diff {client}`, take it with `airlock plugin accept {client}{}`",
-                told.join(", "),
+                "it changed since it was accepted: {}; see `airlock plugin diff {client}`, accept it with `airlock plugin accept {client}{}`",
+                changes.join(", "),
                 Consent::for_all_of(self).options()
             ),
         }
@@ -313,10 +322,13 @@ mod tests {
         let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("tools");
         let now = Metadata::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
-        let told: Vec<_> =
+        let changes: Vec<_> =
             between(&lock, &now).expect("drift").changes.iter().map(Change::to_string).collect();
-        assert!(told.len() == 3 && told.iter().all(|line| !line.contains('\n')), "{told:?}");
-        assert!(told[1].contains("⟨U+000A⟩") && told[2].contains("⟨U+000A⟩"), "{told:?}");
+        assert!(
+            changes.len() == 3 && changes.iter().all(|line| !line.contains('\n')),
+            "{changes:?}"
+        );
+        assert!(changes[1].contains("⟨U+000A⟩") && changes[2].contains("⟨U+000A⟩"), "{changes:?}");
     }
 
     #[test]
@@ -339,12 +351,12 @@ mod tests {
         );
         let drift = between(&lock, &now).expect("drift");
         assert_eq!(drift.changes.len(), 5);
-        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), it asks for clocks, the description of tool a, new tool new, no tool gone any more; see `airlock plugin diff weather`, take it with `airlock plugin accept weather`");
-        let told = drift.changes.iter().find_map(|change| match change {
+        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), it asks for clocks, the description of tool a, new tool new, no tool gone any more; see `airlock plugin diff weather`, accept it with `airlock plugin accept weather`");
+        let diff = drift.changes.iter().find_map(|change| match change {
             Change::ToolChanged { diff, .. } => Some(diff.join("\n")),
             _ => None,
         });
-        insta::assert_snapshot!(told.expect("a changed tool"), @r"
+        insta::assert_snapshot!(diff.expect("a changed tool"), @r"
         -Reads.
         +Reads.⟨U+200B⟩
          Fast.
@@ -364,7 +376,7 @@ mod tests {
         };
         let drift = Drift::between(&lock, &client(), &now, &grant).expect("drift");
         assert!(drift.has_other_id() && drift.widened().count() == 1);
-        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /**, it no longer asks for http.api https://a.example GET,HEAD /**, granted: http.api now reaches https://b.example GET,HEAD /** (accepted: https://a.example GET,HEAD /**); see `airlock plugin diff weather`, take it with `airlock plugin accept weather --regrant http.api --change-id`");
+        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /**, it no longer asks for http.api https://a.example GET,HEAD /**, granted: http.api now reaches https://b.example GET,HEAD /** (accepted: https://a.example GET,HEAD /**); see `airlock plugin diff weather`, accept it with `airlock plugin accept weather --regrant http.api --change-id`");
         let document = serde_json::to_value(&drift.changes).expect("JSON");
         let (was, is) = (["https://a.example GET,HEAD /**"], ["https://b.example GET,HEAD /**"]);
         let widened = json!({"change": "widened", "request": "http.api", "was": was, "is": is, "secrets": []});

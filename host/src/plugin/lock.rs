@@ -105,6 +105,11 @@ pub enum LockError {
 }
 
 impl Lock {
+    /// Creates the lock of one accepted plugin.
+    pub(super) fn of(pin: Pin) -> Self {
+        Self { pins: vec![pin] }
+    }
+
     /// Reads the file; `None` if it does not exist. Fails if it cannot be read, because the
     /// accepted state is then unknown.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {

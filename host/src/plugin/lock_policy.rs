@@ -5,9 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{
-    Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, Widening, plugins::Widened,
-};
+use super::{Change, Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, plugins::Widened};
 use crate::tool::ClientName;
 
 /// Decides whether a component may be loaded, by the lock file as it is at that moment.
@@ -39,7 +37,7 @@ impl LockPolicy {
         in_place: Option<&Pin>,
     ) -> Result<(), PluginError> {
         let Some(lock) = self.lock()? else {
-            return in_place.map_or(Ok(()), |pin| not_wider(pin, metadata, grant));
+            return in_place.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant));
         };
         match lock.pin(client) {
             // The digest covers the descriptors too: they are embedded in the component or produced
@@ -68,11 +66,22 @@ impl LockPolicy {
     }
 }
 
-/// Fails if a granted request is wider than that of the plugin in place. Otherwise, a build that is
-/// copied over the old one would take the grants, and the secrets with them, wherever it likes.
-fn not_wider(in_place: &Pin, metadata: &Metadata, grant: &Grant) -> Result<(), PluginError> {
-    let widened = Widening::all(&in_place.requests, metadata.manifest.as_ref(), grant);
-    if widened.is_empty() { Ok(()) } else { Err(Widened(widened).into()) }
+/// Fails if a granted request is wider than that of the plugin in place, or if another plugin has
+/// taken its place: one with another id, or one without a manifest, which would have everything that
+/// is granted. Otherwise, a build that is copied over the old one would take the grants, and the
+/// secrets with them, wherever it likes.
+fn not_wider(
+    client: &ClientName,
+    in_place: &Pin,
+    metadata: &Metadata,
+    grant: &Grant,
+) -> Result<(), PluginError> {
+    let lock = Lock::of(in_place.clone());
+    let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
+    // A plugin in place without a manifest has everything that is granted already.
+    let is_wider = |change: &&Change| in_place.id.is_some() || !matches!(change, Change::Id { .. });
+    let changes: Vec<_> = drift.consequential().filter(is_wider).cloned().collect();
+    if changes.is_empty() { Ok(()) } else { Err(Widened(changes).into()) }
 }
 
 #[cfg(test)]
@@ -168,5 +177,23 @@ mod tests {
             check(&moved, &Grant::default(), Some(&loaded)).expect("it is not granted");
             check(&moved, &granted, None).expect("nothing is loaded");
         }
+    }
+
+    #[test]
+    fn without_a_lock_file_neither_another_plugin_nor_one_without_a_manifest_takes_the_place() {
+        let build = |id: &str| {
+            let manifest =
+                json!({"schema": MANIFEST_SCHEMA, "id": id, "version": "1.0.0", "contract": "0.1"});
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            Metadata::new(id.as_bytes(), Vec::new(), Some(manifest), Vec::new())
+        };
+        let loaded = Pin::of(&client(), &build("p"));
+        let policy = LockPolicy::new(None);
+        for other in [build("q"), metadata()] {
+            let error = policy.check(&client(), &other, &Grant::default(), Some(&loaded));
+            let error = error.expect_err("refused").to_string();
+            assert!(error.starts_with("the new build would widen what is granted: "), "{error}");
+        }
+        policy.check(&client(), &build("p"), &Grant::default(), Some(&loaded)).expect("the same");
     }
 }

@@ -16,7 +16,7 @@ use std::{
 pub use airlock_manifest::{BadManifest, SCHEMA, SECTION};
 use airlock_manifest::{Fault, Faults, KeyPath, MAX_BYTES, Source};
 use semver::Version;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 pub(super) use self::requests::ANY;
@@ -62,17 +62,9 @@ pub struct Manifest {
     /// JSON Schema 2020-12 of the plugin's configuration.
     #[serde(default)]
     config: Option<ConfigRequest>,
-    /// Options of the builder. A component embeds none.
-    #[serde(default)]
-    build: BuildOptions,
-}
-
-/// Options of the builder.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct BuildOptions {
-    /// True if the plugin is built with WASI, whatever it requests.
-    wasi: bool,
+    /// Options of the builder, which plugin.toml has and a component does not.
+    #[serde(default, rename = "build")]
+    _build: IgnoredAny,
 }
 
 /// Declared effects of one tool.

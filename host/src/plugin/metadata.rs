@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
 use crate::{
-    sandbox::{self, LoadError},
+    sandbox::{self, Effect, LoadError},
     text,
     tool::ToolDefinition,
 };
@@ -35,7 +35,7 @@ pub enum MetadataError {
     /// without the contract are its functions.
     #[error(
         "the component embeds descriptors of tools (the section airlock:tools) but does not export \
-         airlock:plugin/tools, so they are not what it does; take the section out"
+         airlock:plugin/tools, so they are not what it does; remove the section"
     )]
     Descriptors,
 }
@@ -56,7 +56,12 @@ pub struct Metadata {
 
 impl ToolEffects {
     fn lock_lines(&self) -> impl Iterator<Item = String> {
-        self.effects.iter().map(|effect| format!("effect {} of {}", effect.name(), self.name))
+        self.effects.iter().map(|effect| self.lock_line(*effect))
+    }
+
+    /// Returns the line of the lock file about an effect of the tool.
+    pub(super) fn lock_line(&self, effect: Effect) -> String {
+        format!("effect {} of {}", effect.name(), self.name)
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
 use super::{
-    Drift, LockError, MetadataError, Pin, Refusal, Settings, Widening, load::Loaded,
+    Change, Drift, LockError, MetadataError, Pin, Refusal, Settings, load::Loaded,
     lock_policy::LockPolicy, watch::FilesVersion,
 };
 use crate::{
@@ -70,9 +70,9 @@ pub enum PluginError {
 #[error(
     "the new build would widen what is granted: {}; if you agree, restart the gateway, or pin all \
      plugins with `airlock plugin accept --all`",
-    .0.iter().map(Widening::to_string).collect::<Vec<_>>().join("; ")
+    .0.iter().map(Change::to_string).collect::<Vec<_>>().join("; ")
 )]
-pub struct Widened(pub Vec<Widening>);
+pub struct Widened(pub Vec<Change>);
 
 /// Outcome of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub struct Refusal {
     pub reasons: Vec<Reason>,
 }
 
-/// Reason that a plugin is not loaded. As text, it speaks of keys in `wasm_config`.
+/// Reason that a plugin is not loaded. As text, it names keys in `wasm_config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// A required request is not granted.

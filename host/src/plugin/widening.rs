@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Grant, HttpGrant, Manifest, Request};
-use crate::text::visible_line;
+use super::{Grant, HttpGrant, Manifest, Pin, Request, ToolEffects, manifest::ANY};
+use crate::{sandbox::Effect, text::visible_line};
 
 /// A request that is granted and wider than the accepted one. Its texts have invisible characters
 /// made visible.
@@ -32,8 +32,41 @@ impl Widening {
         grant: &Grant,
     ) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let granted = manifest.request.all().filter(|request| request.is_granted(grant));
-        granted.filter_map(|request| Self::of(request, accepted, manifest, grant)).collect()
+        let carries = |request: &Request<'_>| !secrets_for(*request, manifest, grant).is_empty();
+        let granted =
+            manifest.request.all().filter(|request| request.is_granted(grant) || carries(request));
+        granted
+            .chain(covered_by_any(manifest, grant))
+            .filter_map(|request| Self::of(request, accepted, manifest, grant))
+            .collect()
+    }
+
+    /// Returns the tools of the accepted plugin that declare effects beyond the accepted ones, as far
+    /// as a granted request makes the effect possible. The operator has decided by the name of such a
+    /// tool, for example that it runs without an approval.
+    pub(super) fn effects(pin: &Pin, manifest: Option<&Manifest>, grant: &Grant) -> Vec<Self> {
+        let Some(manifest) = manifest else { return Vec::new() };
+        let is_granted = |effect: Effect| {
+            let mut possible = manifest.request.all().filter(|request| request.allows(effect));
+            possible.any(|request| request.is_granted(grant))
+        };
+        let known = |tool: &&ToolEffects| pin.tools.iter().any(|pinned| pinned.name == tool.name);
+        let widened = manifest.tools.iter().filter(known).filter_map(|tool| {
+            let line = |effect: &Effect| tool.lock_line(*effect);
+            let is_accepted = |effect: &Effect| pin.requests.contains(&line(effect));
+            let (was, is): (Vec<_>, Vec<_>) = tool.effects.iter().copied().partition(is_accepted);
+            let names = |effects: Vec<Effect>| -> Vec<String> {
+                effects.into_iter().map(|effect| effect.name().to_owned()).collect()
+            };
+            let is: Vec<_> = is.into_iter().filter(|effect| is_granted(*effect)).collect();
+            (!is.is_empty()).then(|| Self {
+                request: visible_line(&format!("effects.{}", tool.name)),
+                was: names(was),
+                is: names(is),
+                secrets: Vec::new(),
+            })
+        });
+        widened.collect()
     }
 
     fn of(
@@ -43,7 +76,12 @@ impl Widening {
         grant: &Grant,
     ) -> Option<Self> {
         let was = request.accepted(accepted);
-        let is_new = |right: &String| !was.iter().any(|was| request.includes(was, right));
+        // A secret is sent nowhere while its audience leaves the host to the operator.
+        let is_audience = !secrets_for(request, manifest, grant).is_empty();
+        let includes = |was: &str, right: &String| {
+            request.includes(was, right) && !(is_audience && was == ANY && right != ANY)
+        };
+        let is_new = |right: &String| !was.iter().any(|was| includes(was, right));
         // Tools are granted one by one, under one request.
         let is_granted =
             |right: &String| !matches!(request, Request::Tools(_)) || grant.tools.contains(right);
@@ -60,11 +98,22 @@ impl Widening {
     }
 }
 
-/// Returns the granted secrets that are attached to requests of a place on the network.
+/// Returns the granted directories that no request names, each with the request for any directory.
+fn covered_by_any<'a>(
+    manifest: &'a Manifest,
+    grant: &'a Grant,
+) -> impl Iterator<Item = Request<'a>> {
+    let files = &manifest.request.files;
+    let any = files.get(ANY);
+    let unnamed = grant.files.keys().filter(|name| !files.contains_key(*name));
+    unnamed.filter_map(move |name| any.map(|request| Request::Files(name, request)))
+}
+
+/// Returns the granted secrets that are attached to requests to a network destination.
 fn secrets_for(request: Request<'_>, manifest: &Manifest, grant: &Grant) -> Vec<String> {
-    let Request::Http(place, _) = request else { return Vec::new() };
+    let Request::Http(destination, _) = request else { return Vec::new() };
     let goes_there = manifest.request.secret.iter().filter(|(name, secret)| {
-        grant.secret.contains_key(*name) && secret.audience.iter().any(|name| name == place)
+        grant.secret.contains_key(*name) && secret.audience.iter().any(|name| name == destination)
     });
     goes_there.map(|(name, _)| visible_line(&format!("secret.{name}"))).collect()
 }
@@ -82,7 +131,7 @@ impl Request<'_> {
             Self::Secret(name, _) => grant.secret.contains_key(name),
             Self::Kv(name, _) => grant.kv.contains_key(name),
             Self::Files(name, _) => {
-                let is_any = name == super::manifest::ANY && !grant.files.is_empty();
+                let is_any = name == ANY && !grant.files.is_empty();
                 is_any || grant.files.contains_key(name)
             }
             Self::Scratch(_) => grant.scratch.is_some(),
@@ -119,9 +168,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        plugin::{FilesGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
+        plugin::{FilesGrant, KvGrant, MANIFEST_SCHEMA, Metadata, PartialQuota, SecretGrant},
         sandbox::Access,
         secret::Source,
+        tool::ClientName,
     };
 
     fn manifest(request: &Value) -> Manifest {
@@ -222,5 +272,89 @@ mod tests {
         let any = json!({"http": {"api": {"url": "*", "reason": "r"}}});
         let any = widened(&api("a.example.com"), &any, &grant);
         assert!(any.starts_with("granted: http.api now reaches *"), "{any}");
+    }
+
+    fn secret_grant(http: &[&str]) -> Grant {
+        let http = http.iter().map(|grant| match grant.parse() {
+            Ok(rule) => HttpGrant::Rule(rule),
+            Err(_) => HttpGrant::Requested((*grant).to_owned()),
+        });
+        Grant { http: http.collect(), secret: everything().secret, ..Grant::default() }
+    }
+
+    #[test]
+    fn a_destination_of_a_granted_secret_that_moves_is_wider_even_if_its_name_is_not_granted() {
+        let build = |url: &str| {
+            json!({
+                "http": {
+                    "a": {"url": "https://telemetry.example.org", "reason": "r"},
+                    "b": {"url": url, "reason": "r"},
+                },
+                "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["b"], "reason": "r"}},
+            })
+        };
+        let was = build("https://api.example.com");
+        let grant = secret_grant(&["a", "https://*.example.com GET /**"]);
+        insta::assert_snapshot!(
+            widened(&was, &build("https://telemetry.example.org"), &grant),
+            @"granted: http.b now reaches https://telemetry.example.org GET,HEAD /**, with secret.token (accepted: https://api.example.com GET,HEAD /**)"
+        );
+        assert_eq!(widened(&was, &was, &grant), "");
+        // Before, the operator had to name a host; now the plugin does.
+        let moved = widened(&build("*"), &build("https://telemetry.example.org"), &grant);
+        assert!(moved.starts_with("granted: http.b now reaches"), "{moved}");
+    }
+
+    #[test]
+    fn a_named_directory_is_compared_with_its_own_accepted_access() {
+        let files = |named: Option<&str>| {
+            let mut files = json!({"*": {"access": "read_write", "reason": "r"}});
+            if let Some(access) = named {
+                files["data"] = json!({"access": access, "reason": "r"});
+            }
+            json!({"files": files})
+        };
+        let was = files(Some("read_only"));
+        for is in [files(Some("read_write")), files(None)] {
+            assert_eq!(
+                widened(&was, &is, &everything()),
+                "granted: files.data is now read_write (accepted: read_only)"
+            );
+        }
+        assert_eq!(widened(&files(None), &files(Some("read_only")), &everything()), "");
+    }
+
+    #[test]
+    fn another_effect_of_an_accepted_tool_is_wider_if_a_granted_request_makes_it_possible() {
+        let build = |effects: &[&str]| {
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "tool": [{"name": "sum", "effects": effects}, {"name": "new", "effects": effects}],
+                "request": {
+                    "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                    "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+                },
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            let tool = json!([{"name": "sum", "inputSchema": {}}]);
+            Metadata::new(
+                b"",
+                serde_json::from_value(tool).expect("tools"),
+                Some(manifest),
+                Vec::new(),
+            )
+        };
+        let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(&["http"]));
+        let widened = |effects: &[&str], grant: &Grant| {
+            let build = build(effects);
+            let widened = Widening::effects(&pin, build.manifest.as_ref(), grant);
+            widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(
+            widened(&["http", "write_kv"], &everything()),
+            @"granted: effects.sum is now write_kv (accepted: http)"
+        );
+        assert_eq!(widened(&["http", "write_kv"], &Grant::default()), "");
+        assert_eq!(widened(&[], &everything()), "");
     }
 }

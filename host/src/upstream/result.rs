@@ -29,6 +29,11 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
     }
     let is_failure = result.get("isError") == Some(&Value::Bool(true));
     let raw = is_failure.then(|| failure::raw(&result));
+    // Checked before the blocks are read: one of a few bytes takes a hundred times its text.
+    let blocks = result.get("content").and_then(Value::as_array).map_or(0, Vec::len);
+    if blocks * Content::FRAME > MAX_RESULT_BYTES {
+        return Err(too_large(tool));
+    }
     let output = ToolOutput {
         content: content(result.remove("content")),
         structured: result.remove("structuredContent").filter(|value| !value.is_null()),
@@ -152,6 +157,14 @@ mod tests {
         ));
         let failed = json!({"isError": true, "structuredContent": "x".repeat(MAX_RESULT_BYTES)});
         assert!(matches!(read(&tool(), failed), Err(CallError::ResultTooLarge { .. })));
+    }
+
+    #[test]
+    fn a_result_of_very_many_small_blocks_is_too_large() {
+        let of = |count: usize| json!({"content": vec![json!(1); count]});
+        let most = MAX_RESULT_BYTES / Content::FRAME;
+        assert_eq!(output(of(most / 2)).content.len(), most / 2);
+        assert!(matches!(read(&tool(), of(most + 1)), Err(CallError::ResultTooLarge { .. })));
     }
 
     #[test]

@@ -16,7 +16,7 @@ const getWeather = tool({
   output: s.object({
     city: s.string().describe('Name of the city.'),
     celsius: s.number().describe('Temperature of the air.'),
-    sky: s.enum(['clear', 'clouds', 'rain', 'snow']).describe('What the sky looks like.'),
+    sky: s.enum(['clear', 'clouds', 'rain', 'snow']).describe('State of the sky.'),
   }),
   annotations: { readOnly: true, idempotent: true, openWorld: false },
 

@@ -25,7 +25,7 @@ WEATHER = {
 class Weather:
     city: Annotated[str, "Name of the city."]
     celsius: Annotated[float, "Temperature of the air."]
-    sky: Annotated[Sky, "What the sky looks like."]
+    sky: Annotated[Sky, "State of the sky."]
 
 
 @tool(title="Weather", read_only=True, idempotent=True, open_world=False)

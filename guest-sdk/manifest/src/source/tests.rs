@@ -134,3 +134,53 @@ fn a_manifest_that_is_too_large_or_has_too_many_faults_is_refused_in_few_words()
     assert_eq!(told.lines().count(), 52, "{told}");
     assert!(told.ends_with("there are more, which are not listed"), "{told}");
 }
+
+#[test]
+fn a_key_has_its_position_and_an_absent_key_that_of_its_table() {
+    let text = "id = 'a'\n\n[[tool]]\nname = 'b'\n\n[[tool]]\nname = 'c'\neffects = []\n\n[request.http.api]\nurl = '*'\n\n[request.files.\"*\"]\n";
+    let directory = std::env::temp_dir().join(format!("airlock-position-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join(FILE), text).expect("a file");
+    let source = read(&directory).expect("it is TOML").expect("a file");
+    fs::remove_dir_all(&directory).expect("it is ours");
+    for (key, line) in [
+        ("id", 1),
+        ("tool[0].effects", 3),
+        ("tool[1].effects", 8),
+        ("tool[1].title", 6),
+        ("request.http.api", 10),
+        ("request.http.api.url", 11),
+        ("request.http.api.reason", 10),
+        ("request.files.*", 13),
+    ] {
+        let position = source.position(key).map(|position| position.line);
+        assert_eq!(position, Some(line), "{key}");
+    }
+    assert_eq!(source.position("version"), None);
+}
+
+#[test]
+fn a_file_without_an_end_or_outside_the_directory_is_not_read() {
+    let told =
+        |schema: &str| faults("endless", &format!("{HEAD}[config]\nschema_file = '{schema}'\n"));
+    for outside in ["/dev/zero", "../secret.json", "a/../../secret.json"] {
+        let text = told(outside);
+        assert!(text.contains("is not below the plugin's directory"), "{text}");
+    }
+    assert!(told(".").contains("no regular file"));
+    let large = format!("{HEAD}# {}\n", "x".repeat(1 << 20));
+    assert!(faults("large-file", &large).contains("more than 1048576 bytes"));
+}
+
+#[test]
+fn lists_and_tables_are_bounded_before_they_are_compared() {
+    let with = |tail: &str| faults("bounded", &format!("{HEAD}{tail}"));
+    let names: String = (0..33).fold(String::new(), |all, n| {
+        all + &format!("[request.kv.a{n}]\nmax_bytes = '1KiB'\nreason = 'r'\n")
+    });
+    assert!(with(&names).contains("request.kv: found 33 of them, expected at most 32"));
+    let effects = format!("[[tool]]\nname = 'a'\neffects = [{}]\n", "'http',".repeat(257));
+    assert!(with(&effects).contains("effects: found 257 of them, expected at most 256"));
+    let tools = "[[tool]]\nname = 'a'\n".repeat(2_001);
+    assert!(with(&tools).contains("tool: found 2001 of them, expected at most 2000"));
+}

@@ -10,10 +10,10 @@ mod output;
 mod policy;
 
 pub use self::{
-    content::{Content, ContentBlock, Resource, ResourceContents, ResourceLink},
+    content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, BadTool, Tool, ToolDefinition},
     error::{CallError, Cause, ErrorKind, ToolError},
     name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
-    output::ToolOutput,
+    output::{ToolOutput, content_size},
     policy::{BadWhitelist, Policy, Whitelist},
 };

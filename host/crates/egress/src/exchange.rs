@@ -202,9 +202,11 @@ impl<'a> Exchange<'a> {
 /// Returns the value of a response's header. The parameters of the request's credentials are removed
 /// from a `location`: servers often repeat the query there.
 fn shown(hop: &Hop<'_>, name: &HeaderName, value: &HeaderValue) -> Vec<u8> {
-    let Some(location) = value.to_str().ok().filter(|_| *name == header::LOCATION) else {
+    if *name != header::LOCATION {
         return value.as_bytes().to_vec();
-    };
+    }
+    // A location that is no text cannot be searched for parameters, so it is not shown.
+    let Ok(location) = std::str::from_utf8(value.as_bytes()) else { return Vec::new() };
     let detach = |location: String, credential: &&Credential| {
         credential.detached(&location).unwrap_or(location)
     };

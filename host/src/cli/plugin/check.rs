@@ -13,7 +13,6 @@ use super::{
     component::{self, Compiled},
     finding::{self, Finding},
     quality,
-    source::{self, Source},
 };
 use crate::{
     plugin::{Manifest, Metadata, MetadataError, read_component},
@@ -26,7 +25,7 @@ use crate::{
 /// Check a plugin before you publish it
 ///
 /// Prints a line for each check, and for each finding where it is and what to write. The component
-/// is compiled and asked for its tools with everything denied; its answer must match the descriptors
+/// is compiled and asked for its tools with everything denied; the result must match the descriptors
 /// that its build embedded. With the plugin.toml of its sources beside it, findings have the line.
 /// Of a directory, plugin.toml is checked, and the component if it is built. The exit code is 1 if a
 /// check fails; a warning is not a failure.
@@ -161,19 +160,38 @@ async fn checks_of_directory(directory: &Path) -> anyhow::Result<Vec<Check>> {
     Ok(vec![Check::pass(MANIFEST), Check::warn(BUILT, finding)])
 }
 
-/// Runs every check on a component, and adds the lines of the plugin.toml beside it.
+/// Runs every check on a component, and adds the positions in the plugin.toml beside it, if that is
+/// the plugin's own.
 async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
-    let mut checks = checks_of(file).await?;
-    if let Some(source) = Source::in_directory(&source::directory(file)) {
-        let findings = checks.iter_mut().flat_map(|check| &mut check.details);
-        findings.for_each(|finding| finding.locate(&source));
+    let bytes: Arc<[u8]> = read_component(file).await?.into();
+    let metadata = Metadata::of(&bytes);
+    let embedded = metadata.as_ref().ok().and_then(|metadata| metadata.manifest.as_ref());
+    let source = match Manifest::of_directory(directory_of(file)) {
+        Ok(Some((source, manifest))) if embedded.is_some_and(|it| it.id == manifest.id) => {
+            Some(source)
+        }
+        _ => None,
+    };
+    let mut checks = checks_of(file, bytes, metadata).await?;
+    for finding in checks.iter_mut().flat_map(|check| &mut check.details) {
+        if let Some(source) = &source {
+            finding.locate(source);
+        }
     }
     Ok(checks)
 }
 
-async fn checks_of(file: &Path) -> anyhow::Result<Vec<Check>> {
-    let bytes: Arc<[u8]> = read_component(file).await?.into();
-    let metadata = match Metadata::of(&bytes) {
+/// Returns the directory of a file, which is the working directory for a bare name.
+fn directory_of(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+async fn checks_of(
+    file: &Path,
+    bytes: Arc<[u8]>,
+    metadata: Result<Metadata, MetadataError>,
+) -> anyhow::Result<Vec<Check>> {
+    let metadata = match metadata {
         Ok(metadata) => metadata,
         Err(MetadataError::Manifest(error)) => {
             let manifest = Check::unless(MANIFEST, Outcome::Fail, error.lines());
@@ -231,13 +249,12 @@ fn manifest(metadata: &Metadata) -> Check {
 /// Compares the embedded manifest with the plugin.toml beside the component; `None` if there is none
 /// for this plugin.
 fn current(file: &Path, embedded: &Manifest) -> Option<Check> {
-    match Manifest::of_directory(&source::directory(file)) {
+    match Manifest::of_directory(directory_of(file)) {
         Ok(Some((_, source))) if source.id != embedded.id => None,
         Ok(Some((_, source))) if source == *embedded => Some(Check::pass(CURRENT)),
         Ok(Some(_)) => {
             let finding = Finding::from("plugin.toml has changed since the component was built");
-            let write = "nothing: run `airlock plugin build` again";
-            Some(Check::warn(CURRENT, finding.write(write)))
+            Some(Check::warn(CURRENT, finding.write("the component again: `airlock plugin build`")))
         }
         Ok(None) => None,
         Err(bad) => Some(Check::unless(CURRENT, Outcome::Fail, bad.lines())),

@@ -42,8 +42,8 @@ pub(super) struct Args {
     /// The plugin's directory.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// Call a tool with these arguments after each build. The tool has the name that the plugin
-    /// gives it.
+    /// Call a tool with these arguments after each build; may be repeated. The tool has the name that
+    /// the plugin gives it.
     #[arg(long, num_args = 2, value_names = ["NAME", "JSON"])]
     call: Vec<String>,
     /// Grant a request that needs a value: `files.data=/path:rw`, `secret.token=env:NAME`,
@@ -51,7 +51,7 @@ pub(super) struct Args {
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,
     /// Set a value of the plugin's own configuration for `--call`; text, or JSON.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "call")]
     set: Vec<String>,
     /// Reload the plugin in the gateway at this URL.
     #[arg(long, value_name = "URL")]
@@ -66,9 +66,16 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     // Stores of the plugin live as long as the command.
     let state = tempfile::tempdir().context("no temporary directory can be created")?;
     let mut sources = Sources::of(&args.directory)?;
+    // A grant is the operator's consent to what the plugin requests now, and not to what a later
+    // change of plugin.toml requests under the same name.
+    let mut grants = &args.grants[..];
     loop {
         tokio::select! {
-            () = round(args, &settings, state.path()) => {}
+            installed = round(args, &settings, grants, state.path()) => {
+                if installed {
+                    grants = &[];
+                }
+            }
             () = signals.next() => return Ok(Done::Yes),
         }
         output::hint(&format!("waiting for a change in {}", args.directory.display()));
@@ -79,14 +86,24 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     }
 }
 
-/// Builds once and tries the outcome. A failure is printed, because the next change may mend it.
-async fn round(args: &Args, settings: &Map<String, Value>, state: &Path) {
-    if let Err(error) = attempt(args, settings, state).await {
-        output::complain(&Failure::from(&error));
-    }
+/// Builds once and tries the outcome. A failure is printed, because the next change may fix it.
+/// Returns whether it succeeded.
+async fn round(
+    args: &Args,
+    settings: &Map<String, Value>,
+    grants: &[GrantOption],
+    state: &Path,
+) -> bool {
+    let done = attempt(args, settings, grants, state).await;
+    done.inspect_err(|error| output::complain(&Failure::from(error))).is_ok()
 }
 
-async fn attempt(args: &Args, settings: &Map<String, Value>, state: &Path) -> anyhow::Result<()> {
+async fn attempt(
+    args: &Args,
+    settings: &Map<String, Value>,
+    grants: &[GrantOption],
+    state: &Path,
+) -> anyhow::Result<()> {
     let mut transcript = Transcript::new(false);
     let finished = build::build(&args.directory, None, &mut transcript).await?;
     let Finished { file, .. } = &finished;
@@ -95,11 +112,11 @@ async fn attempt(args: &Args, settings: &Map<String, Value>, state: &Path) -> an
         output::line(&line)?;
     }
     if let Some(url) = &args.gateway {
-        gateway::reload(url, file, &args.config, &args.grants).await?;
+        gateway::reload(url, file, &args.config, grants).await?;
     }
-    if let [tool, arguments] = &args.call[..] {
+    for call in args.call.chunks_exact(2) {
         let entry = call::Entry { component: file, grants: &args.grants, settings, state };
-        entry.call(&finished.metadata, tool, arguments).await?;
+        entry.call(&finished.metadata, &call[0], &call[1]).await?;
     }
     Ok(())
 }

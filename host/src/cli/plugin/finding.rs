@@ -5,10 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{
-    interfaces::{self, Interface},
-    source::Source,
-};
+use airlock_manifest::{FILE, Position, Source};
+
+use super::interfaces::{self, Interface};
 use crate::{
     plugin::Manifest,
     sandbox::{self, LoadError},
@@ -22,7 +21,7 @@ pub(super) struct Finding {
     /// at hand.
     at: Option<String>,
     found: String,
-    /// What the author should write.
+    /// Text for the author to write.
     write: Option<String>,
     #[serde(skip)]
     key: Option<String>,
@@ -55,11 +54,11 @@ impl Finding {
         self
     }
 
-    /// Adds the line of the key, if this finding is about one.
+    /// Adds the position of the key, if this finding is about one.
     pub(super) fn locate(&mut self, source: &Source) {
         let Some(key) = &self.key else { return };
-        if let Some(line) = source.line(key) {
-            self.at = Some(visible(&format!("plugin.toml:{line}: {key}")));
+        if let Some(Position { line, column }) = source.position(key) {
+            self.at = Some(visible(&format!("{FILE}:{line}:{column}: {key}")));
         }
     }
 
@@ -87,13 +86,18 @@ pub(super) fn unrequested(
     manifest: &Manifest,
 ) -> Result<Vec<Finding>, LoadError> {
     let mut findings = Vec::new();
+    let mut found: Vec<&Interface> = Vec::new();
     for import in imports {
         let Some(interface) = Interface::of_import(import) else { continue };
-        if !interface.is_requested(manifest) {
+        // One finding for all versions of an interface: its functions take long to find.
+        let is_known = found.iter().any(|known| std::ptr::eq(*known, interface));
+        if !is_known && !interface.is_requested(manifest) {
+            found.push(interface);
             let functions = sandbox::imported_functions(wasm, import)?;
             let finding = Finding::from(format!(
-                "imported for {}, and plugin.toml does not request it, so that every call is denied",
-                names(&functions)
+                "imported for {}, and plugin.toml does not request it, so that {}",
+                names(&functions),
+                interface.without_request()
             ));
             findings.push(
                 finding.at(import).write(format!("{}, or remove the calls", interface.request)),
@@ -107,7 +111,7 @@ pub(super) fn unrequested(
 pub(super) fn unused(imports: &[String], manifest: &Manifest) -> Vec<Finding> {
     let finding = |key: String| {
         let found = "requested, and the component does not import the interface for it";
-        let write = "nothing: remove the request, so that no operator is asked to grant it";
+        let write = "no such request, so that no operator is asked to grant it";
         Finding::from(found).of_key(key).write(write)
     };
     interfaces::unused(manifest, imports).into_iter().map(finding).collect()
@@ -171,15 +175,18 @@ mod tests {
     #[test]
     fn a_request_without_an_import_is_found_with_its_line() {
         let manifest = manifest(&json!({"tools": {"call": ["text-count"], "reason": "r"}}));
-        let source = Source::of("id = 'p'\n\n[request.tools]\ncall = ['text-count']\n");
+        let home = tempfile::tempdir().expect("a directory");
+        let text = "id = 'p'\n\n[request.tools]\ncall = ['text-count']\n";
+        std::fs::write(home.path().join(FILE), text).expect("a file");
+        let source = airlock_manifest::read(home.path()).expect("it is TOML").expect("a file");
         let mut found = unused(&[KV.to_owned()], &manifest);
         for finding in &mut found {
             finding.locate(&source);
         }
         let lines: Vec<_> = found.iter().flat_map(Finding::lines).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
-        plugin.toml:3: request.tools: requested, and the component does not import the interface for it
-          write: nothing: remove the request, so that no operator is asked to grant it
+        plugin.toml:3:10: request.tools: requested, and the component does not import the interface for it
+          write: no such request, so that no operator is asked to grant it
         ");
     }
 }

@@ -56,11 +56,7 @@ const INTERFACES: [Interface; 10] = [
         "[request.secret.NAME] with `inject`, `audience` and `reason`",
     ),
     host("secrets-reveal", Condition::Reveal, "`reveal = true` in a [request.secret.NAME]"),
-    host(
-        "tools",
-        Condition::Request(&["tool", "tools"]),
-        "[request.tools] with `call` and `reason`",
-    ),
+    host("tools", Condition::Request(&["tool", "tools"]), "[request.tool.SLOT] with `reason`"),
     Interface {
         package: "wasi:http",
         name: "outgoing-handler",
@@ -88,6 +84,14 @@ impl Interface {
         INTERFACES
             .iter()
             .filter(|interface| interface.package == HOST && interface.is_requested(manifest))
+    }
+
+    /// Describes the calls of a plugin that does not request the interface.
+    pub(super) fn without_request(&self) -> &'static str {
+        match self.condition {
+            Condition::Config => "the configuration is always empty",
+            _ => "every call is denied",
+        }
     }
 
     /// Returns whether the manifest permits the import.

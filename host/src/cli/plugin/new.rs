@@ -17,7 +17,7 @@ use crate::cli::output;
 /// Start a plugin
 ///
 /// Writes a directory with everything that a plugin with one tool needs: its source, `plugin.toml`,
-/// a README with the next steps, and the SDK (for Rust) or the contract (for other languages).
+/// a README with the next steps, and the SDK of its language.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin new weather --lang python")]
 pub(super) struct Args {
@@ -47,14 +47,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     for line in next(name) {
         output::line(&format!("  {line}"))?;
     }
+    output::line(WHILE_WRITING)?;
     Ok(Done::Yes)
 }
 
+const WHILE_WRITING: &str = "
+While you write, this builds, checks and calls the tool after each change:
+
+  airlock plugin dev --call get_weather '{\"city\":\"Oslo\"}'";
+
 /// Returns the commands to type next.
-fn next(name: &Name) -> [String; 4] {
+fn next(name: &Name) -> [String; 5] {
     [
         format!("cd {name}"),
         "airlock plugin build".to_owned(),
+        "airlock plugin check".to_owned(),
         format!("airlock plugin install {name}.wasm"),
         format!("airlock call {}-get_weather '{{\"city\":\"Oslo\"}}'", name.client()),
     ]

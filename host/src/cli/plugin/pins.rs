@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use super::component::Component;
 use crate::{
     config::{Client, Config, Source},
-    plugin::{Change, Drift, LOCK_FILE, Lock, Settings},
+    plugin::{Change, Drift, LOCK_FILE, Lock, Metadata, Settings},
     text::{visible, visible_line},
     tool::ClientName,
 };
@@ -55,7 +55,7 @@ impl Pins {
     }
 
     /// Returns the current holder of a name, as a lock: the accepted state, or the metadata of the
-    /// configured component if none were accepted. The lock is empty if that component cannot be
+    /// configured component if none were accepted. It has no rights if that component cannot be
     /// read. `None` if the name is free.
     pub(super) async fn holder(&self, client: &ClientName) -> Option<Lock> {
         if self.lock.pin(client).is_some() {
@@ -63,9 +63,12 @@ impl Pins {
         }
         let (_, settings) = self.plugins.iter().find(|(name, _)| name == client)?;
         let mut lock = Lock::default();
-        if let Ok(component) = Component::read_with_tools(&settings.component).await {
-            lock.accept(client, &component.metadata);
-        }
+        // Of a component that cannot be read nothing was accepted, so everything is a wider request.
+        let metadata = Component::read_with_tools(&settings.component).await.map_or_else(
+            |_| Metadata::new(b"", Vec::new(), None, Vec::new()),
+            |component| component.metadata,
+        );
+        lock.accept(client, &metadata);
         Some(lock)
     }
 

@@ -18,7 +18,7 @@ const MIN_DESCRIPTION: usize = 20;
 const WRITE_DESCRIPTION: &str = "what the tool does, and when a model should choose it: the doc comment in Rust, \
      `description` in JavaScript, the docstring in Python";
 const WRITE_PARAMETER: &str = "what the argument is, for the model that fills it in: the doc comment of the parameter in \
-     Rust, `description` in the input schema in JavaScript, `Annotated[…]` in Python";
+     Rust, `description` in the input schema in JavaScript, a line under `Args:` in Python";
 const WRITE_READ_ONLY: &str = "true if it changes nothing outside itself, else false: `#[tool(read_only)]` or \
      `#[tool(read_only = false)]` in Rust, `annotations: { readOnly: … }` in JavaScript, `@tool(read_only=…)` in Python";
 /// Depth to which texts of a schema are searched; `serde_json` reads no deeper than this.
@@ -57,7 +57,7 @@ fn about(tool: &ToolDefinition, write: &str, found: Vec<String>) -> impl Iterato
 fn description(tool: &ToolDefinition) -> Vec<String> {
     let found = tool.description.trim().chars().count();
     let is_short = found < MIN_DESCRIPTION;
-    let text = format!("its description has {found} characters; write at least {MIN_DESCRIPTION}");
+    let text = format!("its description has {found} characters; the minimum is {MIN_DESCRIPTION}");
     is_short.then_some(text).into_iter().collect()
 }
 
@@ -143,15 +143,11 @@ fn annotations(tool: &ToolDefinition) -> Vec<String> {
     let Annotations { read_only, destructive, .. } = tool.annotations;
     let write = match (read_only, destructive) {
         (Some(_), _) => return Vec::new(),
-        (None, None) => {
-            "write `read_only` (`readOnlyHint`) if it changes nothing, `read_only = false` if it does"
-        }
-        (None, Some(true)) => {
-            "it is `destructive`, so write `read_only = false` (`readOnlyHint`) too"
-        }
+        (None, None) => "it has no annotation `readOnlyHint`",
+        (None, Some(true)) => "it is `destructive` without `read_only = false` (`readOnlyHint`)",
         (None, Some(false)) => {
-            "`destructive = false` alone leaves it open; write `read_only = false` (`readOnlyHint`) \
-             too if it changes something, or else `read_only` in its place"
+            "`destructive = false` alone does not say whether it changes something: it lacks `read_only` \
+             (`readOnlyHint`)"
         }
     };
     vec![write.to_owned()]
@@ -271,11 +267,11 @@ mod tests {
             "inputSchema": {"type": "object", "properties": {"aB": {}, "c": {"type": "string", "description": "x\u{202e}"}}},
         });
         insta::assert_snapshot!(told(json!([tool]), None), @r#"
-            Fail every tool has a description: getWeather: its description has 9 characters; write at least 20
+            Fail every tool has a description: getWeather: its description has 9 characters; the minimum is 20
             Fail every parameter has a description and a type: getWeather: the parameter aB has neither description nor type
             Fail names are in snake_case: getWeather: its name is not in snake_case; getWeather: the parameter aB is not in snake_case
             Fail no text has invisible characters: getWeather: found "Weather.⟨U+200B⟩"; getWeather: found "x⟨U+202E⟩"
-            Fail every tool says whether it only reads: getWeather: write `read_only` (`readOnlyHint`) if it changes nothing, `read_only = false` if it does
+            Fail every tool says whether it only reads: getWeather: it has no annotation `readOnlyHint`
             Warn every tool has an output schema: getWeather: it has none, which is right for plain text; scripts need one to use a structured result
             "#);
         insta::assert_snapshot!(told(json!([]), None), @"Fail it has a tool: it has none");
@@ -287,8 +283,8 @@ mod tests {
             let tool = json!({"name": "t", "inputSchema": {}, "annotations": {"destructiveHint": destructive}});
             annotations(&serde_json::from_value(tool).expect("a definition")).join("; ")
         };
-        insta::assert_snapshot!(said(false), @"`destructive = false` alone leaves it open; write `read_only = false` (`readOnlyHint`) too if it changes something, or else `read_only` in its place");
-        insta::assert_snapshot!(said(true), @"it is `destructive`, so write `read_only = false` (`readOnlyHint`) too");
+        insta::assert_snapshot!(said(false), @"`destructive = false` alone does not say whether it changes something: it lacks `read_only` (`readOnlyHint`)");
+        insta::assert_snapshot!(said(true), @"it is `destructive` without `read_only = false` (`readOnlyHint`)");
     }
 
     #[test]

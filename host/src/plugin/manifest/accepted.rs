@@ -14,10 +14,17 @@ use crate::{egress::Rule, units::Size};
 impl Request<'_> {
     /// Returns the rights in lines of the lock file about this request.
     pub(in crate::plugin) fn accepted<'l>(self, lines: &'l [String]) -> Vec<&'l str> {
-        let (own, all) = (self.to_string(), format!("files.{ANY}"));
-        let is_own = |key: &str| key == own || (matches!(self, Self::Files(..)) && key == all);
         let split = |line: &'l String| line.split_once(' ').unwrap_or((line, ""));
-        lines.iter().map(split).filter(|(key, _)| is_own(key)).map(|(_, right)| right).collect()
+        let of = |wanted: &str| -> Vec<&'l str> {
+            let found = lines.iter().map(split).filter(|(key, _)| *key == wanted);
+            found.map(|(_, right)| right).collect()
+        };
+        let own = of(&self.to_string());
+        // As in the grants, the request for any directory counts only where none names this one.
+        if own.is_empty() && matches!(self, Self::Files(..)) {
+            return of(&format!("files.{ANY}"));
+        }
+        own
     }
 
     /// Returns whether the accepted right includes another one of this request. A text that cannot
@@ -141,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_on_the_network_is_compared_by_its_rule() {
+    fn a_destination_is_compared_by_its_rule() {
         let api = |rule: &Value| {
             let mut rule = rule.clone();
             rule["reason"] = json!("r");
@@ -166,8 +173,8 @@ mod tests {
     #[test]
     fn a_secret_is_compared_by_injection_audience_and_whether_it_is_revealed() {
         let secret = |secret: Value| {
-            let place = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
-            let http = json!({"to": place("to.example.com"), "goto": place("goto.example.com")});
+            let destination = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
+            let http = json!({"to": destination("to.example.com"), "goto": destination("goto.example.com")});
             let mut request = json!({"http": http, "secret": {"t": secret}});
             request["secret"]["t"]["reason"] = json!("r");
             request

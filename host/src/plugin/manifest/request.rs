@@ -63,6 +63,18 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Returns whether the request makes an effect possible.
+    pub(in crate::plugin) fn allows(self, effect: Effect) -> bool {
+        match self {
+            Self::Http(..) => effect == Effect::Http,
+            Self::Secret(..) => effect == Effect::Secret,
+            Self::Kv(..) => matches!(effect, Effect::ReadKv | Effect::WriteKv),
+            Self::Files(..) => matches!(effect, Effect::ReadFiles | Effect::WriteFiles),
+            Self::Slot(..) | Self::Tools(_) => effect == Effect::Tools,
+            Self::Scratch(_) | Self::Clocks(_) => false,
+        }
+    }
+
     /// Returns each requested right as text: one for each tool, none for a switch and for a slot
     /// without a description, otherwise one. A text changes only if the request does.
     pub fn rights(self) -> Vec<String> {

@@ -19,7 +19,7 @@ pub(in crate::plugin) const ANY: &str = "*";
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requests {
-    /// Places on the network, by names that the author chose.
+    /// Network destinations, by names that the author chose.
     #[serde(default)]
     pub http: BTreeMap<String, HttpRequest>,
     /// Secrets.
@@ -66,7 +66,7 @@ macro_rules! requests {
 }
 
 requests! {
-    /// One place on the network.
+    /// One network destination.
     HttpRequest {
         /// Scheme, host and port: `https://api.example.com`; see [`Rule::new`]. `*` leaves the
         /// choice to the operator.

@@ -171,7 +171,7 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
     );
     insta::assert_snapshot!(
         refusal(&json!({"request": {"http": {"web": {"url": "*", "methods": ["POST"], "reason": "r"}}}})),
-        @r#"request.http.web.methods: goes with a host; with the `url` "*" it is the operator's to grant"#
+        @r#"request.http.web.methods: is valid only with a host; for `url = "*"` the operator grants it"#
     );
     let longest =
         |length| json!({"request": {"tools": {"call": ["a".repeat(length)], "reason": "r"}}});

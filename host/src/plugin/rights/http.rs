@@ -1,4 +1,4 @@
-//! The places on the network that a plugin may send requests to.
+//! The network destinations that a plugin may send requests to.
 
 use super::{Intersection, Reason, list};
 use crate::{

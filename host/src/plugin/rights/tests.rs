@@ -81,11 +81,11 @@ fn no_request_and_no_grant_result_in_no_rights() {
 }
 
 #[test]
-fn a_place_on_the_network_is_granted_by_its_name() {
+fn a_destination_is_granted_by_its_name() {
     let asked = api(&json!({"methods": ["POST"]}));
-    let lent = granted(&asked, &http(&[named("api")])).grants.http.expect("a policy");
+    let policy = granted(&asked, &http(&[named("api")])).grants.http.expect("a policy");
     let both = vec![rule("https://api.example.com POST /**")];
-    assert_eq!(*lent, Policy::new(Some(both.clone()), both, Bounds::PLUGIN).expect("a policy"));
+    assert_eq!(*policy, Policy::new(Some(both.clone()), both, Bounds::PLUGIN).expect("a policy"));
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
         @r#"the plugin needs http.api (https://api.example.com POST /**) (forecasts), which is not granted; grant it with "http": ["api"]"#
@@ -103,14 +103,14 @@ fn a_place_on_the_network_is_granted_by_its_name() {
 }
 
 #[test]
-fn a_place_on_the_network_is_granted_by_a_rule_for_the_same_host() {
+fn a_destination_is_granted_by_a_rule_for_the_same_host() {
     let asked = api(&json!({}));
     for text in ["https://api.example.com GET /v1/**", "https://*.example.com GET /**"] {
-        let lent =
+        let policy =
             granted(&asked, &http(&[HttpGrant::Rule(rule(text))])).grants.http.expect("a policy");
         let wanted = vec![rule("https://api.example.com GET,HEAD /**")];
         assert_eq!(
-            *lent,
+            *policy,
             Policy::new(Some(wanted), vec![rule(text)], Bounds::PLUGIN).expect("a policy"),
             "{text}"
         );

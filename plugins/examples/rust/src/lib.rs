@@ -18,11 +18,11 @@ pub struct Weather {
     city: String,
     /// Temperature of the air.
     celsius: f64,
-    /// What the sky looks like.
+    /// State of the sky.
     sky: Sky,
 }
 
-/// What the sky looks like.
+/// State of the sky.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sky {

@@ -200,7 +200,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         let emitted = self.report.take_emitted();
         let mut records = self.ledger.lock();
-        let emitted = if records.emitted.take(emitted.iter().map(Content::size).sum()) {
+        let emitted = if records.emitted.take(emitted.iter().map(Content::cost).sum()) {
             emitted
         } else {
             Vec::new()

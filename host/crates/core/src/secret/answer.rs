@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::Scrubber;
 use crate::tool::{
-    Content, ContentBlock, Resource, ResourceContents, ResourceLink, ToolError, ToolOutput,
+    Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink, ToolError, ToolOutput,
 };
 
 /// Decodes base64 as leniently as the most lenient client: padding is optional, and trailing bits
@@ -103,10 +103,7 @@ impl Scrubber {
             return false;
         }
         let Content { block, annotations, meta, extra } = part;
-        self.block(block)
-            | self.object(annotations)
-            | self.object(meta)
-            | (!extra.is_empty() && self.members(extra))
+        self.block(block) | self.boxed(annotations) | self.boxed(meta) | self.boxed(extra)
     }
 
     fn block(&self, block: &mut ContentBlock) -> bool {
@@ -150,10 +147,11 @@ impl Scrubber {
             ResourceContents::Text(text) => self.string(text),
             ResourceContents::Blob(_) => false,
         };
-        text | self.string(uri)
-            | self.optional(mime_type)
-            | self.object(meta)
-            | (!extra.is_empty() && self.members(extra))
+        text | self.string(uri) | self.optional(mime_type) | self.boxed(meta) | self.boxed(extra)
+    }
+
+    fn boxed(&self, members: &mut Members) -> bool {
+        members.as_mut().is_some_and(|members| self.members(members))
     }
 
     fn object(&self, members: &mut Option<Map<String, Value>>) -> bool {
@@ -238,14 +236,18 @@ mod tests {
         json!({"k": [text]}).as_object().cloned()
     }
 
+    fn members(text: &str) -> Members {
+        object(text).map(Box::new)
+    }
+
     /// Returns a part of every kind, with a text in every field that can hold one.
     fn parts(text: &str) -> Vec<Content> {
         let resource = Resource {
             uri: text.into(),
             mime_type: Some(text.into()),
             contents: ResourceContents::Text(text.into()),
-            meta: object(text),
-            extra: object(text).expect("an object"),
+            meta: members(text),
+            extra: members(text),
         };
         let link = ResourceLink {
             uri: text.into(),
@@ -259,15 +261,15 @@ mod tests {
             ContentBlock::Text { text: text.into() },
             ContentBlock::Image { data: "AAAA".into(), mime_type: text.into() },
             ContentBlock::Audio { data: "AAAA".into(), mime_type: text.into() },
-            ContentBlock::ResourceLink(link),
-            ContentBlock::Resource { resource },
+            ContentBlock::ResourceLink(Box::new(link)),
+            ContentBlock::Resource { resource: Box::new(resource) },
             ContentBlock::Other(object(text).expect("an object")),
         ]
         .map(|block| Content {
             block,
-            annotations: object(text),
-            meta: object(text),
-            extra: object(text).expect("an object"),
+            annotations: members(text),
+            meta: members(text),
+            extra: members(text),
         })
         .into()
     }
@@ -325,12 +327,12 @@ mod tests {
                 mime_type: None,
                 contents: ResourceContents::Blob(data.clone()),
                 meta: None,
-                extra: Map::new(),
+                extra: None,
             };
             for block in [
                 ContentBlock::Image { data: data.clone(), mime_type: "image/png".into() },
                 ContentBlock::Audio { data: data.clone(), mime_type: "audio/wav".into() },
-                ContentBlock::Resource { resource: blob },
+                ContentBlock::Resource { resource: Box::new(blob) },
             ] {
                 let mut part = Content::from(block);
                 assert!(scrubber().content(&mut part), "{data}");

@@ -12,22 +12,8 @@ use crate::json;
 
 /// Media type of data whose source names none.
 const BYTES: &str = "application/octet-stream";
-/// Members that a [`Content`] has fields for, of any kind of block.
-const FIELDS: [&str; 12] = [
-    "type",
-    "text",
-    "data",
-    "mimeType",
-    "uri",
-    "name",
-    "title",
-    "description",
-    "size",
-    "resource",
-    "annotations",
-    "_meta",
-];
-
+/// Members that every kind of block has fields for.
+const COMMON: [&str; 2] = ["annotations", "_meta"];
 /// Members that a [`Resource`] has fields for.
 const RESOURCE_FIELDS: [&str; 5] = ["uri", "mimeType", "text", "blob", "_meta"];
 
@@ -39,14 +25,18 @@ pub struct Content {
     pub block: ContentBlock,
     /// Annotations, such as `audience` and `priority`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Map<String, Value>>,
+    pub annotations: Members,
     /// Vendor keys.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Map<String, Value>>,
+    pub meta: Members,
     /// Other members of the block, such as the `icons` of a resource link.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: Members,
 }
+
+/// Members of a JSON object, if there are any. Boxed, because a result may have many small parts and
+/// few of them have members of their own.
+pub type Members = Option<Box<Map<String, Value>>>;
 
 /// The kinds of content block.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,11 +64,11 @@ pub enum ContentBlock {
         mime_type: String,
     },
     /// A link to a resource that the caller may fetch.
-    ResourceLink(ResourceLink),
+    ResourceLink(Box<ResourceLink>),
     /// A resource that is part of the result.
     Resource {
         /// The resource.
-        resource: Resource,
+        resource: Box<Resource>,
     },
     /// Any other block: its members, with a `type` that is not one of the above.
     #[serde(untagged)]
@@ -121,10 +111,10 @@ pub struct Resource {
     pub contents: ResourceContents,
     /// Vendor keys.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Map<String, Value>>,
+    pub meta: Members,
     /// Other members of the resource.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: Members,
 }
 
 /// The contents of an embedded resource.
@@ -138,6 +128,9 @@ pub enum ResourceContents {
 }
 
 impl Content {
+    /// Bytes that a part takes beside its texts, so that a million empty parts are not free.
+    pub const FRAME: usize = size_of::<Self>();
+
     /// Creates a part that is a text.
     pub fn text(text: impl Into<String>) -> Self {
         ContentBlock::Text { text: text.into() }.into()
@@ -156,14 +149,14 @@ impl Content {
         let Some(block) = known(&kind, &mut members) else { return unknown(&kind, members) };
         members.shift_remove("type");
         let (annotations, meta) = take_common(&mut members);
-        Self { block, annotations, meta, extra: members }
+        Self { block, annotations, meta, extra: boxed(members) }.without_duplicates()
     }
 
     /// Removes the members of [`extra`](Self::extra) that have a field of their own. For a source
     /// that sends them apart from the block: in JSON, a member would appear twice.
     #[must_use]
     pub fn without_duplicates(mut self) -> Self {
-        self.extra.retain(|name, _| !FIELDS.contains(&name.as_str()));
+        remove(&mut self.extra, self.block.fields());
         self
     }
 
@@ -182,8 +175,8 @@ impl Content {
             ContentBlock::Text { text } => write!(out, "{text}"),
             ContentBlock::Image { mime_type, .. } => write!(out, "[Image: {mime_type}]"),
             ContentBlock::Audio { mime_type, .. } => write!(out, "[Audio: {mime_type}]"),
-            ContentBlock::ResourceLink(ResourceLink { uri, name, .. }) => {
-                write!(out, "[Resource link: {name} {uri}]")
+            ContentBlock::ResourceLink(link) => {
+                write!(out, "[Resource link: {} {}]", link.name, link.uri)
             }
             ContentBlock::Resource { resource } => match &resource.contents {
                 ResourceContents::Text(text) => write!(out, "{text}"),
@@ -198,20 +191,48 @@ impl Content {
         };
     }
 
+    /// Returns the approximate memory of the part in bytes: its size and its frame.
+    pub fn cost(&self) -> usize {
+        Self::FRAME + self.size()
+    }
+
     /// Returns the approximate size of the part in bytes.
     pub fn size(&self) -> usize {
-        let optional = [&self.annotations, &self.meta].into_iter().flatten();
-        self.block.size() + optional.map(members_size).sum::<usize>() + members_size(&self.extra)
+        let members = [&self.annotations, &self.meta, &self.extra];
+        self.block.size() + members.into_iter().map(members_size).sum::<usize>()
     }
 }
 
 impl From<ContentBlock> for Content {
     fn from(block: ContentBlock) -> Self {
-        Self { block, annotations: None, meta: None, extra: Map::new() }
+        Self { block, annotations: None, meta: None, extra: None }
     }
 }
 
 impl ContentBlock {
+    /// Returns the members that a part with this block has fields for.
+    fn fields(&self) -> &'static [&'static str] {
+        match self {
+            Self::Text { .. } => &["type", "text", "annotations", "_meta"],
+            Self::Image { .. } | Self::Audio { .. } => {
+                &["type", "data", "mimeType", "annotations", "_meta"]
+            }
+            Self::ResourceLink(_) => &[
+                "type",
+                "uri",
+                "name",
+                "title",
+                "description",
+                "mimeType",
+                "size",
+                "annotations",
+                "_meta",
+            ],
+            Self::Resource { .. } => &["type", "resource", "annotations", "_meta"],
+            Self::Other(_) => &["type", "annotations", "_meta"],
+        }
+    }
+
     fn size(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
@@ -224,7 +245,7 @@ impl ContentBlock {
                 link.uri.len() + link.name.len() + optional.into_iter().map(length).sum::<usize>()
             }
             Self::Resource { resource } => resource.size(),
-            Self::Other(members) => members_size(members),
+            Self::Other(members) => json::text_len(members),
         }
     }
 }
@@ -234,15 +255,15 @@ impl Resource {
     /// [`Content::without_duplicates`] does.
     #[must_use]
     pub fn without_duplicates(mut self) -> Self {
-        self.extra.retain(|name, _| !RESOURCE_FIELDS.contains(&name.as_str()));
+        remove(&mut self.extra, &RESOURCE_FIELDS);
         self
     }
 
     fn size(&self) -> usize {
         let (ResourceContents::Text(contents) | ResourceContents::Blob(contents)) = &self.contents;
         let mime_type = self.mime_type.as_ref().map_or(0, String::len);
-        let meta = self.meta.as_ref().map_or(0, members_size);
-        self.uri.len() + mime_type + contents.len() + meta + members_size(&self.extra)
+        let members = members_size(&self.meta) + members_size(&self.extra);
+        self.uri.len() + mime_type + contents.len() + members
     }
 }
 
@@ -255,9 +276,24 @@ impl std::fmt::Display for Text<'_> {
     }
 }
 
-/// Returns the bytes of an object as JSON; 0 if it is empty.
-fn members_size(members: &Map<String, Value>) -> usize {
-    if members.is_empty() { 0 } else { json::text_len(members) }
+/// Returns the bytes of members as JSON.
+fn members_size(members: &Members) -> usize {
+    members.as_ref().map_or(0, json::text_len)
+}
+
+/// Boxes members; `None` if there are none.
+fn boxed(members: Map<String, Value>) -> Members {
+    (!members.is_empty()).then(|| Box::new(members))
+}
+
+/// Removes members by name.
+fn remove(members: &mut Members, names: &[&str]) {
+    if let Some(found) = members {
+        found.retain(|name, _| !names.contains(&name.as_str()));
+        if found.is_empty() {
+            *members = None;
+        }
+    }
 }
 
 /// Takes the members of a block of a known type; `None` if the type is not known or a required
@@ -273,19 +309,19 @@ fn known(kind: &str, members: &mut Map<String, Value>) -> Option<ContentBlock> {
         }
         "resource_link" => {
             let uri = take(members, "uri")?;
-            ContentBlock::ResourceLink(ResourceLink {
+            ContentBlock::ResourceLink(Box::new(ResourceLink {
                 name: take(members, "name").unwrap_or_else(|| uri.clone()),
                 uri,
                 title: take(members, "title"),
                 description: take(members, "description"),
                 mime_type: take(members, "mimeType"),
                 size: take_size(members),
-            })
+            }))
         }
         "resource" => {
             let resource = resource(members.get_mut("resource")?.as_object_mut()?)?;
             members.shift_remove("resource");
-            ContentBlock::Resource { resource }
+            ContentBlock::Resource { resource: Box::new(resource) }
         }
         _ => return None,
     })
@@ -297,13 +333,14 @@ fn resource(members: &mut Map<String, Value>) -> Option<Resource> {
         Some(text) => ResourceContents::Text(text),
         None => ResourceContents::Blob(take(members, "blob")?),
     };
-    Some(Resource {
+    let resource = Resource {
         uri: take(members, "uri")?,
         mime_type: take(members, "mimeType"),
         contents,
         meta: take_object(members, "_meta"),
-        extra: std::mem::take(members),
-    })
+        extra: boxed(std::mem::take(members)),
+    };
+    Some(resource.without_duplicates())
 }
 
 /// Keeps a block of an unknown type. A block without a type, or a known one that is malformed, has
@@ -314,12 +351,11 @@ fn unknown(kind: &str, mut members: Map<String, Value>) -> Content {
         return Content::text(text);
     }
     let (annotations, meta) = take_common(&mut members);
-    Content { block: ContentBlock::Other(members), annotations, meta, extra: Map::new() }
+    members.retain(|name, _| !COMMON.contains(&name.as_str()));
+    Content { block: ContentBlock::Other(members), annotations, meta, extra: None }
 }
 
-type Common = (Option<Map<String, Value>>, Option<Map<String, Value>>);
-
-fn take_common(members: &mut Map<String, Value>) -> Common {
+fn take_common(members: &mut Map<String, Value>) -> (Members, Members) {
     (take_object(members, "annotations"), take_object(members, "_meta"))
 }
 
@@ -337,10 +373,10 @@ fn take(members: &mut Map<String, Value>, name: &str) -> Option<String> {
 }
 
 /// Takes a member if it is an object.
-fn take_object(members: &mut Map<String, Value>, name: &str) -> Option<Map<String, Value>> {
+fn take_object(members: &mut Map<String, Value>, name: &str) -> Members {
     members.get(name)?.as_object()?;
     match members.shift_remove(name) {
-        Some(Value::Object(object)) => Some(object),
+        Some(Value::Object(object)) => Some(Box::new(object)),
         _ => None,
     }
 }
@@ -374,7 +410,6 @@ mod tests {
                    "text": "y", "_meta": {"k": 1}, "etag": "e"}, "annotations": common}),
             json!({"type": "resource", "resource": {"uri": "file:///z", "blob": "AA=="}}),
             json!({"type": "chart", "points": [1, 2], "annotations": common, "_meta": {"k": 1}}),
-            json!({"type": "resource_link", "uri": "a:b", "name": "n", "size": "large"}),
         ] {
             let read = Content::from_mcp(block.clone());
             assert_eq!(serde_json::to_value(&read).expect("JSON"), block);
@@ -412,10 +447,40 @@ mod tests {
     #[test]
     fn members_with_a_field_are_removed_from_the_others() {
         let extra = json!({"icons": [], "type": "image", "_meta": {}, "text": "b"});
-        let Value::Object(extra) = extra else { unreachable!("it is an object") };
+        let extra = extra.as_object().cloned().map(Box::new);
         let part = Content { extra, ..Content::text("a") }.without_duplicates();
         let json = serde_json::to_string(&part).expect("JSON");
         assert_eq!(json, r#"{"type":"text","text":"a","icons":[]}"#);
+    }
+
+    #[test]
+    fn a_member_of_the_wrong_type_is_never_written_beside_its_field() {
+        for (block, expected) in [
+            (
+                json!({"type": "image", "data": "AA==", "mimeType": 5, "title": "t"}),
+                r#"{"type":"image","data":"AA==","mimeType":"application/octet-stream","title":"t"}"#,
+            ),
+            (
+                json!({"type": "resource_link", "uri": "a:b", "name": 5, "size": "large"}),
+                r#"{"type":"resource_link","uri":"a:b","name":"a:b"}"#,
+            ),
+            (
+                json!({"type": "chart", "annotations": 1, "_meta": [], "points": []}),
+                r#"{"type":"chart","points":[]}"#,
+            ),
+            (
+                json!({"type": "resource", "resource": {"uri": "a:b", "text": "t", "blob": "AA==", "mimeType": 1}}),
+                r#"{"type":"resource","resource":{"uri":"a:b","text":"t"}}"#,
+            ),
+        ] {
+            let json = serde_json::to_string(&Content::from_mcp(block)).expect("JSON");
+            assert_eq!(json, expected);
+        }
+    }
+
+    #[test]
+    fn a_part_without_members_of_its_own_is_small() {
+        assert!(size_of::<Content>() <= 96, "{}", size_of::<Content>());
     }
 
     #[test]
@@ -423,7 +488,8 @@ mod tests {
         let plain = Content::text("four");
         assert_eq!(plain.size(), 4);
         let annotations = json!({"priority": 1});
-        let annotated = Content { annotations: annotations.as_object().cloned(), ..plain };
+        let annotated =
+            Content { annotations: annotations.as_object().cloned().map(Box::new), ..plain };
         assert_eq!(annotated.size(), 4 + annotations.to_string().len());
     }
 }

@@ -54,11 +54,9 @@ impl ToolOutput {
     }
 }
 
-/// Returns the approximate size of parts in bytes. Each part after the first adds 32 bytes for its
-/// frame, so that a million empty parts are not free.
-pub(super) fn content_size(content: &[Content]) -> usize {
-    const FRAME: usize = 32;
-    let frames = FRAME * content.len().saturating_sub(1);
+/// Returns the approximate size of parts in bytes. Each part after the first adds its frame.
+pub fn content_size(content: &[Content]) -> usize {
+    let frames = Content::FRAME * content.len().saturating_sub(1);
     frames + content.iter().map(Content::size).sum::<usize>()
 }
 
@@ -75,11 +73,11 @@ mod tests {
             content: vec![
                 Content::text("a"),
                 ContentBlock::Image { data: "AAAA".into(), mime_type: "image/png".into() }.into(),
-                ContentBlock::ResourceLink(ResourceLink {
+                ContentBlock::ResourceLink(Box::new(ResourceLink {
                     uri: "file:///x".into(),
                     name: "x".into(),
                     ..ResourceLink::default()
-                })
+                }))
                 .into(),
             ],
             ..ToolOutput::default()

@@ -78,7 +78,7 @@ impl ToolGuest for Guest {
                 Ok(output) => {
                     // Checked before parsing: a parsed document takes many times the memory of its
                     // text.
-                    store.data_mut().check_result_bytes(convert::json_bytes(&output))?;
+                    store.data_mut().check_result_bytes(convert::least_bytes(&output))?;
                     Ok(Ok(convert::output_from_guest(output)?))
                 }
                 Err(error) => {

@@ -55,12 +55,13 @@ pub(crate) fn emit(
     json_bytes: usize,
     convert: impl FnOnce() -> wasmtime::Result<Content>,
 ) -> wasmtime::Result<()> {
+    charge_call(store, BASE_FUEL, json_bytes)?;
     store.data_mut().room_for_part(json_bytes)?;
     let mut part = convert()?;
-    let size = part.size();
-    charge_call(store, BASE_FUEL, size)?;
+    let cost = part.cost().max(json_bytes);
+    charge(store, cost as u64)?;
     let state = store.data_mut();
-    state.emit_bytes_left = state.room_for_part(size)?;
+    state.emit_bytes_left = state.room_for_part(cost)?;
     state.call.grants.scrubber.content(&mut part);
     if let Some(chain) = &state.call.chain {
         chain.reporter().emit(part);

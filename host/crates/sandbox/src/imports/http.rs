@@ -52,6 +52,7 @@ pub(super) fn request_bytes(request: &Request) -> usize {
         + request.url.len()
         + header_bytes(&request.headers)
         + request.body.as_ref().map_or(0, bytes::Bytes::len)
+        + request.credentials.iter().map(|name| size_of::<String>() + name.len()).sum::<usize>()
 }
 
 /// Returns the bytes that a response is charged for.

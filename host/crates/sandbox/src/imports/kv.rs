@@ -117,13 +117,7 @@ pub(crate) async fn set(
     if store.data_mut().lacks(Effect::WriteKv) {
         return Ok(Err(KvError::Denied));
     }
-    let written = open.set(&key, value, if_version, ttl).await;
-    if let Err(error @ kv::KvError::LargerThanQuota { .. }) = &written {
-        let plugin = store.data().call.guest.name();
-        // Only the operator can raise the quota.
-        warn!(plugin, %error, "a plugin's entry does not fit into its store");
-    }
-    Ok(written.map_err(KvError::from))
+    Ok(open.set(&key, value, if_version, ttl).await.map_err(KvError::from))
 }
 
 /// Deletes an entry. Returns whether it existed. Fails if the tool only reads stores.

@@ -1,4 +1,4 @@
-//! What the host functions permit to a tool with some effects, and the tools that a plugin may call.
+//! Tests of the host functions under a tool's effects.
 
 mod tools;
 

@@ -64,9 +64,7 @@ pub(crate) fn list(
         return Ok(Err(refused));
     }
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
-    let bytes: usize =
-        page.items.iter().map(|item| item.name.len() + item.tool.description.len()).sum();
-    charge(store, bytes as u64)?;
+    charge(store, page.items.iter().map(summary_bytes).sum::<usize>() as u64)?;
     Ok(Ok(page))
 }
 
@@ -86,8 +84,20 @@ pub(crate) fn describe(
     let Some(tool) = found.map(|entry| entry.tool.clone()) else {
         return Ok(Err(not_found(name)));
     };
-    charge(store, (tool.description.len() + tool.input_schema.as_str().len()) as u64)?;
-    Ok(Ok(Listed { name, tool }))
+    let listed = Listed { name, tool };
+    charge(store, (summary_bytes(&listed) + schema_bytes(&listed.tool)) as u64)?;
+    Ok(Ok(listed))
+}
+
+/// Returns the bytes of a tool in a list.
+fn summary_bytes(Listed { name, tool }: &Listed) -> usize {
+    name.len() + tool.title.as_ref().map_or(0, String::len) + tool.description.len()
+}
+
+/// Returns the bytes of a tool's JSON.
+fn schema_bytes(tool: &Tool) -> usize {
+    let optional = [&tool.output_schema, &tool.meta, &tool.extra].into_iter().flatten();
+    tool.input_schema.as_str().len() + optional.map(|json| json.as_str().len()).sum::<usize>()
 }
 
 /// Calls one tool and waits for its result.

@@ -1,4 +1,4 @@
-//! What the calls of each tool of a plugin may use: the plugin's grants, narrowed to the effects
+//! Rights of the calls of each tool of a plugin: the plugin's grants, narrowed to the effects
 //! that its manifest declares for the tool. Computed when the plugin is loaded.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -15,7 +15,7 @@ pub(super) struct Rights {
     others: Arc<ToolRights>,
 }
 
-/// What the calls of one tool may use.
+/// Rights of the calls of one tool.
 pub(super) struct ToolRights {
     pub(super) grants: Arc<Grants>,
     pub(super) outlet: Option<Outlet>,

@@ -14,7 +14,7 @@ use tokio::{
 use wit_component::ComponentEncoder;
 
 use super::{
-    process::{asked, command},
+    process::{command, output_of},
     project::Project,
     transcript::Transcript,
 };
@@ -42,13 +42,13 @@ pub(super) async fn compile(
     project: &Project,
     transcript: &mut Transcript,
 ) -> anyhow::Result<Vec<u8>> {
-    let target = if project.needs_wasi { WITH_WASI } else { WITHOUT_WASI };
+    let target = if project.source.needs_wasi() { WITH_WASI } else { WITHOUT_WASI };
     find_target(project, target).await?;
     let messages = cargo(project, target, transcript).await?;
     let file = messages.file.context("cargo wrote no WebAssembly for this crate")?;
     let bytes =
         fs::read(&file).await.with_context(|| format!("{} cannot be read", file.display()))?;
-    if project.needs_wasi {
+    if project.source.needs_wasi() {
         return Ok(bytes);
     }
     if bytes.windows(NO_CLOCK.len()).any(|found| found == NO_CLOCK) {
@@ -59,7 +59,7 @@ pub(super) async fn compile(
 
 const CLOCK_WARNING: &str = "warning: the plugin's code contains `Instant::now` or `SystemTime::now`, which panic \
      without WASI; if a tool uses them, write `[request.clocks]` with a `reason` to plugin.toml for \
-     the real time, or `[build]` with `wasi = true` for a clock that begins anew in every call";
+     the real time, or `[build]` with `wasi = true` for a clock that starts at the same time in every call";
 
 /// Makes a component of a module.
 fn component(module: &[u8]) -> anyhow::Result<Vec<u8>> {
@@ -96,8 +96,8 @@ async fn cargo(
     transcript.add("cargo", &own);
     if messages.needs_wasi {
         bail!(
-            "cargo could not compile it; {}. A crate refuses to be compiled without WASI, for want \
-             of a source of randomness as a rule: write `[build]` with `wasi = true` to plugin.toml",
+            "cargo could not compile it; {}. A crate does not compile without WASI, usually \
+             because it needs random numbers: write `[build]` with `wasi = true` to plugin.toml",
             transcript.place()
         );
     }
@@ -139,7 +139,7 @@ impl Messages {
         if let Some(rendered) = diagnostic["rendered"].as_str() {
             transcript.add("cargo", rendered);
             let text = diagnostic["message"].as_str().unwrap_or_default();
-            self.needs_wasi |= !project.needs_wasi
+            self.needs_wasi |= !project.source.needs_wasi()
                 && diagnostic["level"] == "error"
                 && text.contains(REFUSES_TARGET);
         }
@@ -156,12 +156,12 @@ impl Messages {
 /// Checks that a Rust compiler is installed, and that it compiles to WebAssembly.
 async fn find_target(project: &Project, target: &str) -> anyhow::Result<()> {
     let rustc = || command("rustc", &project.directory);
-    if asked(rustc().arg("--version")).await.is_none()
-        || asked(command("cargo", &project.directory).arg("--version")).await.is_none()
+    if output_of(rustc().arg("--version")).await.is_none()
+        || output_of(command("cargo", &project.directory).arg("--version")).await.is_none()
     {
         bail!("Rust is not installed; see https://rustup.rs");
     }
-    let libraries = asked(rustc().args(["--print", "target-libdir", "--target", target])).await;
+    let libraries = output_of(rustc().args(["--print", "target-libdir", "--target", target])).await;
     if !libraries.is_some_and(|libraries| PathBuf::from(libraries).is_dir()) {
         bail!("this Rust cannot compile to {target}; run `rustup target add {target}`");
     }

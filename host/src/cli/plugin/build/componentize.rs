@@ -14,14 +14,14 @@ use tempfile::TempDir;
 use tokio::{fs, process::Command};
 
 use super::{
-    process::{asked, command, run, version},
+    process::{command, output_of, run, version},
     project::Project,
     step::Step,
     transcript::Transcript,
     world,
 };
 
-const MIN_NODE: u32 = 20;
+const MIN_NODE: (u32, u32) = (20, 6);
 const MIN_PYTHON: (u32, u32) = (3, 10);
 const JAVASCRIPT: &str = "node_modules/.bin/componentize-js";
 const PYTHON: &str = ".venv/bin/componentize-py";
@@ -33,7 +33,7 @@ pub(super) async fn javascript(
 ) -> anyhow::Result<Vec<u8>> {
     find_node(project).await?;
     let main = main(project).await?;
-    // The compiler does not report the place of a syntax error.
+    // The compiler does not report the position of a syntax error.
     let mut node = command("node", &project.directory);
     run(node.arg("--check").arg(&main), "node --check", transcript).await?;
     if !project.has(JAVASCRIPT) {
@@ -93,17 +93,18 @@ pub(super) async fn python(
 }
 
 async fn find_node(project: &Project) -> anyhow::Result<()> {
-    let Some(node) = asked(command("node", &project.directory).arg("--version")).await else {
+    let (major, minor) = MIN_NODE;
+    let Some(node) = output_of(command("node", &project.directory).arg("--version")).await else {
         bail!(
-            "Node.js is not installed; install version {MIN_NODE} or newer from https://nodejs.org"
+            "Node.js is not installed; install version {major}.{minor} or newer from https://nodejs.org"
         );
     };
-    let is_new = version(&node).is_some_and(|(major, _)| major >= MIN_NODE);
+    let is_new = version(&node).is_some_and(|found| found >= MIN_NODE);
     ensure!(
         is_new,
-        "this Node.js is {node}; install version {MIN_NODE} or newer from https://nodejs.org"
+        "this Node.js is {node}; install version {major}.{minor} or newer from https://nodejs.org"
     );
-    if asked(command("npm", &project.directory).arg("--version")).await.is_none() {
+    if output_of(command("npm", &project.directory).arg("--version")).await.is_none() {
         bail!("npm is not installed; install it (Debian: `apt-get install npm`)");
     }
     Ok(())
@@ -111,7 +112,8 @@ async fn find_node(project: &Project) -> anyhow::Result<()> {
 
 async fn find_python(project: &Project) -> anyhow::Result<()> {
     let (major, minor) = MIN_PYTHON;
-    let Some(python) = asked(command("python3", &project.directory).arg("--version")).await else {
+    let Some(python) = output_of(command("python3", &project.directory).arg("--version")).await
+    else {
         bail!(
             "python3 is not installed; install Python {major}.{minor} or newer from https://python.org"
         );
@@ -121,7 +123,7 @@ async fn find_python(project: &Project) -> anyhow::Result<()> {
         is_new,
         "this is {python}; install Python {major}.{minor} or newer from https://python.org"
     );
-    if asked(command("python3", &project.directory).args(["-c", "import ensurepip, venv"]))
+    if output_of(command("python3", &project.directory).args(["-c", "import ensurepip, venv"]))
         .await
         .is_none()
     {
@@ -159,7 +161,7 @@ async fn main(project: &Project) -> anyhow::Result<String> {
     Ok(package["main"].as_str().unwrap_or("plugin.js").to_owned())
 }
 
-/// Temporary place for the generated world, and for a component that was not inspected yet.
+/// Temporary directory for the generated world, and for a component that was not inspected yet.
 struct Out {
     _directory: TempDir,
     wit: PathBuf,

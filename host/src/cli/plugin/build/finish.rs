@@ -15,7 +15,6 @@ use crate::{
     cli::plugin::{
         component,
         finding::{self, Finding},
-        source::Source,
     },
     plugin::{MANIFEST_SECTION, Metadata},
     sandbox,
@@ -46,7 +45,7 @@ pub(super) async fn finish(
     let tools = asked.await.context("the plugin cannot be asked for its tools")?;
     check(project, &tools)?;
     let mut component =
-        sandbox::embed(&compiled, MANIFEST_SECTION, project.manifest_json.as_bytes())?;
+        sandbox::embed(&compiled, MANIFEST_SECTION, project.source.json().as_bytes())?;
     // The tools of a component without the contract follow from its functions, and an embedded list
     // would be refused.
     if sandbox::contract_version(&compiled)?.is_some() {
@@ -68,10 +67,8 @@ fn findings(
 ) -> anyhow::Result<Vec<Finding>> {
     let mut findings = finding::unrequested(component, imports, &project.manifest)?;
     findings.extend(finding::unused(imports, &project.manifest));
-    if let Some(source) = Source::in_directory(&project.directory) {
-        for finding in &mut findings {
-            finding.locate(&source);
-        }
+    for finding in &mut findings {
+        finding.locate(&project.source);
     }
     Ok(findings)
 }

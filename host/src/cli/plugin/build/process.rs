@@ -39,16 +39,16 @@ pub(super) async fn run(
 }
 
 /// Returns the trimmed output of a command; `None` if it cannot be started or fails.
-pub(super) async fn asked(command: &mut Command) -> Option<String> {
-    let output: Output = command.output().await.ok()?;
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    output.status.success().then_some(said)
+pub(super) async fn output_of(command: &mut Command) -> Option<String> {
+    let Output { status, stdout, .. } = command.output().await.ok()?;
+    let output = String::from_utf8_lossy(&stdout).trim().to_owned();
+    status.success().then_some(output)
 }
 
 /// Parses the first two numbers of a version at the end of a program's output, such as `v20.1.0` or
 /// `Python 3.11.7`.
-pub(super) fn version(said: &str) -> Option<(u32, u32)> {
-    let number = said.split_whitespace().last()?.trim_start_matches('v');
+pub(super) fn version(output: &str) -> Option<(u32, u32)> {
+    let number = output.split_whitespace().last()?.trim_start_matches('v');
     let mut parts = number.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
@@ -78,8 +78,11 @@ mod tests {
         assert_eq!(failed.to_string(), "false failed; its output is in `output`");
         let missing = run("/no/such/program").await.expect_err("it is not there");
         assert_eq!(missing.to_string(), "/no/such/program cannot be started");
-        assert_eq!(asked(command("echo", &here).arg("v1.2.3")).await.as_deref(), Some("v1.2.3"));
-        assert_eq!(asked(&mut command("false", &here)).await, None);
+        assert_eq!(
+            output_of(command("echo", &here).arg("v1.2.3")).await.as_deref(),
+            Some("v1.2.3")
+        );
+        assert_eq!(output_of(&mut command("false", &here)).await, None);
     }
 
     #[tokio::test]
@@ -91,8 +94,8 @@ mod tests {
             let outputs = serde_json::to_value(transcript.outputs()).expect("JSON");
             (is_done, outputs[0]["text"].as_str().unwrap_or_default().to_owned())
         };
-        let said = "echo done; echo beware >&2";
-        assert_eq!(run(said).await, (true, "beware\n".to_owned()));
-        assert_eq!(run(&format!("{said}; exit 1")).await, (false, "done\nbeware\n".to_owned()));
+        let script = "echo done; echo beware >&2";
+        assert_eq!(run(script).await, (true, "beware\n".to_owned()));
+        assert_eq!(run(&format!("{script}; exit 1")).await, (false, "done\nbeware\n".to_owned()));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use airlock_manifest::Source;
 use anyhow::{Context as _, bail};
 
 use crate::{cli::plugin::language::Language, plugin::Manifest};
@@ -12,10 +13,8 @@ pub(super) struct Project {
     pub(super) directory: PathBuf,
     pub(super) language: Language,
     pub(super) manifest: Manifest,
-    /// The manifest in the JSON form that is embedded.
-    pub(super) manifest_json: String,
-    /// True if the plugin is built with WASI.
-    pub(super) needs_wasi: bool,
+    /// plugin.toml, from which the manifest was read.
+    pub(super) source: Source,
 }
 
 impl Project {
@@ -29,8 +28,7 @@ impl Project {
         let Some((source, manifest)) = Manifest::of_directory(&directory)? else {
             bail!("{shown} has no plugin.toml; `airlock plugin new` writes one");
         };
-        let (manifest_json, needs_wasi) = (source.json(), source.needs_wasi());
-        Ok(Self { directory, language, manifest, manifest_json, needs_wasi })
+        Ok(Self { directory, language, manifest, source })
     }
 
     /// Returns whether the directory contains `file`.

@@ -49,7 +49,7 @@ impl Transcript {
         }
     }
 
-    /// Returns the place of the output, for the message of an error.
+    /// Returns where the output is, for the message of an error.
     pub(super) fn place(&self) -> &'static str {
         if self.is_shown() { "its output is above" } else { "its output is in `output`" }
     }

@@ -88,7 +88,7 @@ impl Package {
     /// Returns whether the package is of a version of the contract, such as `0.1`.
     fn is_of(&self, contract: &str) -> bool {
         let Version { major, minor, .. } = self.version;
-        contract == format!("{major}.{minor}") || contract == self.version.to_string()
+        contract == format!("{major}.{minor}")
     }
 
     /// Returns the files of the package with their paths below the generated world.

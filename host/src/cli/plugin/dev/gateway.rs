@@ -4,6 +4,7 @@ use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Parser as _;
+use http::StatusCode;
 use serde_json::Value;
 use url::Url;
 
@@ -50,6 +51,12 @@ pub(super) async fn reload(
     let status = response.status();
     let body = response.text().await.context("the gateway's response ended early")?;
     let body: Value = serde_json::from_str(&body).unwrap_or_default();
+    if status == StatusCode::NOT_FOUND {
+        bail!(
+            "the gateway has no plugin {client}: it reads its configuration only at its start, so restart it; \
+             its configuration is the one that --config names here"
+        );
+    }
     if !status.is_success() {
         bail!("the gateway did not reload {client}: {}", reason(&body, status.as_u16()));
     }

@@ -13,8 +13,10 @@ use anyhow::Context as _;
 /// Interval between looks. A change counts when two looks in a row see the same files, so that a
 /// half-saved change is not built.
 const PERIOD: Duration = Duration::from_millis(300);
-/// Directories that builds and package managers write to. Hidden ones are left out too.
-const WRITTEN: [&str; 4] = ["__pycache__", "node_modules", "target", "venv"];
+/// Directories that builds, package managers and `install` write to. Hidden ones are left out too.
+const WRITTEN: [&str; 5] = ["__pycache__", "node_modules", "plugins", "target", "venv"];
+/// Beginning of the names of the gateway's own files: its configuration, lock file and database.
+const OF_GATEWAY: &str = "airlock.";
 /// Most files that are watched.
 const MAX_FILES: usize = 10_000;
 /// Most levels of directories that are watched.
@@ -59,6 +61,12 @@ impl Sources {
     }
 }
 
+/// Returns whether a file or directory of this name is written by a command and is no source.
+fn is_written(name: &str) -> bool {
+    let is_component = Path::new(name).extension().is_some_and(|extension| extension == "wasm");
+    is_component || name.starts_with('.') || name.starts_with(OF_GATEWAY) || WRITTEN.contains(&name)
+}
+
 fn versions(directory: &Path) -> io::Result<Versions> {
     let mut versions = Versions::new();
     add(directory, 0, &mut versions)?;
@@ -70,8 +78,7 @@ fn add(directory: &Path, depth: u32, versions: &mut Versions) -> io::Result<()> 
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let is_component = Path::new(&*name).extension().is_some_and(|it| it == "wasm");
-        if name.starts_with('.') || is_component || WRITTEN.contains(&&*name) {
+        if is_written(&name) {
             continue;
         }
         // A file that was removed meanwhile is a change that the next look sees.
@@ -88,6 +95,24 @@ fn add(directory: &Path, depth: u32, versions: &mut Versions) -> io::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_build_or_an_installation_writes_is_no_source() {
+        for name in [
+            ".git",
+            "weather.wasm",
+            "target",
+            "airlock.json",
+            "airlock.lock",
+            "airlock.db-wal",
+            "plugins",
+        ] {
+            assert!(is_written(name), "{name}");
+        }
+        for name in ["plugin.toml", "src", "airlock_plugin", "airlock-plugin", "package.json"] {
+            assert!(!is_written(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_change_counts_when_two_looks_see_the_same() {

@@ -38,7 +38,7 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
 }
 
-/// Reason that a plugin is not installed. As text, it speaks of requests and options.
+/// Reason that a plugin is not installed. As text, it names requests and options.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Obstacle {
     /// Another component has the name.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use self::content::{content_for_guest, contents_from_guest};
 pub(super) use self::{
-    content::{content_from_guest, content_json_bytes},
+    content::{content_from_guest, content_json_bytes, least_size},
     definition::{definition_from_guest, descriptor_for_guest, schema_bytes},
     error::{error_for_guest, error_from_guest},
 };
@@ -49,10 +49,11 @@ fn optional_object(
     text.map(|text| parse_object(field, text)).transpose()
 }
 
-/// Returns the bytes of JSON text in a result.
-pub(super) fn json_bytes(output: &wit::ToolOutput) -> usize {
-    let content = output.content.iter().map(content_json_bytes).sum::<usize>();
-    content + lengths([&output.structured_content, &output.meta])
+/// Returns the least number of bytes that a result takes. It is known before the result is
+/// converted, and includes all JSON in it: a parsed document takes many times the memory of its
+/// text.
+pub(super) fn least_bytes(output: &wit::ToolOutput) -> usize {
+    least_size(&output.content) + lengths([&output.structured_content, &output.meta])
 }
 
 fn lengths<const N: usize>(texts: [&Option<String>; N]) -> usize {
@@ -78,11 +79,6 @@ pub(super) fn output_for_guest(output: ToolOutput) -> wit::ToolOutput {
 
 fn text_of(members: Map<String, Value>) -> String {
     Value::Object(members).to_string()
-}
-
-/// Returns the JSON text of an object; `None` if it has no members.
-fn text_of_any(members: Map<String, Value>) -> Option<String> {
-    (!members.is_empty()).then(|| text_of(members))
 }
 
 #[cfg(test)]
@@ -178,7 +174,7 @@ mod tests {
             meta: Some("{}".to_owned()),
         };
         let whole = output(wit::Content { extra: Some("{\"a\":1}".to_owned()), ..text() });
-        assert_eq!(json_bytes(&whole), "1{}{\"a\":1}".len());
+        assert_eq!(least_bytes(&whole), "1{}{\"a\":1}".len());
         for (content, expected) in [
             (wit::Content { meta: Some("[]".to_owned()), ..text() }, "meta is not a JSON object"),
             (wit::Content { extra: Some("{".to_owned()), ..text() }, "extra is not JSON"),

@@ -237,8 +237,8 @@ async fn a_guest_names_a_credential_and_does_not_see_it() {
 async fn a_denied_request_returns_an_error_and_does_not_end_the_guest() {
     let server = Server::start(|_| ok("")).await;
     let elsewhere = server.url("y.example.com", "/");
-    for lent in [Some(outlet(&server, Bounds::PLUGIN)), None] {
-        let refused = run(lent, Limits::PLUGIN, async |engine, store| {
+    for granted in [Some(outlet(&server, Bounds::PLUGIN)), None] {
+        let refused = run(granted, Limits::PLUGIN, async |engine, store| {
             send(engine, store, request("GET", &elsewhere, &[], None, None)).await
         });
         let error = refused.await.expect("it returns").expect_err("it is refused");

@@ -142,8 +142,8 @@ async fn a_request_is_sent_whole_and_its_response_arrives_whole() {
 async fn a_request_that_is_not_permitted_or_one_too_many_fails() {
     let server = Server::start(|_| ok("")).await;
     let elsewhere = Server::start(|_| ok("")).await;
-    for lent in [Some(outlet(&server, Bounds::PLUGIN)), None] {
-        let refused = run(lent, Limits::PLUGIN, async |_, store| {
+    for granted in [Some(outlet(&server, Bounds::PLUGIN)), None] {
+        let refused = run(granted, Limits::PLUGIN, async |_, store| {
             exchange(store, &elsewhere, "/", &[], &[]).await
         });
         let error = refused.await.expect("it returns").expect_err("it is refused");

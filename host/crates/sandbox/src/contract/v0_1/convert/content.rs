@@ -1,13 +1,22 @@
 //! Content blocks.
 
-use airlock_core::tool::{Content, ContentBlock, Resource, ResourceContents, ResourceLink};
+use airlock_core::tool::{
+    Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 
-use super::{NotJson, lengths, optional_object, parse_object, text_of, text_of_any, wit};
+use super::{NotJson, lengths, optional_object, parse_object, text_of, wit};
 
 /// Bytes of a media type; a longer one is replaced by `application/octet-stream`.
 const MAX_MIME_BYTES: usize = 255;
+
+/// Returns the least number of bytes that parts take: their frames, and the JSON text in them. It is
+/// known before they are converted.
+pub(in super::super) fn least_size(content: &[wit::Content]) -> usize {
+    let frames = Content::FRAME * content.len().saturating_sub(1);
+    frames + content.iter().map(content_json_bytes).sum::<usize>()
+}
 
 /// Returns the bytes of JSON text in one part of a result.
 pub(in super::super) fn content_json_bytes(part: &wit::Content) -> usize {
@@ -25,9 +34,9 @@ pub(super) fn contents_from_guest(content: Vec<wit::Content>) -> Result<Vec<Cont
 
 pub(in super::super) fn content_from_guest(part: wit::Content) -> Result<Content, NotJson> {
     let common = Content {
-        annotations: optional_object("annotations", part.annotations.as_ref())?,
-        meta: optional_object("meta", part.meta.as_ref())?,
-        extra: optional_object("extra", part.extra.as_ref())?.unwrap_or_default(),
+        annotations: members("annotations", part.annotations.as_ref())?,
+        meta: members("meta", part.meta.as_ref())?,
+        extra: members("extra", part.extra.as_ref())?,
         ..Content::text("")
     };
     let block = match part.block {
@@ -40,26 +49,33 @@ pub(in super::super) fn content_from_guest(part: wit::Content) -> Result<Content
             let (data, mime_type) = media_from_guest(media);
             ContentBlock::Audio { data, mime_type }
         }
-        wit::ContentBlock::ResourceLink(link) => ContentBlock::ResourceLink(ResourceLink {
-            uri: link.uri,
-            name: link.name,
-            title: link.title,
-            description: link.description,
-            mime_type: link.mime_type,
-            size: link.size,
-        }),
+        wit::ContentBlock::ResourceLink(link) => {
+            ContentBlock::ResourceLink(Box::new(ResourceLink {
+                uri: link.uri,
+                name: link.name,
+                title: link.title,
+                description: link.description,
+                mime_type: link.mime_type,
+                size: link.size,
+            }))
+        }
         wit::ContentBlock::EmbeddedResource(resource) => {
-            ContentBlock::Resource { resource: resource_from_guest(resource)? }
+            ContentBlock::Resource { resource: Box::new(resource_from_guest(resource)?) }
         }
         wit::ContentBlock::Other(json) => return other_from_guest(&json, common),
     };
     Ok(Content { block, ..common }.without_duplicates())
 }
 
-/// Reads a block of a kind that the contract has no case for. Its own annotations and vendor keys
-/// apply unless the part has them too.
+/// Reads a block of a kind that the contract has no case for. Its own members apply unless the part
+/// has them too.
 fn other_from_guest(json: &str, common: Content) -> Result<Content, NotJson> {
-    let members = parse_object("other", json)?;
+    let mut members = parse_object("other", json)?;
+    if let Some(extra) = common.extra {
+        for (name, value) in *extra {
+            members.entry(name).or_insert(value);
+        }
+    }
     if !members.get("type").is_some_and(Value::is_string) {
         return Err(NotJson::Kind { field: "other", expected: "a content block with a type" });
     }
@@ -67,6 +83,12 @@ fn other_from_guest(json: &str, common: Content) -> Result<Content, NotJson> {
     part.annotations = common.annotations.or(part.annotations);
     part.meta = common.meta.or(part.meta);
     Ok(part)
+}
+
+/// Parses members; `None` if there are none.
+fn members(field: &'static str, text: Option<&String>) -> Result<Members, NotJson> {
+    let members = optional_object(field, text)?.filter(|members| !members.is_empty());
+    Ok(members.map(Box::new))
 }
 
 fn media_from_guest(media: wit::Media) -> (String, String) {
@@ -81,8 +103,8 @@ fn resource_from_guest(resource: wit::EmbeddedResource) -> Result<Resource, NotJ
             wit::ResourceContents::Text(text) => ResourceContents::Text(text),
             wit::ResourceContents::Blob(data) => ResourceContents::Blob(BASE64.encode(data)),
         },
-        meta: optional_object("meta", resource.meta.as_ref())?,
-        extra: optional_object("extra", resource.extra.as_ref())?.unwrap_or_default(),
+        meta: members("meta", resource.meta.as_ref())?,
+        extra: members("extra", resource.extra.as_ref())?,
     }
     .without_duplicates())
 }
@@ -116,17 +138,17 @@ pub(super) fn content_for_guest(part: Content) -> wit::Content {
                     ResourceContents::Text(text) => wit::ResourceContents::Text(text),
                     ResourceContents::Blob(data) => wit::ResourceContents::Blob(decode(data)),
                 },
-                meta: resource.meta.map(text_of),
-                extra: text_of_any(resource.extra),
+                meta: resource.meta.map(|members| text_of(*members)),
+                extra: resource.extra.map(|members| text_of(*members)),
             })
         }
         ContentBlock::Other(members) => wit::ContentBlock::Other(text_of(members)),
     };
     wit::Content {
         block,
-        annotations: part.annotations.map(text_of),
-        meta: part.meta.map(text_of),
-        extra: text_of_any(part.extra),
+        annotations: part.annotations.map(|members| text_of(*members)),
+        meta: part.meta.map(|members| text_of(*members)),
+        extra: part.extra.map(|members| text_of(*members)),
     }
 }
 

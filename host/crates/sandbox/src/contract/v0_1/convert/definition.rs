@@ -1,9 +1,13 @@
 //! Definitions of tools.
 
 use airlock_core::tool::{Annotations, Tool, ToolDefinition};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{NotJson, lengths, optional_object, parse, wit};
+
+/// Members of MCP's `Tool` object that a descriptor has fields for.
+const FIELDS: [&str; 7] =
+    ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"];
 
 /// Returns the bytes of JSON text in tool descriptors.
 pub(in super::super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
@@ -33,8 +37,16 @@ pub(in super::super) fn definition_from_guest(
             open_world: tool.annotations.open_world,
         },
         meta: optional_object("meta", tool.meta.as_ref())?.map(|meta| Value::Object(meta).into()),
-        extra: optional_object("extra", tool.extra.as_ref())?.unwrap_or_default(),
+        extra: extra(tool.extra.as_ref())?,
     })
+}
+
+/// Parses the members of a tool without a field of their own. A member that has one is left out: it
+/// would be there twice.
+fn extra(text: Option<&String>) -> Result<Map<String, Value>, NotJson> {
+    let mut extra = optional_object("extra", text)?.unwrap_or_default();
+    extra.retain(|name, _| !FIELDS.contains(&name.as_str()));
+    Ok(extra)
 }
 
 /// Converts the descriptor of a tool that the guest calls `name`.

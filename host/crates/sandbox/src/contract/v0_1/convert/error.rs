@@ -2,12 +2,12 @@
 
 use airlock_core::{
     secret::Scrubber,
-    tool::{CallError, Content, ErrorKind, ToolError},
+    tool::{CallError, Content, ErrorKind, ToolError, content_size},
 };
 use serde_json::Value;
 
 use super::{
-    content::{content_for_guest, content_json_bytes, contents_from_guest},
+    content::{content_for_guest, contents_from_guest, least_size},
     text_of, wit,
 };
 
@@ -28,11 +28,8 @@ pub(in super::super) fn error_from_guest(
     scrubber: &Scrubber,
     limit: usize,
 ) -> ToolError {
-    let content = if error.content.iter().map(content_json_bytes).sum::<usize>() <= limit {
-        contents_from_guest(error.content).ok()
-    } else {
-        None
-    };
+    let is_small = least_size(&error.content) <= limit;
+    let content = is_small.then(|| contents_from_guest(error.content).ok()).flatten();
     // The error itself is always reported; of the rest, what is malformed or too long is left out.
     let data = |text: Option<String>| {
         let text = text.filter(|text| text.len() <= MAX_DETAILS_BYTES)?;
@@ -44,7 +41,7 @@ pub(in super::super) fn error_from_guest(
         message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
         retry_after_ms: error.retry_after_ms,
         content: content
-            .filter(|content| content.iter().map(Content::size).sum::<usize>() <= limit)
+            .filter(|content| content_size(content) <= limit)
             .unwrap_or_else(|| vec![Content::text(CONTENT_LEFT_OUT)]),
         details: data(error.details),
         meta: data(error.meta).and_then(|meta| match meta {
