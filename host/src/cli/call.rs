@@ -112,7 +112,11 @@ fn report<'a>(
     }
 }
 
-fn show(result: &Result<ToolOutput, CallError>, gateway: &Gateway) -> anyhow::Result<()> {
+/// Prints a result, or a failure with the sources that are absent.
+pub(super) fn show(
+    result: &Result<ToolOutput, CallError>,
+    gateway: &Gateway,
+) -> anyhow::Result<()> {
     match result {
         Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
         Err(error) => {

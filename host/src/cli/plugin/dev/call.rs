@@ -6,11 +6,7 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cli::{
-        output::{self, Failure},
-        plugin::grant::GrantOption,
-        session,
-    },
+    cli::{call, output, plugin::grant::GrantOption, session},
     config::{Config, environment},
     door::{Caller, Event, Events, Origin, Progress},
     gateway::Gateway,
@@ -47,7 +43,7 @@ impl Entry<'_> {
         let view = gateway.caller(Origin::Caller).view().clone();
         let (caller, events) = Caller::with_events(view, Origin::Caller, budget);
         let result = follow(&caller, &format!("{CLIENT}-{tool}"), arguments, events).await;
-        let shown = show(&result, &gateway);
+        let shown = call::show(&result, &gateway);
         gateway.stop().await;
         shown
     }
@@ -111,20 +107,6 @@ fn line(event: &Event) -> String {
         }
         Event::Partial { part, .. } => {
             output::one_line(&format!("part: {}", part.as_text().unwrap_or("not text")), 200)
-        }
-    }
-}
-
-fn show(result: &Result<ToolOutput, CallError>, gateway: &Gateway) -> anyhow::Result<()> {
-    match result {
-        Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
-        Err(error) => {
-            let mut failure = Failure::from(error);
-            if matches!(error, CallError::NotFound { .. }) {
-                failure.causes.extend(session::absent_sources(gateway));
-            }
-            output::complain(&failure);
-            Ok(())
         }
     }
 }
