@@ -26,10 +26,13 @@ use crate::{Content, Embedded, Error, Link, schema};
 pub struct Output {
     /// Parts in reading order.
     pub content: Vec<Content>,
-    /// The result as data; it matches the output schema if one was declared.
+    /// The result as data: any JSON value, which matches the output schema if one was declared. Some
+    /// clients expect an object.
     pub structured_content: Option<Value>,
     /// Vendor keys, forwarded as MCP `_meta`: a JSON object.
     pub meta: Option<Value>,
+    /// Other members of the MCP result: a JSON object.
+    pub extra: Option<Value>,
 }
 
 impl Output {
@@ -104,6 +107,13 @@ impl Output {
     #[must_use]
     pub fn with_meta(mut self, meta: impl Into<Value>) -> Self {
         self.meta = Some(meta.into());
+        self
+    }
+
+    /// Sets the other members of the MCP result, a JSON object.
+    #[must_use]
+    pub fn with_extra(mut self, extra: impl Into<Value>) -> Self {
+        self.extra = Some(extra.into());
         self
     }
 
@@ -240,7 +250,7 @@ impl<T: Serialize + JsonSchema> IntoOutput for Structured<T> {
 
     fn into_output(self) -> Result<Output, Error> {
         let structured_content = Some(to_value(&self.value)?);
-        Ok(Output { content: self.content, structured_content, meta: None })
+        Ok(Output { content: self.content, structured_content, ..Output::default() })
     }
 }
 

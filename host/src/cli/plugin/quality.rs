@@ -140,7 +140,7 @@ fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
 }
 
 fn annotations(tool: &ToolDefinition) -> Vec<String> {
-    let Annotations { read_only, destructive, .. } = tool.annotations;
+    let Annotations { read_only, destructive, .. } = &tool.annotations;
     let write = match (read_only, destructive) {
         (Some(_), _) => return Vec::new(),
         (None, None) => "it has no annotation `readOnlyHint`",

@@ -13,7 +13,7 @@ use crate::{
 /// of the result, else `raw`. The structured content is attached as a whole, and so is all content
 /// that the message does not repeat.
 pub(super) fn read(output: ToolOutput, raw: &str) -> ToolError {
-    let ToolOutput { mut content, structured, meta } = output;
+    let ToolOutput { mut content, structured, meta, extra } = output;
     let code = structured.as_ref().and_then(code);
     let message = structured.as_ref().and_then(message).map(str::to_owned);
     let message = message.or_else(|| {
@@ -30,6 +30,7 @@ pub(super) fn read(output: ToolOutput, raw: &str) -> ToolError {
         content,
         details: structured,
         meta,
+        extra,
         ..ToolError::new(ErrorKind::Internal, message)
     }
 }
@@ -115,7 +116,8 @@ mod tests {
 
     fn error(structured: Value, text: &str) -> ToolError {
         let content = vec![Content::text(text)];
-        read(ToolOutput { content, structured: Some(structured), meta: None }, "raw")
+        let structured = Some(structured);
+        read(ToolOutput { content, structured, ..ToolOutput::default() }, "raw")
     }
 
     fn message(structured: Value) -> String {
@@ -189,7 +191,7 @@ mod tests {
         let output = |structured| ToolOutput {
             content: vec![Content::text("text"), image.clone()],
             structured,
-            meta: None,
+            ..ToolOutput::default()
         };
         let error = read(output(None), "raw");
         assert_eq!((error.message.as_str(), error.content), ("text", vec![image.clone()]));

@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ClientName, ToolName};
-use crate::{json::JsonText, text::cut};
+use crate::{
+    json::{self, JsonText},
+    text::cut,
+};
 
 /// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
 const MAX_NAME: usize = 128;
@@ -13,7 +16,7 @@ const MAX_TITLE: usize = 256;
 /// The longest description, in bytes. Longer ones are cut, because a description is part of every
 /// request to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
-/// The most bytes of vendor keys, and of other members. More are left out.
+/// The most bytes of vendor keys, of other members, and of other annotations. More are left out.
 const MAX_META: usize = 64 * 1024;
 /// The largest schema, in bytes. Larger ones are refused, and so are schemas that are nested deeper
 /// than `serde_json` parses.
@@ -49,7 +52,7 @@ pub struct ToolDefinition {
 }
 
 /// Tool annotations of MCP. They are hints: no decision depends on them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
     /// True if the tool changes nothing in its environment.
@@ -64,6 +67,23 @@ pub struct Annotations {
     /// True if the tool interacts with external systems that are not known in advance.
     #[serde(default, rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
+    /// Other members of the object.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Annotations {
+    /// Members of MCP's `ToolAnnotations` that have fields of their own.
+    pub const FIELDS: [&str; 4] =
+        ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+    /// Returns the hints, without other members of more than [`MAX_META`] bytes.
+    fn bounded(mut self) -> Self {
+        if json::text_len(&self.extra) > MAX_META {
+            self.extra.clear();
+        }
+        self
+    }
 }
 
 /// A tool as the catalog keeps it: checked, of limited size, and with its name on the wire. It
@@ -143,7 +163,7 @@ impl Tool {
             description: cut(definition.description, MAX_DESCRIPTION),
             input_schema,
             output_schema,
-            annotations: definition.annotations,
+            annotations: definition.annotations.bounded(),
             meta: definition.meta.and_then(small_object),
             extra: Some(Value::Object(definition.extra).into()).and_then(small_object),
         })
@@ -231,14 +251,18 @@ mod tests {
     fn vendor_keys_and_other_members_are_kept_up_to_their_limit() {
         let of = |bytes: usize| {
             let text = "x".repeat(bytes - r#"{"k":""}"#.len());
-            adopt(json!({"name": "t", "inputSchema": {}, "_meta": {"k": text}, "k": text}))
+            let hints = json!({"readOnlyHint": true, "k": text});
+            adopt(json!({"name": "t", "inputSchema": {}, "_meta": {"k": text}, "k": text, "annotations": hints}))
                 .expect("a good tool")
         };
         let tool = of(MAX_META);
+        assert_eq!(json::text_len(&tool.annotations.extra), MAX_META);
         assert_eq!(tool.meta.map(|meta| meta.as_str().len()), Some(MAX_META));
         assert_eq!(tool.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
         let tool = of(MAX_META + 1);
         assert_eq!((tool.meta, tool.extra), (None, None));
+        let hints = Annotations { read_only: Some(true), ..Annotations::default() };
+        assert_eq!(tool.annotations, hints);
         let plain = adopt(json!({"name": "t", "inputSchema": {}, "_meta": []})).expect("a tool");
         assert_eq!((plain.meta, plain.extra), (None, None));
     }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Content, ToolName, output::content_size};
+use super::{
+    Content, ToolName,
+    output::{content_size, extra_size},
+};
 use crate::{json, schema::Violations};
 
 /// A cause that only the operator may read.
@@ -217,6 +220,9 @@ pub struct ToolError {
     /// Vendor keys.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Map<String, Value>>,
+    /// Other members of the MCP result that carries the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Map<String, Value>>,
 }
 
 impl ToolError {
@@ -230,6 +236,7 @@ impl ToolError {
             content: Vec::new(),
             details: None,
             meta: None,
+            extra: None,
         }
     }
 
@@ -238,7 +245,8 @@ impl ToolError {
         let details = self.details.as_ref().map_or(0, json::text_len);
         let meta = self.meta.as_ref().map_or(0, json::text_len);
         let code = self.code.as_ref().map_or(0, String::len);
-        code + self.message.len() + content_size(&self.content) + details + meta
+        let extra = extra_size(self.extra.as_ref());
+        code + self.message.len() + content_size(&self.content) + details + meta + extra
     }
 }
 
@@ -256,9 +264,11 @@ pub enum ErrorKind {
     Denied,
     /// A user has to sign in first.
     AuthRequired,
-    /// Too many requests.
+    /// Too many requests in a period.
     RateLimited,
-    /// A service that the tool needs does not respond.
+    /// This call has used all that it may use of something.
+    LimitReached,
+    /// The gateway is too busy, or a service that the tool needs does not respond.
     Unavailable,
     /// The tool or the gateway cannot do this at all.
     Unsupported,
@@ -275,6 +285,38 @@ pub enum ErrorKind {
 }
 
 impl CallError {
+    /// Returns the error as a caller reads it that knows the called tool as `called`. The tool's own
+    /// error is unchanged.
+    #[must_use]
+    pub fn as_called(mut self, called: &str) -> Self {
+        match &mut self {
+            Self::NotFound { name } | Self::BadArguments { name, .. } => called.clone_into(name),
+            Self::NeedsApproval { name: tool, .. }
+            | Self::InvalidArguments { name: tool, .. }
+            | Self::Fuel { tool, .. }
+            | Self::Cpu { tool, .. }
+            | Self::Deadline { tool, .. }
+            | Self::Memory { tool, .. }
+            | Self::Stack { tool }
+            | Self::Trap { tool, .. }
+            | Self::ResultTooLarge { tool, .. }
+            | Self::BadResult { tool, .. }
+            | Self::InvalidResult { tool, .. }
+            | Self::CircuitOpen { tool, .. }
+            | Self::Unavailable { tool, .. } => *tool = ToolName::alias(called),
+            Self::UnboundSlot { .. }
+            | Self::UndeclaredEffect { .. }
+            | Self::Tool(_)
+            | Self::Budget { .. }
+            | Self::TooManyCalls { .. }
+            | Self::ResultsTooLarge { .. }
+            | Self::RequestMemory { .. }
+            | Self::Busy
+            | Self::Cancelled => {}
+        }
+        self
+    }
+
     /// Returns a short stable identifier of the variant, for machines.
     pub fn code(&self) -> &'static str {
         match self {
@@ -329,16 +371,19 @@ impl CallError {
             Self::NeedsApproval { .. } | Self::UndeclaredEffect { .. } => ErrorKind::Denied,
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
-            Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::ResultTooLarge { .. }
-            | Self::ResultsTooLarge { .. }
-            | Self::RequestMemory { .. } => ErrorKind::TooLarge,
-            Self::Budget { .. } | Self::TooManyCalls { .. } | Self::Busy => ErrorKind::RateLimited,
+            Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,
+            Self::Budget { .. }
+            | Self::TooManyCalls { .. }
+            | Self::Fuel { .. }
+            | Self::Cpu { .. }
+            | Self::Memory { .. } => ErrorKind::LimitReached,
             Self::Cancelled => ErrorKind::Cancelled,
-            Self::Unavailable { .. } | Self::CircuitOpen { .. } => ErrorKind::Unavailable,
-            Self::Fuel { .. }
-            | Self::Memory { .. }
-            | Self::Stack { .. }
+            Self::Unavailable { .. }
+            | Self::CircuitOpen { .. }
+            | Self::Busy
+            | Self::RequestMemory { .. } => ErrorKind::Unavailable,
+            Self::Stack { .. }
             | Self::Trap { .. }
             | Self::BadResult { .. }
             | Self::InvalidResult { .. } => ErrorKind::Internal,

@@ -73,6 +73,11 @@ impl ToolName {
         Self(format!("{client}-{kept}_{}", text::hex(&digest[..4])).into())
     }
 
+    /// Creates a name by which one caller knows a tool.
+    pub(super) fn alias(name: &str) -> Self {
+        Self(name.into())
+    }
+
     /// Creates the name of one of the gateway's own tools. It has no `-`, so no client's tool can
     /// have the same name.
     pub fn own(name: &'static str) -> Self {

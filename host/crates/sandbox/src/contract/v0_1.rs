@@ -74,19 +74,24 @@ impl ToolGuest for Guest {
                 .airlock_plugin_tools()
                 .call_invoke(&mut *store, tool, &arguments, context)
                 .await?;
-            match answer {
+            let state = store.data_mut();
+            Ok(match answer {
                 Ok(output) => {
                     // Checked before parsing: a parsed document takes many times the memory of its
                     // text.
-                    store.data_mut().check_result_bytes(convert::least_bytes(&output))?;
-                    Ok(Ok(convert::output_from_guest(output)?))
+                    state.check_result_bytes(convert::least_bytes(&output))?;
+                    let mut output = convert::output_from_guest(output)?;
+                    output.content.splice(..0, std::mem::take(&mut state.emitted));
+                    Ok(output)
                 }
                 Err(error) => {
-                    let call = &store.data().call;
-                    let (scrubber, limit) = (&call.grants.scrubber, call.limits.result_bytes);
-                    Ok(Err(convert::error_from_guest(error, scrubber, limit)))
+                    let scrubber = &state.call.grants.scrubber;
+                    let mut error =
+                        convert::error_from_guest(error, scrubber, state.emit_bytes_left);
+                    error.content.splice(..0, std::mem::take(&mut state.emitted));
+                    Err(error)
                 }
-            }
+            })
         })
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn progress(
     Ok(())
 }
 
-/// Sends one part of the result ahead of the rest. `json_bytes` is the length of the JSON in it,
+/// Keeps one part of the result, and sends it ahead of the rest. `json_bytes` is the length of the JSON in it,
 /// which `convert` parses: a parsed document takes many times the memory of its text, so the limit
 /// is checked before.
 pub(crate) fn emit(
@@ -64,8 +64,9 @@ pub(crate) fn emit(
     state.emit_bytes_left = state.room_for_part(cost)?;
     state.call.grants.scrubber.content(&mut part);
     if let Some(chain) = &state.call.chain {
-        chain.reporter().emit(part);
+        chain.reporter().emit(part.clone());
     }
+    state.emitted.push(part);
     Ok(())
 }
 

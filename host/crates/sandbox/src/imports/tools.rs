@@ -8,6 +8,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::{Admitted, Chain},
+    json,
     text::cut,
     tool::{CallError, Tool, ToolOutput},
 };
@@ -97,7 +98,9 @@ fn summary_bytes(Listed { name, tool }: &Listed) -> usize {
 /// Returns the bytes of a tool's JSON.
 fn schema_bytes(tool: &Tool) -> usize {
     let optional = [&tool.output_schema, &tool.meta, &tool.extra].into_iter().flatten();
-    tool.input_schema.as_str().len() + optional.map(|json| json.as_str().len()).sum::<usize>()
+    let annotations = json::text_len(&tool.annotations);
+    let texts = optional.map(|json| json.as_str().len()).sum::<usize>();
+    tool.input_schema.as_str().len() + annotations + texts
 }
 
 /// Calls one tool and waits for its result.
@@ -107,7 +110,7 @@ pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Re
         Ok(admitted) => detach(admitted).await,
         Err(refused) => Err(refused),
     };
-    receive(&mut store, result)
+    receive(&mut store, &request.name, result)
 }
 
 /// Calls several tools at the same time. The results are in the order of the requests.
@@ -135,14 +138,16 @@ pub(crate) async fn call_batch(
     });
     let mut answers = pin!(stream::iter(running).buffered(in_flight));
     let mut results = Vec::new();
-    while let Some(answer) = answers.next().await {
-        results.push(receive(&mut store, answer)?);
+    for request in &requests {
+        let Some(answer) = answers.next().await else { break };
+        results.push(receive(&mut store, &request.name, answer)?);
     }
     Ok(results)
 }
 
-/// Charges fuel for a result. Stops the guest if the guest may not receive it.
-fn receive(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
+/// Charges fuel for the result of the tool that the guest calls `name`. Stops the guest if the guest
+/// may not receive it.
+fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Result<Answer> {
     let size = match &answer {
         Ok(output) => output.size(),
         Err(CallError::Tool(error)) => error.size(),
@@ -150,7 +155,8 @@ fn receive(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
     };
     let answer = store.data_mut().take_result(answer, size)?;
     charge(store, size as u64)?;
-    Ok(answer)
+    // The guest knows the tool by the name that it called, which may be that of a slot.
+    Ok(answer.map_err(|error| error.as_called(name)))
 }
 
 impl State {
@@ -219,8 +225,6 @@ impl State {
             Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => {
                 Err(self.stop(stop))
             }
-            // The guest knows the tool by the name that it called.
-            Err(CallError::NotFound { .. }) => Ok(Err(not_found(request.name.clone()))),
             Err(refused) => Ok(Err(refused)),
         }
     }

@@ -12,7 +12,7 @@ use std::{
 use airlock_core::{
     door::{Chain, Origin},
     tenant::{Pool, Tenant},
-    tool::{CallError, ClientName, ToolName},
+    tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::Outlet;
 use airlock_store::Database;
@@ -112,7 +112,10 @@ pub(crate) struct State {
     /// Bytes that the tools called by the guest may still return to it, all results together.
     pub(crate) result_bytes_left: usize,
     pub(crate) log_lines_left: u32,
+    /// Bytes that are left for the parts of the result that follow those in `emitted`.
     pub(crate) emit_bytes_left: usize,
+    /// Parts of the result that the guest has sent ahead of the rest.
+    pub(crate) emitted: Vec<Content>,
     /// Effects that the guest tried to have and that its tool does not declare.
     pub(crate) refused: Effects,
     /// Reason that the host ended the guest, if it did.
@@ -139,6 +142,7 @@ impl State {
             result_bytes_left: limits.copied_bytes.saturating_mul(8),
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
+            emitted: Vec::new(),
             refused: Effects::default(),
             stopped: None,
             last_error_line: None,
@@ -163,12 +167,13 @@ impl State {
         Stop.into()
     }
 
-    /// Stops the guest if its result has more bytes of JSON text than `result_bytes` allows.
+    /// Stops the guest if the rest of its result, after the parts that it has emitted, has more
+    /// bytes than `result_bytes` leaves.
     pub(crate) fn check_result_bytes(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        let limit = self.call.limits.result_bytes;
-        if bytes <= limit {
+        if bytes <= self.emit_bytes_left {
             return Ok(());
         }
+        let limit = self.call.limits.result_bytes;
         let tool = self.call.tool.clone();
         Err(self.stop(CallError::ResultTooLarge { tool, limit_bytes: limit as u64 }))
     }

@@ -208,10 +208,9 @@ fn kv_error_for_guest(error: &KvError) -> GuestKvError {
         KvError::Other(message) => GuestKvError::Other(message.clone()),
         KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
         // `quota-exceeded` tells a guest to delete other entries, which would not help here.
-        KvError::Store(error @ store::kv::KvError::LargerThanQuota { .. }) => {
-            GuestKvError::Other(error.to_string())
-        }
-        KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
+        KvError::Store(
+            store::kv::KvError::TooLarge | store::kv::KvError::LargerThanQuota { .. },
+        ) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
         // The cause of a disk error is for the operator only.
         KvError::Store(error @ store::kv::KvError::Unavailable(_)) => {
