@@ -76,7 +76,7 @@ impl Metadata {
         };
         // A component that exports no contract has its functions as tools, whatever the contract.
         if let (Some(Manifest { contract, .. }), Some(exported)) = (&manifest, exported)
-            && !sandbox::is_of_contract(contract, &exported)
+            && !sandbox::exports_contract(wasm, contract)?
         {
             return Err(MetadataError::Contract { stated: contract.clone(), exported });
         }

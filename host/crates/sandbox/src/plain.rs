@@ -25,7 +25,7 @@ mod unfold;
 use std::collections::BTreeMap;
 
 use airlock_core::tool::{
-    Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolOutput,
+    Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolName, ToolOutput,
 };
 use futures_util::future::BoxFuture;
 use tracing::warn;
@@ -245,8 +245,7 @@ impl ToolGuest for Plain {
 }
 
 fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(fits) {
+    if ToolName::is_valid(name) {
         return Ok(());
     }
     Err(BadComponent::Name { export: export.to_owned(), name: name.to_owned() })

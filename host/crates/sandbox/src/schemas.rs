@@ -24,7 +24,8 @@ const MAX_BYTES: usize = 64 << 20;
 pub struct Tools {
     /// Definitions of the tools that the plugin runs.
     pub definitions: Vec<ToolDefinition>,
-    /// The tools that are left out, because a schema of theirs is invalid, with the reasons.
+    /// The tools that are left out, because their name or a schema of theirs is invalid, with the
+    /// reasons.
     pub left_out: Vec<String>,
     /// The schemas that values are not checked against, with the tools and the reasons.
     pub unchecked: Vec<String>,
@@ -47,6 +48,19 @@ enum Check {
     Compiled(CompiledSchema),
     /// The schema is too large or too recursive; every value passes.
     Unchecked,
+}
+
+/// Reason for which a tool is left out.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error(
+        "its name has other characters than letters, digits, `_` and `-`, or not 1 to 64 of them"
+    )]
+    Name,
+    #[error("another tool of the plugin has this name")]
+    Repeated,
+    #[error(transparent)]
+    Schema(#[from] BadSchema),
 }
 
 /// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
@@ -73,15 +87,20 @@ impl Schemas {
     }
 
     /// Adds the schemas of a tool. Returns the reason for each that values are not checked against.
-    /// Fails if a schema is invalid.
-    fn add(&mut self, definition: &ToolDefinition) -> Result<Vec<String>, BadSchema> {
+    /// Fails if its name or a schema is invalid.
+    fn add(&mut self, definition: &ToolDefinition) -> Result<Vec<String>, Unusable> {
+        if !ToolName::is_valid(&definition.name) {
+            return Err(Unusable::Name);
+        }
+        if self.tools.contains_key(&definition.name) {
+            return Err(Unusable::Repeated);
+        }
         let mut unchecked = Vec::new();
         let input = self.check("inputSchema", &definition.input_schema, &mut unchecked)?;
         let output = definition.output_schema.as_ref();
         let output = output.map(|schema| self.check("outputSchema", schema, &mut unchecked));
         let pair = Pair { input, output: output.transpose()? };
-        // If two tools have one name, the first wins, as in the catalog.
-        self.tools.entry(definition.name.clone()).or_insert(pair);
+        self.tools.insert(definition.name.clone(), pair);
         Ok(unchecked)
     }
 
@@ -223,19 +242,26 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_with_an_invalid_schema_is_left_out_and_the_first_of_two_wins() {
+    fn a_tool_with_an_invalid_name_or_schema_is_left_out_and_so_is_the_second_of_a_name() {
         let second = json!({"name": "t", "inputSchema": {"required": ["other"]}});
+        let long = "x".repeat(65);
         let (schemas, tools) = compile(&json!([
             tool(&json!({})),
             second,
             {"name": "gone", "inputSchema": {"$ref": "#/$defs/gone"}},
             {"name": "out", "inputSchema": {}, "outputSchema": {"type": "text"}},
+            {"name": "a/b", "inputSchema": {}},
+            {"name": "", "inputSchema": {}},
+            {"name": long, "inputSchema": {}},
+            {"name": &long[1..], "inputSchema": {}},
         ]));
         assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
         assert!(schemas.check_arguments("t", &name(), r#"{"other": 1}"#).is_err());
         let Tools { left_out, unchecked, .. } = tools;
-        assert_eq!((left_out.len(), unchecked.len()), (2, 0), "{left_out:?}");
-        insta::assert_snapshot!(left_out[0], @r##"tool "gone": invalid inputSchema: #: nothing is at the reference "#/$defs/gone""##);
+        assert_eq!((left_out.len(), unchecked.len()), (6, 0), "{left_out:?}");
+        insta::assert_snapshot!(left_out[0], @r#"tool "t": another tool of the plugin has this name"#);
+        insta::assert_snapshot!(left_out[3], @r#"tool "a/b": its name has other characters than letters, digits, `_` and `-`, or not 1 to 64 of them"#);
+        insta::assert_snapshot!(left_out[1], @r##"tool "gone": invalid inputSchema: #: nothing is at the reference "#/$defs/gone""##);
     }
 
     #[test]

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use airlock_core::{
     door::{Chain, Origin},
     secret::Secret,
-    tool::{CallError, ClientName, ToolName},
+    tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
 use wasmtime::AsContextMut as _;
 
-use super::{Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
+use super::{BASE_FUEL, Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
 use crate::{
     Effect, Grants, KvStore, Limits,
     engine::engine,
@@ -164,4 +164,26 @@ async fn progress_costs_fuel_and_is_no_host_call() {
     });
     let ended = flood.await;
     assert!(matches!(ended, Err(CallError::Fuel { .. })), "{ended:?}");
+}
+
+#[tokio::test]
+async fn emitted_parts_are_kept_in_order_and_take_from_the_room_of_the_result() {
+    let limit = Limits::PLUGIN.result_bytes;
+    let kept = with(Grants::default(), None, None, async |mut store| {
+        for text in ["one", "two"] {
+            context::emit(&mut store, 0, || Ok(Content::text(text)))?;
+        }
+        let state = store.data_mut();
+        let costs: usize = state.emitted.iter().map(Content::cost).sum();
+        let fits = state.check_result_bytes(limit - costs).is_ok();
+        let texts: Vec<_> =
+            state.emitted.iter().map(|part| part.as_text().map(str::to_owned)).collect();
+        // Ends the guest, so the call fails as a whole.
+        let refused = state.check_result_bytes(limit - costs + 1).is_err();
+        state.stopped = None;
+        Ok((texts, fits, refused))
+    });
+    let (texts, fits, refused) = kept.await.expect("it ends well");
+    assert_eq!(texts, [Some("one".to_owned()), Some("two".to_owned())]);
+    assert!(fits && refused);
 }

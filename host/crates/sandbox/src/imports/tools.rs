@@ -156,7 +156,7 @@ fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Resul
     let answer = store.data_mut().take_result(answer, size)?;
     charge(store, size as u64)?;
     // The guest knows the tool by the name that it called, which may be that of a slot.
-    Ok(answer.map_err(|error| error.as_called(name)))
+    Ok(answer.map_err(|error| error.as_called(&cut(name.to_owned(), MAX_NAME_BYTES))))
 }
 
 impl State {
