@@ -224,7 +224,7 @@ mod tests {
             "scratch": {"max_bytes": "1500B", "max_files": 3, "reason": "r"},
             "tools": {"call": ["text-count", "files-read"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "tool": {
+            "slot": {
                 "forecast": {"description": "Returns a forecast.", "reason": "r"},
                 "notify": {"reason": "r", "optional": true},
             },
@@ -252,8 +252,8 @@ mod tests {
         limits.result 1KiB
         scratch 1500B 3 files
         secret.t in header x-key to api, web and shown to the plugin
-        tool.forecast Returns a forecast.
-        tool.notify
+        slot.forecast Returns a forecast.
+        slot.notify
         tools files-read
         tools text-count
         ");

@@ -171,7 +171,7 @@ fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
         slots: bound.iter().map(|slot| ((*slot).to_owned(), format!("p-{slot}"))).collect(),
         ..Grant::default()
     };
-    let asked = json!({"tool": {
+    let asked = json!({"slot": {
         "forecast": {"reason": "plans"},
         "notify": {"reason": "reports", "optional": true},
     }});
@@ -182,13 +182,13 @@ fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
     assert_eq!(
         found.notes,
         [
-            "grants.tool.other opens nothing: the plugin does not ask for it",
-            "tool.notify is not granted, and the plugin can do without",
+            "grants.slot.other opens nothing: the plugin does not ask for it",
+            "slot.notify is not granted, and the plugin can do without",
         ]
     );
     insta::assert_snapshot!(
         refused(&asked, &slots(&["notify"])),
-        @r#"the plugin needs tool.forecast (plans), which is not granted; bind a tool to it with "tool": {"forecast": "CLIENT-TOOL"}"#
+        @r#"the plugin needs slot.forecast (plans), which is not granted; bind a tool to it with "slot": {"forecast": "CLIENT-TOOL"}"#
     );
     let without_manifest = Rights::intersect(None, &slots(&["any"]), &read).expect("it is granted");
     assert_eq!(without_manifest.grants.tools.slots["any"].as_deref(), Some("p-any"));
