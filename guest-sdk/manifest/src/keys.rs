@@ -151,7 +151,9 @@ const LIMITS: &[Key] = &[
     optional("host_calls", Kind::Count),
     optional("result", SIZE),
     optional("http_requests", Kind::Count),
+    optional("http_request", SIZE),
     optional("http_response", SIZE),
+    optional("http_timeout", TIME),
 ];
 
 /// Returns the path of every key, such as `request.http.NAME.url` and `tool[].effects`.

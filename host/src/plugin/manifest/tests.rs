@@ -83,7 +83,7 @@ fn whole() -> Value {
             "clocks": terms(json!({})),
             "limits": {
                 "fuel": 1, "cpu_time": "1s", "deadline": "1m", "memory": "1MiB", "host_calls": 1,
-                "result": "1KiB", "http_requests": 1, "http_response": "1KiB",
+                "result": "1KiB", "http_requests": 1, "http_request": "1KiB", "http_response": "1KiB", "http_timeout": "1s",
             },
         },
         "config": {"schema": {"type": "object"}},
