@@ -1,5 +1,5 @@
 /**
- * Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.tool.NAME]` in
+ * Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.slot.NAME]` in
  * `plugin.toml`), else by its full name, `<client>-<tool>`. A failure of the tool throws `ToolError` with its kind, code and
  * parts; a tool that does not catch it fails in the same way.
  */

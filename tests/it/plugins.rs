@@ -76,7 +76,7 @@ async fn a_tool_uses_only_the_grants_that_its_manifest_declares_effects_for() {
         "schema": "airlock.plugin/1", "id": "guest", "version": "1.0.0", "contract": "0.1",
         "tool": [
             {"name": "write", "effects": ["read_files"]},
-            {"name": "scribble", "effects": ["write_files", "tools"]},
+            {"name": "scribble", "effects": ["write_files", "call_tools"]},
         ],
         "request": {
             "files": {"data": {"access": "read_write", "reason": "Reads and writes."}},
@@ -102,6 +102,6 @@ async fn a_tool_uses_only_the_grants_that_its_manifest_declares_effects_for() {
     let relay = json!({"tool": "guest-ok", "arguments": {}});
     assert_eq!(
         gateway.execute("guest-relay", &relay).await.content(),
-        "the tool 'guest-relay' does not declare the effect \"tools\" in plugin.toml"
+        "the tool 'guest-relay' does not declare the effect \"call_tools\" in plugin.toml"
     );
 }

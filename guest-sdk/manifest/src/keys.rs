@@ -48,7 +48,7 @@ const fn optional(name: &'static str, kind: Kind) -> Key {
 
 /// Effects on the world outside a call.
 pub(crate) const EFFECTS: [&str; 7] =
-    ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "tools"];
+    ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "call_tools"];
 /// Leaves the choice of hosts or directories to the operator.
 pub(crate) const ANY: &str = "*";
 
@@ -92,7 +92,7 @@ const REQUEST: &[Key] = &[
     optional("kv", Kind::Named { keys: KV, has_wildcard: false }),
     optional("files", Kind::Named { keys: FILES, has_wildcard: true }),
     optional("scratch", Kind::Table(SCRATCH)),
-    optional("tool", Kind::Named { keys: SLOT, has_wildcard: false }),
+    optional("slot", Kind::Named { keys: SLOT, has_wildcard: false }),
     optional("tools", Kind::Table(TOOLS)),
     optional("clocks", Kind::Table(SWITCH)),
     optional("limits", Kind::Table(LIMITS)),
@@ -151,7 +151,9 @@ const LIMITS: &[Key] = &[
     optional("host_calls", Kind::Count),
     optional("result", SIZE),
     optional("http_requests", Kind::Count),
+    optional("http_request", SIZE),
     optional("http_response", SIZE),
+    optional("http_timeout", TIME),
 ];
 
 /// Returns the path of every key, such as `request.http.NAME.url` and `tool[].effects`.

@@ -19,9 +19,9 @@ pub(crate) fn check(document: &Value, faults: &mut Faults) {
     for (name, secret) in members(&request["secret"]) {
         faults.extend(self::secret(&path("secret", name), secret, &request["http"]));
     }
-    for (name, _) in members(&request["tool"]).filter(|(name, _)| !is_slot_name(name)) {
+    for (name, _) in members(&request["slot"]).filter(|(name, _)| !is_slot_name(name)) {
         let problem = "the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`";
-        faults.push(Fault::of_name(path("tool", name), problem));
+        faults.push(Fault::of_name(path("slot", name), problem));
     }
     faults.extend(tools(&document["tool"], request));
     faults.extend(config(&document["config"]));
@@ -114,7 +114,7 @@ fn lacks(request: &Value, effect: &str) -> Option<&'static str> {
         "http" => (has("http"), "a [request.http.NAME]"),
         "secret" => (has("secret"), "a [request.secret.NAME]"),
         "read_kv" | "write_kv" => (has("kv"), "a [request.kv.NAME]"),
-        "tools" => (has("tool") || has("tools"), "a [request.tool.NAME] or [request.tools]"),
+        "call_tools" => (has("slot") || has("tools"), "a [request.slot.NAME] or [request.tools]"),
         // Unknown, which is a fault of its own.
         _ => return None,
     };

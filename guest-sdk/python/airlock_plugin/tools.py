@@ -1,4 +1,4 @@
-"""Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.tool.NAME]` in
+"""Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.slot.NAME]` in
 `plugin.toml`), else by its full name, `<client>-<tool>`.
 
     found = tools.call("search", {"query": "airlock"}).data()
@@ -19,7 +19,7 @@ from ._host import error_type, interface
 from ._json import plain
 from ._wire import error_from_host, from_json, output_from_host
 
-_host = interface("tools", "[request.tool.NAME]")
+_host = interface("tools", "[request.slot.NAME]")
 _Err = error_type()
 _PAGE = 1000
 

@@ -224,13 +224,13 @@ mod tests {
             "scratch": {"max_bytes": "1500B", "max_files": 3, "reason": "r"},
             "tools": {"call": ["text-count", "files-read"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "tool": {
+            "slot": {
                 "forecast": {"description": "Returns a forecast.", "reason": "r"},
                 "notify": {"reason": "r", "optional": true},
             },
             "limits": {
                 "fuel": 5, "cpu_time": "1500ms", "deadline": "2m", "memory": "1MiB", "result": "1KiB",
-                "host_calls": 7, "http_requests": 3, "http_response": "1000B",
+                "host_calls": 7, "http_requests": 3, "http_request": "2KiB", "http_response": "1000B", "http_timeout": "5s",
             },
         });
         insta::assert_snapshot!(lock_lines(&request).join("\n"), @r"
@@ -246,14 +246,16 @@ mod tests {
         limits.deadline 2m
         limits.fuel 5
         limits.host_calls 7
+        limits.http_request 2KiB
         limits.http_requests 3
         limits.http_response 1000B
+        limits.http_timeout 5s
         limits.memory 1MiB
         limits.result 1KiB
         scratch 1500B 3 files
         secret.t in header x-key to api, web and shown to the plugin
-        tool.forecast Returns a forecast.
-        tool.notify
+        slot.forecast Returns a forecast.
+        slot.notify
         tools files-read
         tools text-count
         ");

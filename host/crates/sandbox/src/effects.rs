@@ -37,7 +37,7 @@ effects! {
     /// Keeps values between calls. Includes [`Effect::ReadKv`].
     WriteKv = "write_kv",
     /// Calls other tools.
-    Tools = "tools",
+    CallTools = "call_tools",
 }
 
 impl Effect {
@@ -102,7 +102,7 @@ mod tests {
         assert!(!set(Effect::ReadFiles).contains(Effect::WriteFiles));
         assert!(!set(Effect::ReadKv).contains(Effect::WriteKv));
         let rest: Vec<_> = set(Effect::WriteKv).complement().iter().map(Effect::name).collect();
-        assert_eq!(rest, ["read_files", "write_files", "http", "secret", "tools"]);
+        assert_eq!(rest, ["read_files", "write_files", "http", "secret", "call_tools"]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Grants {
         Self {
             directories: self.directories_for(effects),
             stores: if has(Effect::ReadKv) { self.stores.clone() } else { Vec::new() },
-            tools: if has(Effect::Tools) { self.tools.clone() } else { ToolNames::default() },
+            tools: if has(Effect::CallTools) { self.tools.clone() } else { ToolNames::default() },
             http: self.http.clone().filter(|_| has(Effect::Http)),
             credentials: if has_credential { self.credentials.clone() } else { Arc::default() },
             secrets: if has_credential { self.secrets.clone() } else { Arc::default() },
@@ -215,7 +215,7 @@ mod tests {
             (Effect::Secret, "secret revealed"),
             (Effect::ReadKv, "store"),
             (Effect::WriteKv, "store"),
-            (Effect::Tools, "slot full"),
+            (Effect::CallTools, "slot full"),
         ] {
             assert_eq!(left(&[effect]), expected, "{effect:?}");
         }

@@ -58,7 +58,7 @@ impl<'a> Request<'a> {
             Self::Secret(..) => Some(Effect::Secret),
             Self::Kv(..) => Some(Effect::ReadKv),
             Self::Files(..) => Some(Effect::ReadFiles),
-            Self::Slot(..) | Self::Tools(_) => Some(Effect::Tools),
+            Self::Slot(..) | Self::Tools(_) => Some(Effect::CallTools),
             Self::Scratch(_) | Self::Clocks(_) => None,
         }
     }
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
             Self::Secret(..) => effect == Effect::Secret,
             Self::Kv(..) => matches!(effect, Effect::ReadKv | Effect::WriteKv),
             Self::Files(..) => matches!(effect, Effect::ReadFiles | Effect::WriteFiles),
-            Self::Slot(..) | Self::Tools(_) => effect == Effect::Tools,
+            Self::Slot(..) | Self::Tools(_) => effect == Effect::CallTools,
             Self::Scratch(_) | Self::Clocks(_) => false,
         }
     }
@@ -108,7 +108,7 @@ impl fmt::Display for Request<'_> {
             Self::Kv(name, _) => write!(f, "kv.{name}"),
             Self::Files(name, _) => write!(f, "files.{name}"),
             Self::Scratch(_) => f.write_str("scratch"),
-            Self::Slot(name, _) => write!(f, "tool.{name}"),
+            Self::Slot(name, _) => write!(f, "slot.{name}"),
             Self::Tools(_) => f.write_str("tools"),
             Self::Clocks(_) => f.write_str("clocks"),
         }

@@ -162,9 +162,9 @@ fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Resul
 impl State {
     /// Fails if the running tool does not declare that it calls tools.
     fn may_call_tools(&mut self) -> Result<(), CallError> {
-        if self.lacks(Effect::Tools) {
+        if self.lacks(Effect::CallTools) {
             let tool = self.call.tool.clone();
-            return Err(CallError::UndeclaredEffect { tool, effect: Effect::Tools.name() });
+            return Err(CallError::UndeclaredEffect { tool, effect: Effect::CallTools.name() });
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(origin(&grants, "any"), all);
         let effects = |effect| Effects::from_iter([effect]);
         grants.declared = Some(Arc::new(
-            [("a".to_owned(), effects(Effect::Tools)), ("b".to_owned(), effects(Effect::Http))]
+            [("a".to_owned(), effects(Effect::CallTools)), ("b".to_owned(), effects(Effect::Http))]
                 .into(),
         ));
         assert_eq!(origin(&grants, "a"), all);

@@ -181,7 +181,7 @@ async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 refused,
-                @r#"the tool 'test-run' does not declare the effect "tools" in plugin.toml"#
+                @r#"the tool 'test-run' does not declare the effect "call_tools" in plugin.toml"#
             );
         }
     }
@@ -193,7 +193,7 @@ async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect
         let described = is_refused(tools::describe(&mut store, "one".to_owned())?.map(drop));
         Ok((listed, described, refused(&store)))
     });
-    assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["tools"]));
-    let declared = grants().narrowed([Effect::Tools].into_iter().collect());
+    assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["call_tools"]));
+    let declared = grants().narrowed([Effect::CallTools].into_iter().collect());
     assert_eq!(call(declared, "one").await.expect("declared"), "far-b");
 }
