@@ -74,6 +74,23 @@ fn every_item_of_the_contract_is_explained_to_authors() {
 }
 
 #[test]
+fn every_code_of_the_host_is_in_the_table_for_authors() {
+    let page = fs::read_to_string(root().join("wit/README.md")).expect("the page");
+    let source = fs::read_to_string(root().join("host/crates/core/src/tool/error.rs"));
+    let source = source.expect("the errors of calls");
+    let code =
+        source.split("pub fn code(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next());
+    let codes =
+        code.expect("the function").split("=> \"").skip(1).filter_map(|arm| arm.split('"').next());
+    // The tool's own error has the tool's code.
+    let codes: Vec<_> = codes.filter(|code| *code != "tool_error").collect();
+    assert!(codes.len() > 20, "the reader of codes finds them: {codes:?}");
+    let missing: Vec<_> =
+        codes.iter().filter(|code| !page.contains(&format!("`airlock.{code}`"))).collect();
+    assert!(missing.is_empty(), "wit/README.md says nothing of {missing:?}");
+}
+
+#[test]
 fn the_contract_matches_its_record_and_frozen_files_do_not_change() {
     let record = record();
     assert!(["candidate", "frozen"].contains(&&*record.status), "{}", record.status);

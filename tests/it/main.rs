@@ -8,6 +8,7 @@ mod door;
 mod embed;
 mod executor;
 mod files;
+mod golden;
 mod hostile;
 mod languages;
 mod notes;

@@ -147,6 +147,10 @@ fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
             Policy::new(None, vec![private.clone()], Bounds::PLUGIN).expect("a policy")
         );
     }
+    insta::assert_snapshot!(
+        refused(&asked(false), &http(&[named("web")])),
+        @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}"#
+    );
 }
 
 #[test]
