@@ -19,6 +19,10 @@
  *
  * The modules `config`, `http`, `kv`, `secrets`, `secrets-reveal` and `tools` beside this one each need a request in
  * `plugin.toml`; importing one that is not requested fails when the plugin is built.
+ *
+ * Each of them, and `log`, imports its interface of the host by name and version, such as `airlock:host/kv@0.1.0`; no other module
+ * names an interface. The package is made for these versions, so the plugin's world must import exactly them, also if the host that
+ * builds it has later ones.
  */
 
 export { Output, audio, embeddedResource, image, other, resourceLink, text } from './content.js';
