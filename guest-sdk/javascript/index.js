@@ -9,7 +9,7 @@
  *       input: s.object({
  *         text: s.string().describe('Text to look in.'),
  *         word: s.string().describe('Word to look for.'),
- *         at_most: s.integer().min(1).max(1000).default(100),
+ *         at_most: s.integer().min(1).max(1000).default(100).describe('Stops counting there.'),
  *       }),
  *       annotations: { readOnly: true, idempotent: true, openWorld: false },
  *       run: ({ text, word, at_most }) => Math.min(text.split(/\s+/).filter((found) => found === word).length, at_most),
