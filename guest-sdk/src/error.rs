@@ -230,6 +230,11 @@ impl Error {
         self.0.extra.as_ref()
     }
 
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn prepend(&mut self, parts: Vec<Content>) {
+        self.0.content.splice(..0, parts);
+    }
+
     pub(crate) fn into_parts(self) -> Parts {
         *self.0
     }

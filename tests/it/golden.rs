@@ -64,7 +64,8 @@ async fn call(gateway: &Gateway, tool: &str, arguments: &Value) -> Value {
 }
 
 fn first_text(result: &Value) -> Value {
-    let text = result["content"][0]["text"].as_str().expect("a text");
+    let text =
+        result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result:#}"));
     serde_json::from_str(text).expect("JSON")
 }
 
@@ -75,9 +76,11 @@ async fn a_plugin_in_rust_that_was_built_for_0_1_0_does_what_it_did() {
     let server = Service::start(|asked| (200, json!({"got": asked.body}))).await;
     let setup = Setup::new();
     let token = setup.file("token", "golden-token-0123456789");
+    let rule = json!({"url": server.base_url(), "methods": ["POST"], "private": true});
+    let from = format!("file:{}", token.display());
     let grants = json!({
-        "http": [{"url": server.base_url(), "methods": ["POST"], "private": true}],
-        "secret": {"token": {"from": format!("file:{}", token.display()), "reveal": true}},
+        "http": [rule],
+        "secret": {"token": {"from": from, "audience": [rule], "reveal": true}},
         "kv": {"entries": {"max_bytes": "64KiB"}},
         "slot": {"other": "golden-show"},
         "clocks": true,

@@ -149,7 +149,7 @@ fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
     }
     insta::assert_snapshot!(
         refused(&asked(false), &http(&[named("web")])),
-        @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}"#
+        @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}; the plugin needs http.web (hosts of your choice) (reads), which is not granted; grant hosts with "http": [{"url": "https://…"}]"#
     );
 }
 

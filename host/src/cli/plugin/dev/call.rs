@@ -11,11 +11,8 @@ use crate::{
     door::{Caller, Event, Events, Origin, Progress},
     gateway::Gateway,
     plugin::{Manifest, Metadata},
-    tool::{CallError, ToolOutput},
+    tool::{CallError, ClientName, ToolOutput},
 };
-
-/// Name of the plugin in the configuration that is made for the call.
-const CLIENT: &str = "plugin";
 
 /// A build, with the rights and the configuration that it is called with.
 pub(super) struct Entry<'a> {
@@ -42,7 +39,8 @@ impl Entry<'_> {
         let gateway = Gateway::builder(config).start().await?;
         let view = gateway.caller(Origin::Caller).view().clone();
         let (caller, events) = Caller::with_events(view, Origin::Caller, budget);
-        let result = follow(&caller, &format!("{CLIENT}-{tool}"), arguments, events).await;
+        let client = client(metadata.manifest.as_ref());
+        let result = follow(&caller, &format!("{client}-{tool}"), arguments, events).await;
         let shown = call::show(&result, &gateway);
         gateway.stop().await;
         shown
@@ -63,13 +61,20 @@ impl Entry<'_> {
         Ok(json!({
             "store": self.state.join("airlock.db"),
             "mcp": {"client_configs": [{
-                "name": CLIENT,
+                "name": client(manifest),
                 "connection_type": "wasm",
                 "wasm_config": plugin,
                 "tools_to_execute": ["*"],
             }]},
         }))
     }
+}
+
+/// Returns the name of the plugin in the configuration that is made for the call, and so in its log.
+fn client(manifest: Option<&Manifest>) -> String {
+    let id = manifest.map(|manifest| manifest.id.replace('-', "_"));
+    // An id may begin with a digit.
+    id.filter(|id| ClientName::parse(id).is_ok()).unwrap_or_else(|| "plugin".to_owned())
 }
 
 /// Runs a call, and prints its progress and its parts as they come.
