@@ -9,6 +9,8 @@ pub(crate) enum Kind {
     Text(Form),
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// An effect: one of [`EFFECTS`], alone or with the name of a request, as in `http.api`.
+    Effect,
     /// True or false.
     Flag,
     /// A whole number from 0.
@@ -46,7 +48,7 @@ const fn optional(name: &'static str, kind: Kind) -> Key {
     Key { name, kind, is_required: false }
 }
 
-/// Effects on the world outside a call.
+/// Kinds of effects on the world outside a call.
 pub(crate) const EFFECTS: [&str; 7] =
     ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "call_tools"];
 /// Leaves the choice of hosts or directories to the operator.
@@ -79,8 +81,7 @@ pub(crate) const MANIFEST: &[Key] = &[
 /// For the builder; the embedded form has none.
 const BUILD: &[Key] = &[optional("wasi", Kind::Flag)];
 
-const TOOL: &[Key] =
-    &[required("name", TEXT), optional("effects", Kind::List(&Kind::OneOf(&EFFECTS)))];
+const TOOL: &[Key] = &[required("name", TEXT), optional("effects", Kind::List(&Kind::Effect))];
 
 /// `schema_file` is the name of a file beside `plugin.toml`; the embedded form has its content as
 /// `schema`.

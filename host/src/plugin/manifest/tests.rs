@@ -336,6 +336,58 @@ fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() 
         refused(json!([{"name": "a", "effects": ["call_tools"]}])),
         @r#"tool[0].effects[0]: found "call_tools", which needs a [request.slot.NAME] or [request.tools]"#
     );
+    let by_name = |effect: &str| {
+        let manifest = json!({
+            "tool": [{"name": "a", "effects": [effect]}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "files": {
+                    "in": {"access": "read_only", "reason": "r"},
+                    "*": {"access": "read_write", "reason": "r"},
+                },
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+                "slot": {"search": {"reason": "r"}},
+                "tools": {"call": ["text-count"], "reason": "r"},
+            },
+        });
+        parse(&manifest).map_err(|error| error.to_string())
+    };
+    for effect in [
+        "http.api",
+        "read_files.in",
+        "read_files.*",
+        "write_files.*",
+        "read_kv.notes",
+        "write_kv.notes",
+        "call_tools.search",
+    ] {
+        let manifest = by_name(effect).expect("it is requested");
+        assert_eq!(manifest.tools[0].effects, [effect.parse().expect("an effect")].into());
+    }
+    let refused: Vec<_> = [
+        "http.web",
+        "http.",
+        "http.api.x",
+        "secret.api",
+        "write_files.in",
+        "read_files.data",
+        "call_tools.text-count",
+        "netwrk.api",
+        ".api",
+    ]
+    .map(|effect| by_name(effect).expect_err(effect))
+    .into();
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    tool[0].effects[0]: found "http.web", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "http.", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "http.api.x", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "secret.api", expected a name of [request.secret] after the dot: there is none
+    tool[0].effects[0]: found "write_files.in", which needs [request.files.in] with `access = "read_write"`
+    tool[0].effects[0]: found "read_files.data", expected a name of [request.files] after the dot: "in", "*"
+    tool[0].effects[0]: found "call_tools.text-count", expected a name of [request.slot] after the dot: "search"
+    tool[0].effects[0]: found "netwrk", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "call_tools"
+    tool[0].effects[0]: found "", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "call_tools"
+    "#);
     let by_slot = json!({
         "tool": [{"name": "a", "effects": ["call_tools"]}],
         "request": {"slot": {"search": {"reason": "r"}}},
@@ -362,4 +414,6 @@ fn a_request_that_no_tool_can_use_is_named_with_the_effect_that_it_needs() {
     assert_eq!(unused(json!([])), ["kv.n read_kv", "slot.search call_tools"]);
     assert_eq!(unused(json!([{"name": "a", "effects": ["write_kv"]}])), ["slot.search call_tools"]);
     assert!(unused(json!([{"name": "a", "effects": ["read_kv", "call_tools"]}])).is_empty());
+    let named = json!([{"name": "a", "effects": ["write_kv.n"]}, {"name": "b", "effects": ["call_tools.search"]}]);
+    assert!(unused(named).is_empty());
 }

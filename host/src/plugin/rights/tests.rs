@@ -8,7 +8,7 @@ use crate::{
     egress::{Bounds, Injection, Policy, Rule},
     limit::{Limit, LimitSet},
     plugin::{FilesGrant, HttpGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
-    sandbox::{Access, Effect, KvStore, Quota},
+    sandbox::{Access, Effect, Effects, KvStore, Quota},
 };
 
 fn manifest(request: &Value, config: Option<Value>) -> Manifest {
@@ -147,6 +147,18 @@ fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
             Policy::new(None, vec![private.clone()], Bounds::PLUGIN).expect("a policy")
         );
     }
+}
+
+#[test]
+fn a_destination_of_the_operators_choice_stands_for_the_operators_rules_and_not_for_named_grants() {
+    let mut asked = api(&json!({}));
+    asked["http"]["web"] = json!({"url": "*", "reason": "reads"});
+    let news = rule("https://news.example.org GET /**");
+    let grant = http(&[named("api"), HttpGrant::Rule(news.clone())]);
+    let destinations = granted(&asked, &grant).grants.destinations;
+    let own = rule("https://api.example.com GET,HEAD /**");
+    let expected = [("api".to_owned(), vec![own]), ("web".to_owned(), vec![news])];
+    assert_eq!(*destinations, expected.into());
 }
 
 #[test]
