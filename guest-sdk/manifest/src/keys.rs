@@ -15,8 +15,6 @@ pub(crate) enum Kind {
     Flag,
     /// A whole number from 0.
     Count,
-    /// Any value.
-    Any,
     /// A table with keys of the author's choice.
     Free,
     /// A list of values of one kind.
@@ -85,7 +83,7 @@ const TOOL: &[Key] = &[required("name", TEXT), optional("effects", Kind::List(&K
 
 /// `schema_file` is the name of a file beside `plugin.toml`; the embedded form has its content as
 /// `schema`.
-const CONFIG: &[Key] = &[optional("schema_file", TEXT), optional("schema", Kind::Any)];
+const CONFIG: &[Key] = &[optional("schema_file", TEXT), optional("schema", Kind::Free)];
 
 const REQUEST: &[Key] = &[
     optional("http", Kind::Named { keys: HTTP, has_wildcard: false }),
@@ -102,7 +100,7 @@ const REQUEST: &[Key] = &[
 const HTTP: &[Key] = &[
     required("url", Kind::Text(Form::Url)),
     optional("methods", TEXTS),
-    optional("paths", TEXTS),
+    optional("paths", Kind::List(&Kind::Text(Form::Path))),
     optional("private", Kind::Flag),
     REASON,
     OPTIONAL,

@@ -48,7 +48,7 @@ impl Walk<'_> {
                 self.word(key, &EFFECTS, kind);
             }
             (Kind::Count, Value::Number(number)) if number.is_u64() => {}
-            (Kind::Flag, Value::Bool(_)) | (Kind::Free, Value::Object(_)) | (Kind::Any, _) => {}
+            (Kind::Flag, Value::Bool(_)) | (Kind::Free, Value::Object(_)) => {}
             (Kind::List(of), Value::Array(elements)) => {
                 if self.is_few(key, elements.len(), MAX_ELEMENTS) {
                     for (index, element) in elements.iter().enumerate() {
@@ -156,7 +156,6 @@ fn expected(kind: &Kind) -> String {
         Kind::Effect => any_of(&EFFECTS),
         Kind::Flag => "true or false".to_owned(),
         Kind::Count => "a whole number from 0".to_owned(),
-        Kind::Any => "a value".to_owned(),
         Kind::List(_) => "a list".to_owned(),
         Kind::Tables(_) => "a list of tables".to_owned(),
         Kind::Free | Kind::Table(_) | Kind::Named { .. } => "a table".to_owned(),

@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 use airlock_core::{
     json::JsonText,
     schema::{BadSchema, CompiledSchema, Violations},
+    text::cut,
     tool::{CallError, ToolDefinition, ToolName, ToolOutput},
 };
 use serde_json::Value;
 
+/// Characters that the name of a tool may have.
+const MAX_NAME: usize = 64;
 /// Most memory that the compiled schemas of one plugin may take, in bytes: enough for thousands of
 /// ordinary ones.
 const MAX_BYTES: usize = 64 << 20;
@@ -55,12 +58,24 @@ enum Check {
 #[error("the structured result is missing; a tool with an output schema must return one")]
 struct NoStructuredResult;
 
+/// Returns whether a text can be a plugin's own name of a tool, as the contract states it.
+pub(super) fn is_tool_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(fits)
+}
+
 impl Schemas {
-    /// Compiles the schemas of each definition. Blocks.
+    /// Compiles the schemas of each definition, and leaves out tools with invalid names. Blocks.
     pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Tools) {
         let (mut schemas, mut tools) = (Self::default(), Tools::default());
         for definition in definitions {
-            let named = |reason: &str| format!("tool {:?}: {reason}", definition.name);
+            let name = cut(definition.name.clone(), 2 * MAX_NAME);
+            let named = |reason: &str| format!("tool {name:?}: {reason}");
+            if !is_tool_name(&definition.name) {
+                let reason = "a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -";
+                tools.left_out.push(named(reason));
+                continue;
+            }
             match schemas.add(&definition) {
                 Err(bad) => tools.left_out.push(named(&bad.to_string())),
                 Ok(unchecked) => {
@@ -236,6 +251,22 @@ mod tests {
         let Tools { left_out, unchecked, .. } = tools;
         assert_eq!((left_out.len(), unchecked.len()), (2, 0), "{left_out:?}");
         insta::assert_snapshot!(left_out[0], @r##"tool "gone": invalid inputSchema: #: nothing is at the reference "#/$defs/gone""##);
+    }
+
+    #[test]
+    fn a_tool_with_a_name_that_the_contract_does_not_permit_is_left_out() {
+        let named = |name: &str| json!({"name": name, "inputSchema": {}});
+        let longest = "a".repeat(64);
+        let (_, tools) = compile(&json!([
+            named(&longest),
+            named("Get-it_2"),
+            named(&format!("{longest}a")),
+            named("get it"),
+            named("")
+        ]));
+        let kept: Vec<_> = tools.definitions.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(kept, [longest.as_str(), "Get-it_2"]);
+        insta::assert_snapshot!(tools.left_out[1], @r#"tool "get it": a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"#);
     }
 
     #[test]

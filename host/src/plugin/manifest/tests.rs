@@ -1,3 +1,5 @@
+mod schema;
+
 use std::collections::HashSet;
 
 use serde_json::json;
@@ -147,7 +149,7 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
     insta::assert_snapshot!(refusal(&json!({"request": {"htp": {}}})), @r#"request.htp: unknown key; did you mean "http"?"#);
     insta::assert_snapshot!(
         refusal(&json!({"request": {"clocks": {"reason": " "}}})),
-        @r#"request.clocks.reason: found " ", expected 1 to 300 bytes of text for the person who decides"#
+        @r#"request.clocks.reason: found " ", expected 1 to 300 characters of text for the person who decides"#
     );
     insta::assert_snapshot!(
         refusal(&json!({"tool": [{"name": "a"}, {"name": "b", "effects": ["http"]}]})),
@@ -178,7 +180,7 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
     assert!(parse(&longest(128)).is_ok() && parse(&longest(129)).is_err());
     assert!(
         refusal(&json!({"request": {"http": {"api": {"url": "https://*", "reason": "all"}}}}))
-            .starts_with("request.http.api: ")
+            .starts_with("request.http.api.url: ")
     );
 }
 
@@ -252,7 +254,7 @@ fn all_faults_are_reported_at_once_without_the_names_of_types() {
         "version: ",
         "contract: ",
         "request.http.api.reason: ",
-        "request.http.api: ",
+        "request.http.api.url: ",
         "request.secret.t.inject: ",
         "request.kv.notes.max_bytes: ",
         "request.kv.notes.reason: ",
@@ -311,7 +313,7 @@ fn a_slot_has_a_name_of_its_own_kind_and_a_description_on_one_line() {
     );
     insta::assert_snapshot!(
         slot("a", "Searches.\n  clocks").expect_err("refused"),
-        @r#"request.slot.a.description: found "Searches.\n  clocks", expected one line of 1 to 300 bytes"#
+        @r#"request.slot.a.description: found "Searches.\n  clocks", expected one line of 1 to 300 characters"#
     );
     assert!(slot("a", " ").is_err() && slot("a", &"x".repeat(301)).is_err());
     let unreasoned = json!({"request": {"slot": {"a": {"reason": ""}}}});
