@@ -1,3 +1,4 @@
+mod golden;
 mod schema;
 
 use std::collections::HashSet;
