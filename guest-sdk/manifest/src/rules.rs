@@ -95,8 +95,8 @@ fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
             faults.push(Fault::new(key.member("name"), problem));
         }
         for (index, effect) in texts(&tool["effects"]) {
-            if let Some(needs) = lacks(request, effect) {
-                let problem = format!("found {effect:?}, which needs {needs}");
+            if let Some(problem) = lacks(request, effect) {
+                let problem = format!("found {}, {problem}", shown(effect));
                 faults.push(Fault::new(key.member("effects").element(index), problem));
             }
         }
@@ -104,21 +104,39 @@ fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
     faults
 }
 
-/// Returns the request that an effect needs; `None` if it is present.
-fn lacks(request: &Value, effect: &str) -> Option<&'static str> {
-    let has = |kind: &str| request[kind].as_object().is_some_and(|named| !Map::is_empty(named));
-    let writes = || members(&request["files"]).any(|(_, files)| files["access"] == "read_write");
-    let (has, needs) = match effect {
-        "read_files" => (has("files"), "a [request.files.NAME]"),
-        "write_files" => (writes(), "a [request.files.NAME] with `access = \"read_write\"`"),
-        "http" => (has("http"), "a [request.http.NAME]"),
-        "secret" => (has("secret"), "a [request.secret.NAME]"),
-        "read_kv" | "write_kv" => (has("kv"), "a [request.kv.NAME]"),
-        "call_tools" => (has("slot") || has("tools"), "a [request.slot.NAME] or [request.tools]"),
+/// Returns what an effect needs and `request` does not have; `None` if it has it.
+fn lacks(request: &Value, effect: &str) -> Option<String> {
+    let (kind, name) =
+        effect.split_once('.').map_or((effect, None), |(kind, name)| (kind, Some(name)));
+    let table = match kind {
+        "read_files" | "write_files" => "files",
+        "http" | "secret" => kind,
+        "read_kv" | "write_kv" => "kv",
+        "call_tools" => "slot",
         // Unknown, which is a fault of its own.
         _ => return None,
     };
-    (!has).then_some(needs)
+    let requests = &request[table];
+    let fits = |files: &Value| kind != "write_files" || files["access"] == "read_write";
+    let access = if kind == "write_files" { " with `access = \"read_write\"`" } else { "" };
+    match name.map(|name| (name, requests.get(name))) {
+        Some((_, None)) => {
+            let names: Vec<_> = members(requests).map(|(name, _)| shown(name)).collect();
+            let names =
+                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+            Some(format!("expected a name of [request.{table}] after the dot: {names}"))
+        }
+        Some((name, Some(named))) => {
+            let key = KeyPath::from_iter(["request", table, name]);
+            (!fits(named)).then(|| format!("which needs [{key}]{access}"))
+        }
+        None if members(requests).any(|(_, request)| fits(request)) => None,
+        None if kind != "call_tools" => {
+            Some(format!("which needs a [request.{table}.NAME]{access}"))
+        }
+        None => (!request["tools"].as_object().is_some_and(|tools| !Map::is_empty(tools)))
+            .then(|| "which needs a [request.slot.NAME] or [request.tools]".to_owned()),
+    }
 }
 
 fn config(config: &Value) -> Option<Fault> {

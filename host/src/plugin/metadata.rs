@@ -1,12 +1,14 @@
 //! Metadata of a component: known without running it, accepted by the operator, and compared
 //! later.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
 use crate::{
-    sandbox::{self, Effect, LoadError},
+    sandbox::{self, DeclaredEffect, Effect, LoadError},
     text,
     tool::ToolDefinition,
 };
@@ -55,13 +57,26 @@ pub struct Metadata {
 }
 
 impl ToolEffects {
+    /// Returns whether the tool declares an effect on any request.
+    pub fn has(&self, effect: Effect) -> bool {
+        self.effects.iter().any(|declared| declared.effect == effect)
+    }
+
     fn lock_lines(&self) -> impl Iterator<Item = String> {
-        self.effects.iter().map(|effect| self.lock_line(*effect))
+        self.effects.iter().map(|effect| self.lock_line(effect))
     }
 
     /// Returns the line of the lock file about an effect of the tool.
-    pub(super) fn lock_line(&self, effect: Effect) -> String {
-        format!("effect {} of {}", effect.name(), self.name)
+    fn lock_line(&self, effect: &DeclaredEffect) -> String {
+        format!("effect {effect} of {}", self.name)
+    }
+
+    /// Returns the effects of the tool in lines of the lock file.
+    pub(super) fn accepted(&self, lines: &[String]) -> BTreeSet<DeclaredEffect> {
+        let of_tool = format!(" of {}", self.name);
+        let effect =
+            |line: &String| line.strip_prefix("effect ")?.strip_suffix(&of_tool)?.parse().ok();
+        lines.iter().filter_map(effect).collect()
     }
 }
 
@@ -265,7 +280,7 @@ mod tests {
     fn every_effect_of_a_tool_has_its_line_in_the_lock_file() {
         let manifest = json!({
             "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
-            "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "count"}],
+            "tool": [{"name": "put", "effects": ["write_kv.notes", "http"]}, {"name": "count"}],
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
@@ -273,7 +288,7 @@ mod tests {
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
         let lines = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new()).lock_lines();
-        assert_eq!(lines[..2], ["effect http of put", "effect write_kv of put"]);
+        assert_eq!(lines[..2], ["effect http of put", "effect write_kv.notes of put"]);
         assert!(!lines.iter().any(|line| line.contains("count")), "{lines:?}");
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Grant, HttpGrant, Manifest, Pin, Request, ToolEffects, manifest::ANY};
-use crate::{sandbox::Effect, text::visible_line};
+use crate::{sandbox::DeclaredEffect, text::visible_line};
 
 /// A request that is granted and wider than the accepted one. Its texts have invisible characters
 /// made visible.
@@ -46,23 +46,20 @@ impl Widening {
     /// tool, for example that it runs without an approval.
     pub(super) fn effects(pin: &Pin, manifest: Option<&Manifest>, grant: &Grant) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let is_granted = |effect: Effect| {
+        let is_granted = |effect: &DeclaredEffect| {
             let mut possible = manifest.request.all().filter(|request| request.allows(effect));
             possible.any(|request| request.is_granted(grant))
         };
         let known = |tool: &&ToolEffects| pin.tools.iter().any(|pinned| pinned.name == tool.name);
         let widened = manifest.tools.iter().filter(known).filter_map(|tool| {
-            let line = |effect: &Effect| tool.lock_line(*effect);
-            let is_accepted = |effect: &Effect| pin.requests.contains(&line(effect));
-            let (was, is): (Vec<_>, Vec<_>) = tool.effects.iter().copied().partition(is_accepted);
-            let names = |effects: Vec<Effect>| -> Vec<String> {
-                effects.into_iter().map(|effect| effect.name().to_owned()).collect()
-            };
-            let is: Vec<_> = is.into_iter().filter(|effect| is_granted(*effect)).collect();
+            let was = tool.accepted(&pin.requests);
+            let is_wider = |effect: &&DeclaredEffect| !was.iter().any(|was| was.includes(effect));
+            let wider = tool.effects.iter().filter(is_wider).filter(|effect| is_granted(effect));
+            let is: Vec<_> = wider.map(|effect| visible_line(&effect.to_string())).collect();
             (!is.is_empty()).then(|| Self {
                 request: visible_line(&format!("effects.{}", tool.name)),
-                was: names(was),
-                is: names(is),
+                was: was.iter().map(|effect| visible_line(&effect.to_string())).collect(),
+                is,
                 secrets: Vec::new(),
             })
         });
@@ -356,5 +353,50 @@ mod tests {
         );
         assert_eq!(widened(&["http", "write_kv"], &Grant::default()), "");
         assert_eq!(widened(&[], &everything()), "");
+    }
+
+    #[test]
+    fn an_effect_on_more_requests_is_wider_and_one_on_fewer_is_not() {
+        let build = |effects: &[&str]| {
+            let api = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
+            let store = json!({"max_bytes": "1KiB", "reason": "r"});
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "tool": [{"name": "sum", "effects": effects}],
+                "request": {
+                    "http": {"api": api("a.example.com"), "b": api("b.example.com"), "c": api("c.example.com")},
+                    "kv": {"notes": store},
+                },
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            let tool = json!([{"name": "sum", "inputSchema": {}}]);
+            let tool = serde_json::from_value(tool).expect("tools");
+            Metadata::new(b"", tool, Some(manifest), Vec::new())
+        };
+        let mut grant = everything();
+        grant.http.push(HttpGrant::Requested("b".to_owned()));
+        let widened = |was: &[&str], is: &[&str]| {
+            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was));
+            let widened = Widening::effects(&pin, build(is).manifest.as_ref(), &grant);
+            widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(
+            widened(&["http.api"], &["http"]),
+            @"granted: effects.sum is now http (accepted: http.api)"
+        );
+        insta::assert_snapshot!(
+            widened(&["http.api", "read_kv.notes"], &["http.api", "http.b", "write_kv.notes"]),
+            @"granted: effects.sum is now http.b, write_kv.notes (accepted: http.api, read_kv.notes)"
+        );
+        for (was, is) in [
+            (&["http"][..], &["http.api"][..]),
+            (&["http.api", "http.b"], &["http.b"]),
+            (&["write_kv.notes"], &["read_kv.notes"]),
+            (&["write_kv"], &["read_kv.notes", "read_kv"]),
+            // The request is not granted.
+            (&["http.api"], &["http.api", "http.c"]),
+        ] {
+            assert_eq!(widened(was, is), "", "{was:?} {is:?}");
+        }
     }
 }

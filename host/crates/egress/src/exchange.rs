@@ -18,7 +18,7 @@ use super::{
     headers,
     hop::{self, Hop},
     message::{Redirects, Request, Response},
-    policy::Permit,
+    policy::{Missing, Permit},
     resolve,
     rule::Rule,
     session::{Inner, Outlet},
@@ -81,7 +81,11 @@ impl<'a> Exchange<'a> {
             };
             hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
             permit = self.decide(&hop)?;
-            hop.credentials.retain(|credential| credential.is_for(&hop.target, &hop.method));
+            let (target, method) = (&hop.target, &hop.method);
+            hop.credentials.retain(|credential| {
+                credential.is_for(target, method)
+                    && policy.check_audience(credential.destinations(), target, method).is_ok()
+            });
         }
     }
 
@@ -90,12 +94,16 @@ impl<'a> Exchange<'a> {
     fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
+            if let Missing::Declaration(_) = missing {
+                warn!(%caller, host = %self.host(hop), reason = %missing, "outbound request refused");
+                return refusal(&missing);
+            }
             // The path is the guest's own text: a guest that knows a secret could write it there.
             let is_secret = credentials.occur_in(hop.target.url().path().as_bytes());
             let rule = Rule::needed(&hop.target, &hop.method, is_secret);
             let rule = credentials.blotted(&rule);
             warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
-            Error::denied()
+            refusal(&missing)
         })
     }
 
@@ -113,11 +121,22 @@ impl<'a> Exchange<'a> {
     /// Fails if the request is outside the audience of one of its credentials. On redirects such a
     /// credential is dropped instead, because the server chose the target.
     fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
-        let is_outside = |credential: &&&Credential| !credential.is_for(&hop.target, &hop.method);
-        let Some(credential) = hop.credentials.iter().find(is_outside) else { return Ok(()) };
-        let reason = "the credential's audience does not include this request";
-        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), credential = credential.name(), reason, "outbound request refused");
-        Err(Error::denied())
+        let Outlet { caller, policy, .. } = &self.session.outlet;
+        let Hop { target, method, .. } = hop;
+        for credential in &hop.credentials {
+            let (reason, error) = if credential.is_for(target, method) {
+                match policy.check_audience(credential.destinations(), target, method) {
+                    Ok(()) => continue,
+                    Err(missing) => (missing.to_string(), refusal(&missing)),
+                }
+            } else {
+                let reason = "the credential's audience does not include this request";
+                (reason.to_owned(), Error::denied())
+            };
+            warn!(%caller, host = %self.host(hop), credential = credential.name(), reason, "outbound request refused");
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Returns the host for the operator's log, with credentials redacted: a guest can write a
@@ -196,6 +215,14 @@ impl<'a> Exchange<'a> {
             final_url: String::from_utf8_lossy(&final_url).into_owned(),
             memory,
         })
+    }
+}
+
+/// Returns the error for the guest. A tool learns which effect it lacks for what its plugin may do.
+fn refusal(missing: &Missing) -> Error {
+    match missing {
+        Missing::Declaration(name) => Error::undeclared(&format!("http.{name}")),
+        Missing::Request | Missing::Grant => Error::denied(),
     }
 }
 

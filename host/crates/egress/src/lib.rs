@@ -36,7 +36,7 @@ pub use self::{
     injection::Injection,
     message::{Redirects, Request, Response},
     path::{BadPath, BadPattern},
-    policy::{Bounds, Policy},
+    policy::{Bounds, Destinations, Policy},
     resolve::Resolver,
     rule::{BadRule, Rule},
     session::{Outlet, RequestSlot, Session},

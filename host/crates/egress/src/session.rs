@@ -94,6 +94,13 @@ impl Outlet {
         Self { shared: shared.clone(), caller: caller.into(), policy, credentials, in_flight }
     }
 
+    /// Returns an outlet for some of the caller's calls, under a narrower policy. It shares the slots
+    /// of this one.
+    #[must_use]
+    pub fn narrowed(&self, policy: Arc<Policy>) -> Self {
+        Self { policy, ..self.clone() }
+    }
+
     /// Opens the session of one call of `tenant`, which may send requests until `deadline`. Each
     /// request ends before it, by a tenth of the time left and at most by 1 s. The bodies of its responses count against `memory`, in bytes, from their arrival until they are
     /// dropped.

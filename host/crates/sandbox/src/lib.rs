@@ -33,7 +33,7 @@ use tracing::warn;
 use wasmtime::{Engine, Store, component::Linker};
 
 pub use self::{
-    effects::{Effect, Effects},
+    effects::{DeclaredEffect, Effect, Effects},
     engine::MAX_MEMORY_BYTES,
     error::LoadError,
     executor::Executor,

@@ -45,8 +45,6 @@ use crate::{
     run::instance::{Guest, State},
 };
 
-/// Characters that the name of a tool may have.
-const MAX_NAME: usize = 64;
 /// Exports that an error or a log line lists.
 const MAX_LISTED: usize = 20;
 
@@ -76,7 +74,7 @@ pub enum BadComponent {
     },
     /// The name of a function cannot be the name of a tool.
     #[error(
-        "its export {export} would be the tool {name:?}; a tool's name has 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9, _ and -"
+        "its export {export} would be the tool {name:?}; a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
     )]
     Name {
         /// The export of the function.

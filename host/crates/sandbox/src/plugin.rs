@@ -285,8 +285,11 @@ mod tests {
         };
         let check = |path: PathBuf, access| {
             let quota = Quota { bytes: 1, files: 1 };
-            check_directory(&Directory { name: "d".into(), path, access, quota }, &off_limits)
-                .is_ok()
+            check_directory(
+                &Directory { name: "d".into(), request: "d".into(), path, access, quota },
+                &off_limits,
+            )
+            .is_ok()
         };
         for hidden in
             [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")]

@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 use airlock_core::{
     json::JsonText,
     schema::{BadSchema, CompiledSchema, Violations},
+    text::cut,
     tool::{CallError, ToolDefinition, ToolName, ToolOutput},
 };
 use serde_json::Value;
 
+/// Characters that the name of a tool may have.
+const MAX_NAME: usize = 64;
 /// Most memory that the compiled schemas of one plugin may take, in bytes: enough for thousands of
 /// ordinary ones.
 const MAX_BYTES: usize = 64 << 20;
@@ -53,9 +56,7 @@ enum Check {
 /// Reason for which a tool is left out.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
-    #[error(
-        "its name has other characters than letters, digits, `_` and `-`, or not 1 to 64 of them"
-    )]
+    #[error("a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -")]
     Name,
     #[error("another tool of the plugin has this name")]
     Repeated,
@@ -70,11 +71,12 @@ enum Unusable {
 struct NoStructuredResult;
 
 impl Schemas {
-    /// Compiles the schemas of each definition. Blocks.
+    /// Compiles the schemas of each definition. Leaves out the tools that cannot be used. Blocks.
     pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Tools) {
         let (mut schemas, mut tools) = (Self::default(), Tools::default());
         for definition in definitions {
-            let named = |reason: &str| format!("tool {:?}: {reason}", definition.name);
+            let name = cut(definition.name.clone(), 2 * MAX_NAME);
+            let named = |reason: &str| format!("tool {name:?}: {reason}");
             match schemas.add(&definition) {
                 Err(bad) => tools.left_out.push(named(&bad.to_string())),
                 Ok(unchecked) => {
@@ -242,26 +244,36 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_with_an_invalid_name_or_schema_is_left_out_and_so_is_the_second_of_a_name() {
+    fn a_tool_with_an_invalid_schema_is_left_out_and_so_is_the_second_of_a_name() {
         let second = json!({"name": "t", "inputSchema": {"required": ["other"]}});
-        let long = "x".repeat(65);
         let (schemas, tools) = compile(&json!([
             tool(&json!({})),
             second,
             {"name": "gone", "inputSchema": {"$ref": "#/$defs/gone"}},
             {"name": "out", "inputSchema": {}, "outputSchema": {"type": "text"}},
-            {"name": "a/b", "inputSchema": {}},
-            {"name": "", "inputSchema": {}},
-            {"name": long, "inputSchema": {}},
-            {"name": &long[1..], "inputSchema": {}},
         ]));
         assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
         assert!(schemas.check_arguments("t", &name(), r#"{"other": 1}"#).is_err());
         let Tools { left_out, unchecked, .. } = tools;
-        assert_eq!((left_out.len(), unchecked.len()), (6, 0), "{left_out:?}");
+        assert_eq!((left_out.len(), unchecked.len()), (3, 0), "{left_out:?}");
         insta::assert_snapshot!(left_out[0], @r#"tool "t": another tool of the plugin has this name"#);
-        insta::assert_snapshot!(left_out[3], @r#"tool "a/b": its name has other characters than letters, digits, `_` and `-`, or not 1 to 64 of them"#);
         insta::assert_snapshot!(left_out[1], @r##"tool "gone": invalid inputSchema: #: nothing is at the reference "#/$defs/gone""##);
+    }
+
+    #[test]
+    fn a_tool_with_a_name_that_the_contract_does_not_permit_is_left_out() {
+        let named = |name: &str| json!({"name": name, "inputSchema": {}});
+        let longest = "a".repeat(64);
+        let (_, tools) = compile(&json!([
+            named(&longest),
+            named("Get-it_2"),
+            named(&format!("{longest}a")),
+            named("get it"),
+            named("")
+        ]));
+        let kept: Vec<_> = tools.definitions.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(kept, [longest.as_str(), "Get-it_2"]);
+        insta::assert_snapshot!(tools.left_out[1], @r#"tool "get it": a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"#);
     }
 
     #[test]

@@ -186,7 +186,8 @@ fn tool(tool: &ToolDefinition, manifest: Option<&Manifest>) -> Vec<String> {
 /// Returns the effects that a manifest declares for a tool, as people read them.
 fn effects(manifest: &Manifest, tool: &str) -> String {
     let declared = manifest.tools.iter().filter(|listed| listed.name == tool);
-    let names: Vec<_> = declared.flat_map(|listed| &listed.effects).map(|it| it.name()).collect();
+    let names: Vec<_> =
+        declared.flat_map(|listed| &listed.effects).map(ToString::to_string).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 

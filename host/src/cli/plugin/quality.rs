@@ -206,8 +206,7 @@ fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> 
         let write = "the name of a tool that the plugin has";
         return Some(finding.of_key(format!("tool[{index}].name")).write(write));
     };
-    let writes =
-        [Effect::WriteFiles, Effect::WriteKv].iter().any(|effect| note.effects.contains(effect));
+    let writes = note.has(Effect::WriteFiles) || note.has(Effect::WriteKv);
     (writes && tool.annotations.read_only == Some(true)).then(|| {
         of_effects(
             index,
@@ -221,7 +220,7 @@ fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> 
 fn closed_world(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
     let tool = tools.iter().find(|tool| tool.name == note.name)?;
     let is_closed = tool.annotations.open_world == Some(false);
-    (note.effects.contains(&Effect::Http) && is_closed).then(|| {
+    (note.has(Effect::Http) && is_closed).then(|| {
         of_effects(
             index,
             note,

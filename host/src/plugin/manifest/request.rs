@@ -6,7 +6,7 @@ use super::{
     ANY, FilesRequest, HttpRequest, InjectRequest, KvRequest, ScratchRequest, SecretRequest,
     SlotRequest, SwitchRequest, ToolsRequest,
 };
-use crate::sandbox::Effect;
+use crate::sandbox::{DeclaredEffect, Effect};
 
 /// End of the lock line of a secret whose value the plugin may read.
 pub(super) const REVEALED: &str = "and shown to the plugin";
@@ -64,13 +64,18 @@ impl<'a> Request<'a> {
     }
 
     /// Returns whether the request makes an effect possible.
-    pub(in crate::plugin) fn allows(self, effect: Effect) -> bool {
+    pub(in crate::plugin) fn allows(self, declared: &DeclaredEffect) -> bool {
+        let (effect, name) = (declared.effect, declared.request.as_deref());
+        let is_named = |own: &str| name.is_none_or(|name| name == own);
         match self {
-            Self::Http(..) => effect == Effect::Http,
-            Self::Secret(..) => effect == Effect::Secret,
-            Self::Kv(..) => matches!(effect, Effect::ReadKv | Effect::WriteKv),
-            Self::Files(..) => matches!(effect, Effect::ReadFiles | Effect::WriteFiles),
-            Self::Slot(..) | Self::Tools(_) => effect == Effect::CallTools,
+            Self::Http(own, _) => effect == Effect::Http && is_named(own),
+            Self::Secret(own, _) => effect == Effect::Secret && is_named(own),
+            Self::Kv(own, _) => matches!(effect, Effect::ReadKv | Effect::WriteKv) && is_named(own),
+            Self::Files(own, _) => {
+                matches!(effect, Effect::ReadFiles | Effect::WriteFiles) && is_named(own)
+            }
+            Self::Slot(own, _) => effect == Effect::CallTools && is_named(own),
+            Self::Tools(_) => effect == Effect::CallTools && name.is_none(),
             Self::Scratch(_) | Self::Clocks(_) => false,
         }
     }

@@ -1,3 +1,6 @@
+mod golden;
+mod schema;
+
 use std::collections::HashSet;
 
 use serde_json::json;
@@ -147,7 +150,7 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
     insta::assert_snapshot!(refusal(&json!({"request": {"htp": {}}})), @r#"request.htp: unknown key; did you mean "http"?"#);
     insta::assert_snapshot!(
         refusal(&json!({"request": {"clocks": {"reason": " "}}})),
-        @r#"request.clocks.reason: found " ", expected 1 to 300 bytes of text for the person who decides"#
+        @r#"request.clocks.reason: found " ", expected 1 to 300 characters of text for the person who decides"#
     );
     insta::assert_snapshot!(
         refusal(&json!({"tool": [{"name": "a"}, {"name": "b", "effects": ["http"]}]})),
@@ -178,7 +181,7 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
     assert!(parse(&longest(128)).is_ok() && parse(&longest(129)).is_err());
     assert!(
         refusal(&json!({"request": {"http": {"api": {"url": "https://*", "reason": "all"}}}}))
-            .starts_with("request.http.api: ")
+            .starts_with("request.http.api.url: ")
     );
 }
 
@@ -252,7 +255,7 @@ fn all_faults_are_reported_at_once_without_the_names_of_types() {
         "version: ",
         "contract: ",
         "request.http.api.reason: ",
-        "request.http.api: ",
+        "request.http.api.url: ",
         "request.secret.t.inject: ",
         "request.kv.notes.max_bytes: ",
         "request.kv.notes.reason: ",
@@ -311,7 +314,7 @@ fn a_slot_has_a_name_of_its_own_kind_and_a_description_on_one_line() {
     );
     insta::assert_snapshot!(
         slot("a", "Searches.\n  clocks").expect_err("refused"),
-        @r#"request.slot.a.description: found "Searches.\n  clocks", expected one line of 1 to 300 bytes"#
+        @r#"request.slot.a.description: found "Searches.\n  clocks", expected one line of 1 to 300 characters"#
     );
     assert!(slot("a", " ").is_err() && slot("a", &"x".repeat(301)).is_err());
     let unreasoned = json!({"request": {"slot": {"a": {"reason": ""}}}});
@@ -336,6 +339,58 @@ fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() 
         refused(json!([{"name": "a", "effects": ["call_tools"]}])),
         @r#"tool[0].effects[0]: found "call_tools", which needs a [request.slot.NAME] or [request.tools]"#
     );
+    let by_name = |effect: &str| {
+        let manifest = json!({
+            "tool": [{"name": "a", "effects": [effect]}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "files": {
+                    "in": {"access": "read_only", "reason": "r"},
+                    "*": {"access": "read_write", "reason": "r"},
+                },
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+                "slot": {"search": {"reason": "r"}},
+                "tools": {"call": ["text-count"], "reason": "r"},
+            },
+        });
+        parse(&manifest).map_err(|error| error.to_string())
+    };
+    for effect in [
+        "http.api",
+        "read_files.in",
+        "read_files.*",
+        "write_files.*",
+        "read_kv.notes",
+        "write_kv.notes",
+        "call_tools.search",
+    ] {
+        let manifest = by_name(effect).expect("it is requested");
+        assert_eq!(manifest.tools[0].effects, [effect.parse().expect("an effect")].into());
+    }
+    let refused: Vec<_> = [
+        "http.web",
+        "http.",
+        "http.api.x",
+        "secret.api",
+        "write_files.in",
+        "read_files.data",
+        "call_tools.text-count",
+        "netwrk.api",
+        ".api",
+    ]
+    .map(|effect| by_name(effect).expect_err(effect))
+    .into();
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    tool[0].effects[0]: found "http.web", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "http.", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "http.api.x", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "secret.api", expected a name of [request.secret] after the dot: there is none
+    tool[0].effects[0]: found "write_files.in", which needs [request.files.in] with `access = "read_write"`
+    tool[0].effects[0]: found "read_files.data", expected a name of [request.files] after the dot: "in", "*"
+    tool[0].effects[0]: found "call_tools.text-count", expected a name of [request.slot] after the dot: "search"
+    tool[0].effects[0]: found "netwrk", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "call_tools"
+    tool[0].effects[0]: found "", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "call_tools"
+    "#);
     let by_slot = json!({
         "tool": [{"name": "a", "effects": ["call_tools"]}],
         "request": {"slot": {"search": {"reason": "r"}}},
@@ -362,4 +417,6 @@ fn a_request_that_no_tool_can_use_is_named_with_the_effect_that_it_needs() {
     assert_eq!(unused(json!([])), ["kv.n read_kv", "slot.search call_tools"]);
     assert_eq!(unused(json!([{"name": "a", "effects": ["write_kv"]}])), ["slot.search call_tools"]);
     assert!(unused(json!([{"name": "a", "effects": ["read_kv", "call_tools"]}])).is_empty());
+    let named = json!([{"name": "a", "effects": ["write_kv.n"]}, {"name": "b", "effects": ["call_tools.search"]}]);
+    assert!(unused(named).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::{Intersection, Reason, list};
 use crate::{
-    egress::{Policy, Rule},
+    egress::{Destinations, Policy, Rule},
     plugin::{HttpGrant, HttpRequest, Request},
 };
 
@@ -33,6 +33,27 @@ impl Intersection<'_> {
         Policy::new(requested, granted, bounds)
             .map_err(|error| self.refuse(format!("grants.http: {error}")))
             .ok()
+    }
+
+    /// Returns the rules of each requested destination. A request that leaves the choice to the
+    /// operator stands for the operator's own rules, and not for the other requests that are granted
+    /// by name.
+    pub(super) fn destinations(&self) -> Destinations {
+        let own = || {
+            let rules = self.grant.http.iter().filter_map(|grant| match grant {
+                HttpGrant::Rule(rule) => Some(rule.clone()),
+                HttpGrant::Requested(_) => None,
+            });
+            rules.collect()
+        };
+        let requests = self.requests.into_iter().flat_map(|requests| &requests.http);
+        let rules = |request: &HttpRequest| match request.rule() {
+            Ok(Some(rule)) => vec![rule],
+            Ok(None) => own(),
+            // The manifest was checked when it was parsed.
+            Err(_) => Vec::new(),
+        };
+        requests.map(|(name, request)| (name.clone(), rules(request))).collect()
     }
 
     fn note_missing_http(&mut self, name: &str, request: &HttpRequest, granted: &[Rule]) {

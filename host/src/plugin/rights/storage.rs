@@ -48,7 +48,12 @@ impl Intersection<'_> {
                 self.unrequested(&format!("grants.files.{name}"));
                 continue;
             }
-            directories.push(self.directory(name, grant, request.flatten()));
+            let is_named = self.requests.is_none_or(|requests| requests.files.contains_key(name));
+            let covered_by = if is_named { name } else { ANY };
+            directories.push(Directory {
+                request: covered_by.to_owned(),
+                ..self.directory(name, grant, request.flatten())
+            });
         }
         for (name, request) in self.requests.into_iter().flat_map(|requests| &requests.files) {
             self.note_missing_directory(name, request, &directories);
@@ -70,7 +75,8 @@ impl Intersection<'_> {
         if access == Access::ReadWrite {
             self.note_quota(&format!("files.{name}"), requested, quota);
         }
-        Directory { name: name.to_owned(), path: grant.path.clone(), access, quota }
+        let (name, path) = (name.to_owned(), grant.path.clone());
+        Directory { request: name.clone(), name, path, access, quota }
     }
 
     fn note_missing_directory(

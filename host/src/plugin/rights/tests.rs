@@ -8,7 +8,7 @@ use crate::{
     egress::{Bounds, Injection, Policy, Rule},
     limit::{Limit, LimitSet},
     plugin::{FilesGrant, HttpGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
-    sandbox::{Access, Effect, KvStore, Quota},
+    sandbox::{Access, Effect, Effects, KvStore, Quota},
 };
 
 fn manifest(request: &Value, config: Option<Value>) -> Manifest {
@@ -151,6 +151,18 @@ fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
         refused(&asked(false), &http(&[named("web")])),
         @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}; the plugin needs http.web (hosts of your choice) (reads), which is not granted; grant hosts with "http": [{"url": "https://…"}]"#
     );
+}
+
+#[test]
+fn a_destination_of_the_operators_choice_stands_for_the_operators_rules_and_not_for_named_grants() {
+    let mut asked = api(&json!({}));
+    asked["http"]["web"] = json!({"url": "*", "reason": "reads"});
+    let news = rule("https://news.example.org GET /**");
+    let grant = http(&[named("api"), HttpGrant::Rule(news.clone())]);
+    let destinations = granted(&asked, &grant).grants.destinations;
+    let own = rule("https://api.example.com GET,HEAD /**");
+    let expected = [("api".to_owned(), vec![own]), ("web".to_owned(), vec![news])];
+    assert_eq!(*destinations, expected.into());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The definition of a tool: as its source announces it, and as the gateway keeps it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use super::{ClientName, ToolName};
@@ -41,7 +41,7 @@ pub struct ToolDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<JsonText>,
     /// Behaviour hints.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "hints")]
     pub annotations: Annotations,
     /// Vendor keys.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -84,6 +84,12 @@ impl Annotations {
         }
         self
     }
+}
+
+/// Deserializes hints from an object. The derived implementation would take a list too.
+fn hints<'de, D: Deserializer<'de>>(from: D) -> Result<Annotations, D::Error> {
+    let members = Map::deserialize(from)?;
+    Annotations::deserialize(Value::Object(members)).map_err(de::Error::custom)
 }
 
 /// A tool as the catalog keeps it: checked, of limited size, and with its name on the wire. It

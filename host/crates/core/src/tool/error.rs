@@ -38,7 +38,7 @@ pub enum CallError {
         /// The running tool.
         tool: ToolName,
         /// The effect, as it is written in `plugin.toml`.
-        effect: &'static str,
+        effect: String,
     },
     /// The tool exists, but the call needs an approval.
     #[error("tool '{name}' needs approval before it may run")]

@@ -17,7 +17,8 @@ pub(crate) enum SecretError {
 pub(crate) fn exists(store: &mut Store<'_>, name: &str) -> wasmtime::Result<bool> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
-    Ok(!state.lacks(Effect::Secret) && state.call.grants.secrets.contains(name))
+    let is_declared = state.lacks(Effect::Secret, Some(name)).is_none();
+    Ok(is_declared && state.call.grants.secrets.contains(name))
 }
 
 /// Returns the secret's value. Fails if it was not requested, or not granted.
@@ -26,7 +27,7 @@ pub(crate) fn reveal(
     name: &str,
 ) -> wasmtime::Result<Result<Vec<u8>, SecretError>> {
     charge_call(store, BASE_FUEL, name.len())?;
-    if store.data_mut().lacks(Effect::Secret) {
+    if store.data_mut().lacks(Effect::Secret, Some(name)).is_some() {
         return Ok(Err(SecretError::Denied));
     }
     let grants = &store.data().call.grants;

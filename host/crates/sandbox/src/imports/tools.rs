@@ -61,7 +61,7 @@ pub(crate) fn list(
     limit: u32,
 ) -> wasmtime::Result<Result<Page, CallError>> {
     charge_call(store, BASE_FUEL, cursor.map_or(0, str::len))?;
-    if let Err(refused) = store.data_mut().may_call_tools() {
+    if let Err(refused) = store.data_mut().may_call(None) {
         return Ok(Err(refused));
     }
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
@@ -160,19 +160,17 @@ fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Resul
 }
 
 impl State {
-    /// Fails if the running tool does not declare that it calls tools.
-    fn may_call_tools(&mut self) -> Result<(), CallError> {
-        if self.lacks(Effect::CallTools) {
-            let tool = self.call.tool.clone();
-            return Err(CallError::UndeclaredEffect { tool, effect: Effect::CallTools.name() });
-        }
-        Ok(())
+    /// Fails if the running tool does not declare that it calls the tool of this name, or any tool.
+    fn may_call(&mut self, name: Option<&str>) -> Result<(), CallError> {
+        let Some(effect) = self.lacks(Effect::CallTools, name) else { return Ok(()) };
+        let tool = self.call.tool.clone();
+        Err(CallError::UndeclaredEffect { tool, effect: effect.to_string() })
     }
 
     /// Returns the full name of the tool that the guest calls `name`. Fails if the tool may not be
     /// called at all, so that it is neither a slot nor granted by full name.
     fn full_name(&mut self, name: &str) -> Result<String, CallError> {
-        self.may_call_tools()?;
+        self.may_call(Some(name))?;
         let granted = &self.call.grants.tools;
         match (&self.call.guest, granted.slots.get(name)) {
             (Guest::Script, _) => Ok(name.to_owned()),

@@ -2,6 +2,7 @@
 //! afterwards, whatever the outcome.
 
 use std::{
+    collections::BTreeSet,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -25,7 +26,7 @@ use super::{
     outcome,
 };
 use crate::{
-    Effect, Effects, Grants, Limits,
+    DeclaredEffect, Effect, Grants, Limits,
     engine::YIELD_INTERVAL,
     imports::{log::LogRate, wasi_http::WasiHttp},
     wasi::Wasi,
@@ -117,7 +118,7 @@ pub(crate) struct State {
     /// Parts of the result that the guest has sent ahead of the rest.
     pub(crate) emitted: Vec<Content>,
     /// Effects that the guest tried to have and that its tool does not declare.
-    pub(crate) refused: Effects,
+    pub(crate) refused: BTreeSet<DeclaredEffect>,
     /// Reason that the host ended the guest, if it did.
     pub(crate) stopped: Option<CallError>,
     /// Last line that a script logged at level error: the message of its panic hook.
@@ -143,7 +144,7 @@ impl State {
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
             emitted: Vec::new(),
-            refused: Effects::default(),
+            refused: BTreeSet::new(),
             stopped: None,
             last_error_line: None,
             table,
@@ -151,14 +152,16 @@ impl State {
         }
     }
 
-    /// Returns whether the running tool does not declare an effect, and records that the guest tried
-    /// to have it.
-    pub(crate) fn lacks(&mut self, effect: Effect) -> bool {
-        let lacks = self.call.grants.undeclared.contains(effect);
-        if lacks {
-            self.refused.add(effect);
-        }
-        lacks
+    /// Returns the effect that the running tool would have to declare for the use of a request, as
+    /// [`Grants::undeclared`], and records that the guest tried to have it.
+    pub(crate) fn lacks(
+        &mut self,
+        effect: Effect,
+        request: Option<&str>,
+    ) -> Option<DeclaredEffect> {
+        let undeclared = self.call.grants.undeclared(effect, request)?;
+        self.refused.insert(undeclared.clone());
+        Some(undeclared)
     }
 
     /// Records `reason` as the end of the guest. The returned error only unwinds the guest.

@@ -119,3 +119,23 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
     assert_eq!(said.grants.directories[0].quota, Quota { bytes, files });
     assert!(said.notes.is_empty(), "{:?}", said.notes);
 }
+
+#[test]
+fn a_directory_belongs_to_the_request_of_its_name_or_else_to_the_one_for_any() {
+    let files = |name: &str| {
+        let (path, quota) = ("/d".into(), PartialQuota::default());
+        (name.to_owned(), FilesGrant { path, access: Access::ReadWrite, quota })
+    };
+    let grant = Grant { files: [files("data"), files("more")].into(), ..Grant::default() };
+    let requests = |rights: Rights| {
+        let directories = rights.grants.directories.into_iter();
+        directories.map(|it| format!("{} {}", it.name, it.request)).collect::<Vec<_>>()
+    };
+    let both = json!({"files": {
+        "data": {"access": "read_only", "reason": "reads"},
+        "*": {"access": "read_only", "reason": "reads"},
+    }});
+    assert_eq!(requests(granted(&both, &grant)), ["data data", "more *"]);
+    let without_manifest = Rights::intersect(None, &grant, &read).expect("it is granted");
+    assert_eq!(requests(without_manifest), ["data data", "more more"]);
+}

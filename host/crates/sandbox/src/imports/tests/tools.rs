@@ -175,7 +175,7 @@ async fn the_list_has_the_slots_and_then_the_full_names_page_by_page() {
 
 #[tokio::test]
 async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect_to_declare() {
-    let narrowed = || grants().narrowed([Effect::Http].into_iter().collect());
+    let narrowed = || super::narrowed(grants(), &["http"]);
     for name in ["one", "spare", "far-a", "far-b"] {
         let refused = call(narrowed(), name).await.expect_err("not declared").to_string();
         insta::allow_duplicates! {
@@ -193,7 +193,29 @@ async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect
         let described = is_refused(tools::describe(&mut store, "one".to_owned())?.map(drop));
         Ok((listed, described, refused(&store)))
     });
-    assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["call_tools"]));
-    let declared = grants().narrowed([Effect::CallTools].into_iter().collect());
+    assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["call_tools".to_owned()]));
+    let declared = super::narrowed(grants(), &["call_tools"]);
     assert_eq!(call(declared, "one").await.expect("declared"), "far-b");
+}
+
+#[tokio::test]
+async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_declare() {
+    let narrowed = || super::narrowed(grants(), &["call_tools.one"]);
+    assert_eq!(call(narrowed(), "one").await.expect("declared"), "far-b");
+    for (name, effect) in
+        [("two", "call_tools.two"), ("spare", "call_tools.spare"), ("far-a", "call_tools")]
+    {
+        let refused = call(narrowed(), name).await.expect_err("not declared");
+        assert_eq!(
+            refused.to_string(),
+            format!("the tool 'test-run' does not declare the effect {effect:?} in plugin.toml")
+        );
+    }
+    let unknown = call(narrowed(), "far-b").await.expect_err("not granted");
+    assert!(matches!(unknown, CallError::NotFound { .. }), "{unknown}");
+    let listed = with(narrowed(), Some(chain()), None, async |mut store| {
+        let page = tools::list(&mut store, None, 10)?.map_err(|error| error.to_string());
+        Ok(page.map(|page| page.items.into_iter().map(|it| it.name).collect::<Vec<_>>()))
+    });
+    assert_eq!(listed.await.expect("it ends well"), Ok(vec!["one".to_owned()]));
 }
