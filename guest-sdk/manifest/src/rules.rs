@@ -134,7 +134,9 @@ fn lacks(request: &Value, effect: &str) -> Option<String> {
         None if kind != "call_tools" => {
             Some(format!("which needs a [request.{table}.NAME]{access}"))
         }
-        None => (!request["tools"].as_object().is_some_and(|tools| !Map::is_empty(tools)))
+        None => request["tools"]
+            .as_object()
+            .is_none_or(Map::is_empty)
             .then(|| "which needs a [request.slot.NAME] or [request.tools]".to_owned()),
     }
 }

@@ -44,7 +44,7 @@ impl Plugins {
             info!(%client, note, "grants");
         }
         for (request, effect) in metadata.manifest.iter().flat_map(Manifest::unused) {
-            warn!(%client, %request, effect = effect.name(), "no tool declares the effect that the request is for");
+            warn!(%client, %request, %effect, "no tool declares the effect that the request is for");
         }
         let host = self.host_resources(&grants).await?;
         let resources = &self.0.resources;

@@ -29,7 +29,7 @@ pub use self::{
 };
 use crate::{
     json::check_unique_keys,
-    sandbox::{DeclaredEffect, Effect, Effects},
+    sandbox::{DeclaredEffect, Effects},
 };
 
 /// Description of a plugin and the rights that it requests.
@@ -132,7 +132,7 @@ impl Manifest {
 
     /// Returns the requests that no tool can use, each with the effect that a tool would have to
     /// declare for it.
-    pub fn unused(&self) -> Vec<(Request<'_>, Effect)> {
+    pub fn unused(&self) -> Vec<(Request<'_>, DeclaredEffect)> {
         let declared: BTreeSet<_> = self.tools.iter().flat_map(|tool| &tool.effects).collect();
         let mut unused = Vec::new();
         for request in self.request.all() {

@@ -25,7 +25,7 @@ pub(crate) fn is_path(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._~!$&'()*+,;=:@-/".contains(&b);
     let mut parts = text.split('%');
     let first = parts.next().unwrap_or_default();
-    let mut escaped = parts.map(|part| part.as_bytes());
+    let mut escaped = parts.map(str::as_bytes);
     text.len() <= MAX_BYTES
         && text.starts_with('/')
         && first.bytes().all(is_plain)

@@ -119,11 +119,10 @@ impl Grants {
     fn directories_for(&self, effects: &Effects) -> Vec<Directory> {
         let covers = |effect, directory: &Directory| effects.covers(effect, &directory.request);
         let readable = self.directories.iter().filter(|it| covers(Effect::ReadFiles, it));
-        let narrowed = readable.map(|it| match covers(Effect::WriteFiles, it) {
-            true => it.clone(),
-            false => Directory { access: Access::ReadOnly, ..it.clone() },
-        });
-        narrowed.collect()
+        let access = |directory: &Directory| {
+            if covers(Effect::WriteFiles, directory) { directory.access } else { Access::ReadOnly }
+        };
+        readable.map(|it| Directory { access: access(it), ..it.clone() }).collect()
     }
 
     fn policy_for(&self, effects: &Effects) -> Option<Arc<Policy>> {

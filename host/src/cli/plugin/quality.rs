@@ -172,9 +172,10 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
             .write("a [[tool]] with its name, and `effects = []` if it has none")
     });
     let unused = manifest.unused().into_iter().map(|(request, effect)| {
-        Finding::from("no tool may use it")
-            .of_key(format!("request.{request}"))
-            .write(format!("{:?} in the `effects` of the [[tool]] that uses it", effect.name()))
+        Finding::from("no tool may use it").of_key(format!("request.{request}")).write(format!(
+            "{:?} in the `effects` of the [[tool]] that uses it",
+            effect.to_string()
+        ))
     });
     let notes = || manifest.tools.iter().enumerate();
     [

@@ -52,13 +52,16 @@ impl<'a> Request<'a> {
 
     /// Returns the least effect that a tool must declare to use the request; `None` if every tool
     /// may use it.
-    pub fn effect(self) -> Option<Effect> {
+    pub fn effect(self) -> Option<DeclaredEffect> {
+        let on =
+            |effect, name: &str| Some(DeclaredEffect { effect, request: Some(name.to_owned()) });
         match self {
-            Self::Http(..) => Some(Effect::Http),
-            Self::Secret(..) => Some(Effect::Secret),
-            Self::Kv(..) => Some(Effect::ReadKv),
-            Self::Files(..) => Some(Effect::ReadFiles),
-            Self::Slot(..) | Self::Tools(_) => Some(Effect::CallTools),
+            Self::Http(name, _) => on(Effect::Http, name),
+            Self::Secret(name, _) => on(Effect::Secret, name),
+            Self::Kv(name, _) => on(Effect::ReadKv, name),
+            Self::Files(name, _) => on(Effect::ReadFiles, name),
+            Self::Slot(name, _) => on(Effect::CallTools, name),
+            Self::Tools(_) => Some(Effect::CallTools.into()),
             Self::Scratch(_) | Self::Clocks(_) => None,
         }
     }

@@ -412,10 +412,13 @@ fn a_request_that_no_tool_can_use_is_named_with_the_effect_that_it_needs() {
         }));
         let manifest = manifest.expect("a good manifest");
         let unused = manifest.unused().into_iter();
-        unused.map(|(request, effect)| format!("{request} {}", effect.name())).collect()
+        unused.map(|(request, effect)| format!("{request} {effect}")).collect()
     };
-    assert_eq!(unused(json!([])), ["kv.n read_kv", "slot.search call_tools"]);
-    assert_eq!(unused(json!([{"name": "a", "effects": ["write_kv"]}])), ["slot.search call_tools"]);
+    assert_eq!(unused(json!([])), ["kv.n read_kv.n", "slot.search call_tools.search"]);
+    assert_eq!(
+        unused(json!([{"name": "a", "effects": ["write_kv"]}])),
+        ["slot.search call_tools.search"]
+    );
     assert!(unused(json!([{"name": "a", "effects": ["read_kv", "call_tools"]}])).is_empty());
     let named = json!([{"name": "a", "effects": ["write_kv.n"]}, {"name": "b", "effects": ["call_tools.search"]}]);
     assert!(unused(named).is_empty());
