@@ -176,4 +176,22 @@ mod tests {
             assert!(!compiles(module), "{proposal}");
         }
     }
+
+    #[test]
+    fn a_component_that_the_pool_has_no_room_for_is_refused_without_a_pool_too() {
+        let engine = compiler().expect("an engine");
+        let checked = |module: &str, instances: usize| {
+            let instances = "(core instance (instantiate $m))".repeat(instances);
+            let text = format!("(component (core module $m {module}) {instances})");
+            let wasm = wat::parse_str(text).expect("a component");
+            let component = Component::new(&engine, wasm).expect("it compiles");
+            check_resources(&component).map_err(|error| error.to_string())
+        };
+        assert_eq!(checked("(memory 1)", 2), Ok(()));
+        let memories = "the component has 3 memories; the limit is 2";
+        assert_eq!(checked("(memory 1)", 3), Err(memories.to_owned()));
+        assert_eq!(checked("(table 1 funcref)", 4), Ok(()));
+        let tables = "the component has 5 tables; the limit is 4";
+        assert_eq!(checked("(table 1 funcref)", 5), Err(tables.to_owned()));
+    }
 }

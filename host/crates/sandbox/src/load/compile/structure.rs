@@ -151,6 +151,16 @@ mod tests {
     }
 
     #[test]
+    fn core_instances_are_counted_in_all_nested_components() {
+        let made = |count: usize| {
+            let (one, more) = ("(core instance (instantiate $m))", "(core module $m)");
+            format!("(component (component {more} {one}) {more} {})", times(count - 1, one))
+        };
+        assert!(fits(&made(32)));
+        insta::assert_snapshot!(refused(&made(33)), @"the component has 33 core instances; the limit is 32");
+    }
+
+    #[test]
     fn a_million_tiny_functions_are_refused() {
         let functions = |count| format!("(component (core module {}))", times(count, "(func)"));
         assert!(fits(&functions(100_000)));
