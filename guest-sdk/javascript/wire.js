@@ -17,7 +17,9 @@ export const toU64 = (name, value) => {
 };
 
 /** Converts what the contract has for 64 bits to a number. */
-export const fromU64 = (value) => (value === undefined || value === null ? undefined : Number(value));
+// A number cannot have every value of 64 bits.
+export const fromU64 = (value) =>
+  value === undefined || value === null ? undefined : Math.min(Number(value), Number.MAX_SAFE_INTEGER);
 
 /** Converts a part. */
 export function contentToHost(given) {
@@ -133,8 +135,7 @@ export function errorToHost(error) {
 export const errorFromHost = ({ kind, code, message, retryAfterMs, content, details, meta, extra }) =>
   new ToolError(kind, message, {
     code,
-    // A number cannot have every value of 64 bits.
-    retryAfterMs: retryAfterMs === undefined || retryAfterMs === null ? undefined : Math.min(Number(retryAfterMs), Number.MAX_SAFE_INTEGER),
+    retryAfterMs: fromU64(retryAfterMs),
     content: content.map(contentFromHost),
     details: fromJson(details),
     meta: fromJson(meta),

@@ -153,8 +153,8 @@ impl Output {
 /// | [`Structured<T>`] | data with the schema of `T`, and parts of your choice |
 /// | [`Output`] | unchanged, without a schema |
 ///
-/// The contract requires an object at the root of every output schema. A tool whose result is a
-/// list should return a struct that contains the list.
+/// Many clients expect an object at the root of an output schema. A tool whose result is a list
+/// should return a struct that contains the list.
 ///
 /// A type that cannot be serialized is a compile error at the function's return type:
 ///

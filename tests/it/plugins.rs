@@ -111,6 +111,6 @@ async fn a_tool_uses_only_the_grants_that_its_manifest_declares_effects_for() {
     let relay = json!({"tool": "guest-ok", "arguments": {}});
     assert_eq!(
         gateway.execute("guest-relay", &relay).await.content(),
-        "the tool 'guest-relay' does not declare the effect \"call_tools\" in plugin.toml"
+        "the tool does not declare the effect \"call_tools\" in plugin.toml"
     );
 }

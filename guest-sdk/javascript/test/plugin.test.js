@@ -151,6 +151,13 @@ test('the longest wait of another tool arrives as a number', () => {
   assert.equal(errorToHost(error).retryAfterMs, BigInt(Number.MAX_SAFE_INTEGER));
 });
 
+test('the size of a link of another tool arrives as a number that can be returned', () => {
+  const link = { uri: 'x', name: 'y', size: 2n ** 64n - 1n };
+  const part = contentFromHost({ block: { tag: 'resource-link', val: link } });
+  assert.equal(part.size, Number.MAX_SAFE_INTEGER);
+  assert.equal(contentToHost(part).block.val.size, BigInt(Number.MAX_SAFE_INTEGER));
+});
+
 test('an error that cannot be converted arrives with its kind and message', async () => {
   const changes = [
     (error) => (error.retryAfterMs = 0.5),

@@ -10,6 +10,9 @@ use crate::fault::{Fault, Faults};
 use crate::form::{is_name, is_slot_name, shown};
 use crate::keys::ANY;
 
+/// Name of the scratch directory in the guest, which no granted directory may have.
+const SCRATCH: &str = "tmp";
+
 pub(crate) fn check(document: &Value, faults: &mut Faults) {
     let request = &document["request"];
     let path = |kind: &str, name: &str| KeyPath::from_iter(["request", kind, name]);
@@ -23,7 +26,11 @@ pub(crate) fn check(document: &Value, faults: &mut Faults) {
         let problem = "the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`";
         faults.push(Fault::of_name(path("slot", name), problem));
     }
-    faults.extend(tools(&document["tool"], request));
+    if request["files"].get(SCRATCH).is_some() {
+        let problem = "is the scratch directory in the guest; choose another name";
+        faults.push(Fault::of_name(path("files", SCRATCH), problem));
+    }
+    tools(&document["tool"], request, faults);
     faults.extend(config(&document["config"]));
 }
 
@@ -77,8 +84,8 @@ fn secret(key: &KeyPath, secret: &Value, http: &Value) -> Vec<Fault> {
     faults
 }
 
-fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
-    let mut faults = Vec::new();
+/// Stops when no more faults are taken: a hostile manifest could have one for every few bytes.
+fn tools(tools: &Value, request: &Value, faults: &mut Faults) {
     let mut names = HashSet::new();
     for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
         let key = KeyPath::from_iter(["tool"]).element(index);
@@ -99,9 +106,11 @@ fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
                 let problem = format!("found {}, {problem}", shown(effect));
                 faults.push(Fault::new(key.member("effects").element(index), problem));
             }
+            if faults.is_full() {
+                return;
+            }
         }
     }
-    faults
 }
 
 /// Returns what an effect needs and `request` does not have; `None` if it has it.

@@ -74,7 +74,7 @@ config = SimpleNamespace(get=lambda key: _running().config_get(key), get_all=lam
 secrets = SimpleNamespace(exists=lambda name: _running().secret_exists(name))
 
 secrets_reveal = SimpleNamespace(
-    **_variant("SecretError", NotFound=False, Denied=False, Unavailable=True, Other=True),
+    **_variant("SecretError", NoSuchSecret=False, Denied=False, Unavailable=True, Other=True),
     reveal=lambda name: _running().secret_reveal(name),
 )
 
@@ -82,7 +82,7 @@ kv = SimpleNamespace(
     **_variant("KvError", NoSuchStore=False, Denied=False, QuotaExceeded=False, TooLarge=False, Conflict=False,
                Unavailable=True, Other=True),
     Entry=_record("Entry", "value", "version"),
-    Page=_record("Page", "keys", "next"),
+    KeyPage=_record("KeyPage", "keys", "next"),
     open=lambda name: _running().kv_open(name),
 )
 

@@ -260,7 +260,7 @@ class _Store:
 
     def keys(self, prefix: str, cursor: str | None, limit: int) -> Any:
         keys = sorted(key for key in self._entries if key.startswith(prefix) and (cursor is None or key > cursor))
-        return native.kv.Page(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
+        return native.kv.KeyPage(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
 
     def _fit(self, key: str, value: bytes) -> None:
         if self._quota is None:

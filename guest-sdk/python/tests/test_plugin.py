@@ -419,7 +419,7 @@ class Capabilities(unittest.TestCase):
     def test_pages_of_keys_and_of_tools_that_are_short_or_empty_do_not_end_a_list(self) -> None:
         pages: dict[str | None, tuple[list[str], str | None]] = {None: (["z"], "p"), "p": ([], "q"), "q": (["a-b", "a-c"], "r"), "r": ([], None)}
         host: Any = Host()
-        host.kv_open = lambda name: SimpleNamespace(keys=lambda prefix, cursor, limit: _native.kv.Page(*pages[cursor]))
+        host.kv_open = lambda name: SimpleNamespace(keys=lambda prefix, cursor, limit: _native.kv.KeyPage(*pages[cursor]))
         host.tools_list = lambda cursor, limit: _native.tools.ToolPage(
             [_native.tools.ToolSummary(name, None, "") for name in pages[cursor][0]], pages[cursor][1])
         self.assertEqual(host.run(lambda: list(kv.open("notes").keys())), ["z", "a-b", "a-c"])

@@ -89,7 +89,7 @@ pub(crate) mod secrets_reveal {
         match state.secrets.borrow().get(name) {
             Some(secret) if secret.is_revealed => Ok(secret.value.clone()),
             Some(_) => Err(SecretError::Denied),
-            None => Err(SecretError::NotFound),
+            None => Err(SecretError::NoSuchSecret),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use crate::bindings::airlock::host::kv::{Entry, KvError, Page};
+use crate::bindings::airlock::host::kv::{Entry, KeyPage, KvError};
 
 const MAX_KEY_BYTES: usize = 512;
 const MAX_VALUE_BYTES: usize = 1 << 20;
@@ -120,7 +120,7 @@ impl Store {
         prefix: &str,
         cursor: Option<&str>,
         limit: u32,
-    ) -> Result<Page, KvError> {
+    ) -> Result<KeyPage, KvError> {
         if prefix.len() > MAX_KEY_BYTES || cursor.is_some_and(|cursor| cursor.len() > MAX_KEY_BYTES)
         {
             return Err(KvError::TooLarge);
@@ -132,7 +132,7 @@ impl Store {
         let limit = (limit as usize).clamp(1, MAX_KEYS);
         let keys: Vec<String> = found.by_ref().take(limit).cloned().collect();
         let next = found.next().and_then(|_| keys.last().cloned());
-        Ok(Page { keys, next })
+        Ok(KeyPage { keys, next })
     }
 }
 

@@ -19,7 +19,7 @@ fn without_a_declaration_everything_is_refused_as_in_a_gateway() {
         assert_eq!(kv::open("s").unwrap_err(), kv::KvError::NoSuchStore);
         assert_eq!(send(&[]).unwrap_err().kind, HttpErrorKind::Denied);
         assert!(!secrets::exists("token"));
-        assert_eq!(secrets::reveal("token").unwrap_err().code(), Some("secret_not_found"));
+        assert_eq!(secrets::reveal("token").unwrap_err().code(), Some("secret_no_such_secret"));
         assert_eq!(tools::call("t", &json!({})).unwrap_err().kind(), ErrorKind::NotFound);
         assert_eq!(tools::describe("t").unwrap_err().kind(), ErrorKind::NotFound);
         assert_eq!(tools::list(None, 10).unwrap().items, []);

@@ -14,7 +14,7 @@ pub use self::{
     base64::decode_base64,
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, BadTool, Tool, ToolDefinition},
-    error::{CallError, Cause, ErrorKind, ToolError},
+    error::{CallError, Cause, ErrorKind, HOST_CODE, ToolError, own_code},
     name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
     output::{ToolOutput, content_size, result_extra},
     policy::{BadWhitelist, Policy, Whitelist},

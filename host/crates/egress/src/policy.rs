@@ -185,7 +185,13 @@ impl Scope {
         let mut matching: Vec<_> =
             audience.iter().filter(|name| self.is_for(name, target, method)).collect();
         if matching.is_empty() {
-            // The operator chose the hosts of one of them, and this one among them.
+            // The operator chose the hosts of one of them, and this one among them: of one that has
+            // no rules of its own, if there is one.
+            let has_no_rules =
+                |name: &&String| self.destinations.get(name.as_str()).is_none_or(Vec::is_empty);
+            matching = audience.iter().filter(has_no_rules).collect();
+        }
+        if matching.is_empty() {
             matching = audience.iter().collect();
         }
         match matching.first() {
@@ -366,6 +372,7 @@ mod tests {
         // The operator chose this host for a destination without one.
         assert_eq!(check(&["other"], &["other"]), Ok(()));
         assert_eq!(check(&["read"], &["other"]), Err(declaration("other")));
+        assert_eq!(check(&["other"], &["open", "other"]), Err(declaration("open")));
         assert_eq!(check(&["read"], &[]), Ok(()));
     }
 

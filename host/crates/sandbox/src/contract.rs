@@ -9,7 +9,10 @@
 mod known;
 pub(super) mod v0_1;
 
-use airlock_core::tool::{ToolDefinition, ToolError, ToolOutput};
+use airlock_core::{
+    text::cut,
+    tool::{ToolDefinition, ToolError, ToolOutput},
+};
 use futures_util::future::BoxFuture;
 use wasmtime::{
     Store,
@@ -18,6 +21,9 @@ use wasmtime::{
 
 use crate::{LoadError, engine, plain, run::instance::State};
 
+/// Versions that an error lists, and bytes of each.
+const MAX_LISTED: usize = 3;
+const MAX_SHOWN: usize = 64;
 /// Name of the interface that every tool plugin exports, without its version.
 const TOOLS: &str = "airlock:plugin/tools";
 
@@ -85,12 +91,27 @@ pub(super) fn open(
     if found.is_empty() {
         return plain::open(linker, component, wasm);
     }
+    if let Some(repeated) = repeated(&found) {
+        return Err(LoadError::Versions { range: repeated });
+    }
     let Some((version, _)) = newest(&found) else {
-        let (found, supported) = (found.join(", "), supported().join(", "));
+        let shown: Vec<_> = found
+            .iter()
+            .take(MAX_LISTED)
+            .map(|found| cut((*found).to_owned(), MAX_SHOWN))
+            .collect();
+        let (found, supported) = (shown.join(", "), supported().join(", "));
         return Err(LoadError::Version { found, supported });
     };
     let opened = linker.instantiate_pre(component).and_then(version.open);
     opened.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })
+}
+
+/// Returns the range of which a component exports several versions. It would not be clear which of
+/// them a call runs.
+fn repeated(exported: &[&str]) -> Option<&'static str> {
+    let several = |range: &&str| exported.iter().filter(|found| is_of(range, found)).count() > 1;
+    supported().into_iter().find(several)
 }
 
 /// Returns the newest supported version of those that a component exports. A component may export
@@ -151,6 +172,11 @@ mod tests {
         insta::assert_snapshot!(
             open_text(&format!("(component {instance})")),
             @"the plugin was built for version 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
+        );
+        let two = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (export "airlock:plugin/tools@0.1.3" (instance $i))"#;
+        insta::assert_snapshot!(
+            open_text(&format!("(component {two})")),
+            @"the component exports several versions of 0.1 of the contract; a component exports one of each"
         );
         let two = r#"(instance $i) (export "airlock:plugin/tools@0.3.0" (instance $i)) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
         insta::assert_snapshot!(

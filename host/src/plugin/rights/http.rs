@@ -37,12 +37,19 @@ impl Intersection<'_> {
 
     /// Returns the rules of each requested destination. A request that leaves the choice to the
     /// operator stands for the operator's own rules, and not for the other requests that are granted
-    /// by name.
+    /// by name or by a narrower rule.
     pub(super) fn destinations(&self) -> Destinations {
+        let named: Vec<_> = self
+            .requests
+            .into_iter()
+            .flat_map(|requests| requests.http.values())
+            .filter_map(|request| request.rule().ok().flatten())
+            .collect();
+        let is_of_named = |rule: &Rule| named.iter().any(|named| named.contains(rule));
         let own = || {
             let rules = self.grant.http.iter().filter_map(|grant| match grant {
-                HttpGrant::Rule(rule) => Some(rule.clone()),
-                HttpGrant::Requested(_) => None,
+                HttpGrant::Rule(rule) if !is_of_named(rule) => Some(rule.clone()),
+                _ => None,
             });
             rules.collect()
         };

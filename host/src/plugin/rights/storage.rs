@@ -13,6 +13,8 @@ use crate::{
 /// requests.
 pub(super) const DEFAULT_DIRECTORY: Quota = Quota { bytes: 1 << 30, files: 10_000 };
 pub(super) const DEFAULT_SCRATCH: Quota = Quota { bytes: 64 << 20, files: 1_000 };
+/// Name of the scratch directory in the guest, which no granted directory may have.
+const SCRATCH: &str = "tmp";
 pub(super) const DEFAULT_STORE_BYTES: u64 = 4 << 20;
 
 impl Intersection<'_> {
@@ -46,6 +48,12 @@ impl Intersection<'_> {
                 .map(|requests| requests.files.get(name).or_else(|| requests.files.get(ANY)));
             if request == Some(None) {
                 self.unrequested(&format!("grants.files.{name}"));
+                continue;
+            }
+            if name == SCRATCH {
+                self.refuse(format!(
+                    "grants.files.{name}: is the scratch directory in the guest; choose another name"
+                ));
                 continue;
             }
             let is_named = self.requests.is_none_or(|requests| requests.files.contains_key(name));

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::super::limits::{MAX_CODE_BYTES, MAX_FAILURE_BYTES, MAX_RAW_CHARS};
 use crate::{
     text::{self, cut, one_line},
-    tool::{Content, ErrorKind, ToolError, ToolOutput},
+    tool::{Content, ErrorKind, ToolError, ToolOutput, own_code},
 };
 
 /// Builds the error of a failed tool. Its message is that of the structured content, else the text
@@ -71,7 +71,7 @@ fn code(data: &Value) -> Option<String> {
             _ => None,
         }
     })?;
-    Some(cut(one_line(&code), MAX_CODE_BYTES))
+    own_code(cut(one_line(&code), MAX_CODE_BYTES))
 }
 
 /// Reads `retriable` or `retryable`: a boolean, `"true"` or `"false"`, `1` or `0`.

@@ -4,10 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use super::{ClientName, ToolName};
-use crate::{
-    json::{self, JsonText},
-    text::cut,
-};
+use crate::{json::JsonText, text::cut};
 
 /// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
 const MAX_NAME: usize = 128;
@@ -53,23 +50,62 @@ pub struct ToolDefinition {
 
 /// Tool annotations of MCP. They are hints: no decision depends on them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(from = "Hints", into = "Hints")]
 pub struct Annotations {
     /// True if the tool changes nothing in its environment.
-    #[serde(default, rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
     /// True if a change by the tool may be destructive.
-    #[serde(default, rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
     /// True if a second call with the same arguments has no further effect.
-    #[serde(default, rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
     /// True if the tool interacts with external systems that are not known in advance.
-    #[serde(default, rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
-    /// Other members of the object.
+    /// Other members of the object: a JSON object with members.
+    pub extra: Option<JsonText>,
+}
+
+/// MCP's `ToolAnnotations` object.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Hints {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read_only_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destructive_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    idempotent_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open_world_hint: Option<bool>,
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    extra: Map<String, Value>,
+}
+
+impl From<Hints> for Annotations {
+    fn from(hints: Hints) -> Self {
+        Self {
+            read_only: hints.read_only_hint,
+            destructive: hints.destructive_hint,
+            idempotent: hints.idempotent_hint,
+            open_world: hints.open_world_hint,
+            extra: (!hints.extra.is_empty()).then(|| Value::Object(hints.extra).into()),
+        }
+    }
+}
+
+impl From<Annotations> for Hints {
+    fn from(annotations: Annotations) -> Self {
+        let extra = annotations.extra.and_then(|extra| match extra.to_value() {
+            Ok(Value::Object(members)) => Some(members),
+            _ => None,
+        });
+        Self {
+            read_only_hint: annotations.read_only,
+            destructive_hint: annotations.destructive,
+            idempotent_hint: annotations.idempotent,
+            open_world_hint: annotations.open_world,
+            extra: extra.unwrap_or_default(),
+        }
+    }
 }
 
 impl Annotations {
@@ -78,11 +114,8 @@ impl Annotations {
         ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
     /// Returns the hints, without other members of more than [`MAX_META`] bytes.
-    fn bounded(mut self) -> Self {
-        if json::text_len(&self.extra) > MAX_META {
-            self.extra.clear();
-        }
-        self
+    fn bounded(self) -> Self {
+        Self { extra: self.extra.and_then(small_object), ..self }
     }
 }
 
@@ -262,13 +295,17 @@ mod tests {
                 .expect("a good tool")
         };
         let tool = of(MAX_META);
-        assert_eq!(json::text_len(&tool.annotations.extra), MAX_META);
+        assert_eq!(tool.annotations.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
         assert_eq!(tool.meta.map(|meta| meta.as_str().len()), Some(MAX_META));
         assert_eq!(tool.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
         let tool = of(MAX_META + 1);
         assert_eq!((tool.meta, tool.extra), (None, None));
         let hints = Annotations { read_only: Some(true), ..Annotations::default() };
         assert_eq!(tool.annotations, hints);
+        let small = json!({"readOnlyHint": true, "more": [1]});
+        let tool = adopt(json!({"name": "t", "inputSchema": {}, "annotations": small}));
+        let annotations = tool.expect("a good tool").annotations;
+        assert_eq!(serde_json::to_value(annotations).expect("JSON"), small);
         let plain = adopt(json!({"name": "t", "inputSchema": {}, "_meta": []})).expect("a tool");
         assert_eq!((plain.meta, plain.extra), (None, None));
     }

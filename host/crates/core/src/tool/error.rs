@@ -33,7 +33,7 @@ pub enum CallError {
         slot: String,
     },
     /// A tool does what its plugin's manifest does not declare.
-    #[error("the tool '{tool}' does not declare the effect {effect:?} in plugin.toml")]
+    #[error("the tool does not declare the effect {effect:?} in plugin.toml")]
     UndeclaredEffect {
         /// The running tool.
         tool: ToolName,
@@ -199,6 +199,20 @@ pub enum CallError {
         #[source]
         cause: Cause,
     },
+}
+
+/// Prefix of the codes of the gateway's own errors, where plugins see them.
+pub const HOST_CODE: &str = "airlock.";
+
+/// Returns the code of a tool's own error, without the prefix of the gateway's; `None` if nothing is
+/// left. A plugin that returns the error of a tool that it called has the prefix there.
+pub fn own_code(code: String) -> Option<String> {
+    let mut own = code.as_str();
+    while let Some(rest) = own.strip_prefix(HOST_CODE) {
+        own = rest;
+    }
+    let own = if own.len() == code.len() { code } else { own.to_owned() };
+    (!own.is_empty()).then_some(own)
 }
 
 /// Error that a tool itself returns: the `tool-error` of the plugin contract.

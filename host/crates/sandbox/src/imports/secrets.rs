@@ -7,7 +7,7 @@ use crate::Effect;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretError {
     /// The plugin does not request a secret of this name.
-    NotFound,
+    NoSuchSecret,
     /// The operator did not grant the value, or the tool does not declare the effect.
     Denied,
 }
@@ -36,6 +36,6 @@ pub(crate) fn reveal(
         None if grants.secrets.contains(name) || grants.denied.secrets.contains(name) => {
             Err(SecretError::Denied)
         }
-        None => Err(SecretError::NotFound),
+        None => Err(SecretError::NoSuchSecret),
     })
 }

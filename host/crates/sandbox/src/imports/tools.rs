@@ -8,7 +8,6 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::{Admitted, Chain},
-    json,
     text::cut,
     tool::{CallError, Tool, ToolOutput},
 };
@@ -97,10 +96,9 @@ fn summary_bytes(Listed { name, tool }: &Listed) -> usize {
 
 /// Returns the bytes of a tool's JSON.
 fn schema_bytes(tool: &Tool) -> usize {
-    let optional = [&tool.output_schema, &tool.meta, &tool.extra].into_iter().flatten();
-    let annotations = json::text_len(&tool.annotations);
-    let texts = optional.map(|json| json.as_str().len()).sum::<usize>();
-    tool.input_schema.as_str().len() + annotations + texts
+    let optional = [&tool.output_schema, &tool.meta, &tool.extra, &tool.annotations.extra];
+    let texts = optional.into_iter().flatten().map(|json| json.as_str().len()).sum::<usize>();
+    tool.input_schema.as_str().len() + texts
 }
 
 /// Calls one tool and waits for its result.

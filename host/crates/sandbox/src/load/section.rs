@@ -1,7 +1,10 @@
 //! Custom section `airlock:tools`: a plugin's tool descriptors, embedded when it was built, so that
 //! listing tools runs no guest. Its content is as untrusted as the plugin's code.
 
-use airlock_core::tool::ToolDefinition;
+use airlock_core::{
+    json::{self, Caps},
+    tool::ToolDefinition,
+};
 use serde::{Deserialize, Serialize};
 use wasmparser::{Parser, Payload, Validator, WasmFeatures, component_types::ComponentEntityType};
 
@@ -12,6 +15,8 @@ pub(crate) const NAME: &str = "airlock:tools";
 const SCHEMA: &str = "airlock.tools/1";
 /// Most bytes of descriptors; a larger section is refused.
 pub(crate) const MAX_BYTES: usize = 4 << 20;
+/// Most memory that the descriptors take while they are read, in bytes.
+const MAX_TREE_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
 struct Section {
@@ -139,6 +144,8 @@ pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
     if !section.trim_ascii_start().starts_with(b"{") {
         return Err(bad("descriptors that are no JSON object".to_owned()));
     }
+    // Dense JSON takes many times the memory of its text.
+    json::check(section, &Caps::memory(MAX_TREE_BYTES)).map_err(|error| bad(error.to_string()))?;
     let section: Section =
         serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
     if section.schema != SCHEMA {
@@ -191,6 +198,14 @@ mod tests {
         ] {
             assert!(parse(bad.as_bytes()).is_err(), "{bad}");
         }
+        let dense = |count| {
+            let numbers = vec!["0"; count].join(",");
+            format!(
+                r#"{{"schema":"airlock.tools/1","tools":[{{"name":"t","inputSchema":{{}},"a":[{numbers}]}}]}}"#
+            )
+        };
+        assert!(parse(dense(100_000).as_bytes()).is_ok());
+        assert!(parse(dense(2_000_000).as_bytes()).is_err());
     }
 
     /// Returns whether the section is read and each of its tools is offered. The gateway leaves out a

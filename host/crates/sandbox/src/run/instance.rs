@@ -12,7 +12,7 @@ use std::{
 
 use airlock_core::{
     door::{Chain, Origin},
-    tenant::{Pool, Tenant},
+    tenant::{Held, Pool, Tenant},
     tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::Outlet;
@@ -117,6 +117,8 @@ pub(crate) struct State {
     pub(crate) emit_bytes_left: usize,
     /// Parts of the result that the guest has sent ahead of the rest.
     pub(crate) emitted: Vec<Content>,
+    /// Part of the process's budget that `emitted` takes.
+    pub(crate) emitted_memory: Held,
     /// Effects that the guest tried to have and that its tool does not declare.
     pub(crate) refused: BTreeSet<DeclaredEffect>,
     /// Reason that the host ended the guest, if it did.
@@ -144,6 +146,7 @@ impl State {
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
             emitted: Vec::new(),
+            emitted_memory: memory.account(call.tenant().clone()),
             refused: BTreeSet::new(),
             stopped: None,
             last_error_line: None,

@@ -11,7 +11,7 @@ use crate::{
     door::{Caller, Event, Events, Origin, Progress},
     gateway::Gateway,
     plugin::{Manifest, Metadata},
-    tool::{CallError, ClientName, ToolOutput},
+    tool::{CallError, ClientName, INTERNAL_CLIENT, ToolOutput},
 };
 
 /// A build, with the rights and the configuration that it is called with.
@@ -73,8 +73,9 @@ impl Entry<'_> {
 /// Returns the name of the plugin in the configuration that is made for the call, and so in its log.
 fn client(manifest: Option<&Manifest>) -> String {
     let id = manifest.map(|manifest| manifest.id.replace('-', "_"));
-    // An id may begin with a digit.
-    id.filter(|id| ClientName::parse(id).is_ok()).unwrap_or_else(|| "plugin".to_owned())
+    // An id may begin with a digit, or be a reserved name.
+    let is_fit = |id: &String| id != INTERNAL_CLIENT && ClientName::parse(id).is_ok();
+    id.filter(is_fit).unwrap_or_else(|| "plugin".to_owned())
 }
 
 /// Runs a call, and prints its progress and its parts as they come.

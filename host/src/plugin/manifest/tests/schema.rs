@@ -141,7 +141,8 @@ fn mutate(manifest: &Value, from: String, probes: &[Value], visit: &mut dyn FnMu
                     changed(&format!("without {name}"), &|value| {
                         value.as_object_mut().expect("a table").remove(name);
                     });
-                    let names = ["a", "A", "a b", "*", "", "é", &"a".repeat(33), &"a".repeat(65)];
+                    let names =
+                        ["a", "A", "a b", "*", "tmp", "", "é", &"a".repeat(33), &"a".repeat(65)];
                     for other in names {
                         changed(&format!("with {name} as {other:?}"), &|value| {
                             value[other] = member.clone();

@@ -27,6 +27,17 @@ fn a_store_holds_the_lesser_of_request_and_grant() {
 }
 
 #[test]
+fn no_directory_has_the_name_of_the_scratch_directory() {
+    let asked = json!({"files": {"*": {"access": "read_only", "reason": "reads"}}});
+    let files =
+        FilesGrant { path: "/d".into(), access: Access::ReadOnly, quota: PartialQuota::default() };
+    let grant = Grant { files: [("tmp".to_owned(), files)].into(), ..Grant::default() };
+    let refused = refused(&asked, &grant);
+    let expected = "grants.files.tmp: is the scratch directory in the guest; choose another name";
+    assert!(refused.starts_with(expected), "{refused}");
+}
+
+#[test]
 fn a_directory_is_writable_only_if_requested_and_granted() {
     let asked = |access: &str| json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}});
     let grant = |access| {

@@ -1,12 +1,13 @@
-//! Uses every function of contract 0.1.0, and every field of its types.
+//! Uses every function of contract 0.1.0, every field that a plugin writes, every kind of error and
+//! every level of the log.
 //!
 //! This source, its SDK and what the tools return never change.
 
 use std::time::Duration;
 
 use airlock_guest::{
-    Content, Context, Embedded, Error, ErrorKind, Link, Output, config, data, http, kv, log, plugin,
-    secrets,
+    Annotations, Content, Context, Descriptor, Embedded, Error, ErrorKind, Link, Output, Tool, config, data,
+    http, kv, log, plugin, secrets,
     serde_json::{Value, json},
     tool, tools,
 };
@@ -57,7 +58,11 @@ fn show(
     number: u8,
     context: &Context,
 ) -> Result<Output, Error> {
+    log::trace!("a");
+    log::debug!("b");
     log::info!(number, "shows");
+    log::warn!("d");
+    log::error!("e");
     context.progress(1.0, Some(2.0), Some("half"));
     context.emit("early");
     let shown = Shown {
@@ -83,6 +88,66 @@ fn fail(context: &Context) -> Result<Output, Error> {
         .with_details(json!([1, null]))
         .with_meta(json!({ "of": "error" }))
         .with_extra(json!({ "more": 1 })))
+}
+
+const KINDS: [ErrorKind; 14] = [
+    ErrorKind::InvalidInput,
+    ErrorKind::NotFound,
+    ErrorKind::Conflict,
+    ErrorKind::Denied,
+    ErrorKind::AuthRequired,
+    ErrorKind::RateLimited,
+    ErrorKind::LimitReached,
+    ErrorKind::Unavailable,
+    ErrorKind::Unsupported,
+    ErrorKind::Timeout,
+    ErrorKind::Cancelled,
+    ErrorKind::TooLarge,
+    ErrorKind::Internal,
+    ErrorKind::Other,
+];
+
+/// Fails with one of the kinds of errors.
+#[tool(read_only)]
+fn fail_as(
+    /// Position of the kind in the contract.
+    #[arg(range = 0..=13)]
+    kind: usize,
+) -> Result<Output, Error> {
+    Err(Error::new(KINDS[kind], "on purpose"))
+}
+
+/// A tool whose descriptor has every member.
+#[allow(non_camel_case_types)]
+struct list_all;
+
+impl Tool for list_all {
+    const NAME: &'static str = "list_all";
+
+    fn descriptor() -> Descriptor {
+        let schema = |schema: Value| schema.try_into().expect("a schema");
+        let mut descriptor = Descriptor::new(
+            Self::NAME,
+            "Returns a list.",
+            schema(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
+        );
+        descriptor.title = Some("List".to_owned());
+        descriptor.output_schema = Some(schema(json!({ "type": "array", "items": { "type": "integer" } })));
+        descriptor.annotations = Annotations {
+            read_only: Some(false),
+            destructive: Some(true),
+            idempotent: Some(false),
+            open_world: Some(true),
+            extra: Some(json!({ "of": "annotations" })),
+        };
+        descriptor.meta = Some(json!({ "of": "tool" }));
+        descriptor.extra = Some(json!({ "icons": [] }));
+        descriptor
+    }
+
+    fn invoke(_: &str, _: &Context<'_>) -> Result<Output, Error> {
+        Ok(Output::default().with_structured_content(json!([1, 2])))
+    }
 }
 
 /// Uses every function of a store.
@@ -130,6 +195,7 @@ fn fetch(
         "status": response.status,
         "url": response.final_url == format!("{url}?q=a%20b"),
         "json": response.json::<Value>()?,
+        "type": response.header("content-type"),
         "refused": refused.map(|error| (error.kind == http::HttpErrorKind::Denied, error.request_sent)),
         "exists": [secrets::exists("token"), secrets::exists("other")],
         "revealed": secrets::reveal("token")?.expose().len(),
@@ -137,24 +203,26 @@ fn fetch(
     }))
 }
 
-/// Lists, describes and calls the tool of the slot.
+/// Lists, describes and calls the tools of the slots.
 #[tool]
 fn delegate(
     /// Arguments of the calls.
     arguments: Value,
 ) -> Result<Output, Error> {
-    let listed = tools::list(None, 10)?;
-    let names: Vec<_> = listed.items.iter().map(|item| &item.name).collect();
+    let first = tools::list(None, 1)?;
+    let rest = tools::list(first.next.as_deref(), 10)?;
+    let names: Vec<_> = first.items.iter().chain(&rest.items).map(|item| &item.name).collect();
     let described = tools::describe("other")?;
     let call = || tools::Call::new("other", &arguments).map(|call| call.with_timeout(Duration::from_secs(9)));
-    let batch = tools::call_batch([call()?, tools::Call::new("unknown", &arguments)?]);
+    let failing = || tools::Call::new("failing", &json!({}));
+    let batch = tools::call_batch([call()?, tools::Call::new("unknown", &arguments)?, failing()?]);
     let batch: Vec<_> = batch.into_iter().map(|answer| answer.map_err(|error| {
         (error.is_from_host(), error.code().map(str::to_owned))
     })).map(|answer| answer.map_or_else(|error| json!(error), |output| json!(output.content.len()))).collect();
     // The result of the other tool, as it is: every part crosses the contract twice.
     let output = tools::send(&call()?)?;
-    let seen = json!({ "names": names, "described": described.name, "next": listed.next, "batch": batch });
+    let seen = json!({ "names": names, "described": described.name, "next": rest.next, "batch": batch });
     Ok(output.with_text(seen.to_string()))
 }
 
-plugin!(show, fail, keep, fetch, delegate);
+plugin!(show, fail, fail_as, list_all, keep, fetch, delegate);

@@ -148,6 +148,11 @@ mod tests {
     fn only_an_error_of_the_host_has_a_code_with_its_prefix() {
         let code = |error| error_for_guest(error).code;
         assert_eq!(code(CallError::Busy).as_deref(), Some("airlock.busy"));
+        let empty = ToolError {
+            code: Some("airlock.".to_owned()),
+            ..ToolError::new(ErrorKind::Other, "m")
+        };
+        assert_eq!(code(CallError::Tool(empty)), None);
         for own in ["busy", "airlock.busy", "airlock.airlock.busy"] {
             let error = ToolError {
                 code: Some(own.to_owned()),
@@ -187,6 +192,13 @@ mod tests {
                 (other, _) => panic!("{block}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn data_that_json_would_escape_is_left_out() {
+        let block = json!({"type": "image", "data": "\u{1}".repeat(2_000), "mimeType": "a/b"});
+        let guest = content_for_guest(Content::from_mcp(block));
+        assert!(matches!(guest.block, wit::ContentBlock::Text(text) if text.contains("left out")));
     }
 
     #[test]

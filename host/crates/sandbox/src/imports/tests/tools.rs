@@ -181,7 +181,7 @@ async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 refused,
-                @r#"the tool 'test-run' does not declare the effect "call_tools" in plugin.toml"#
+                @r#"the tool does not declare the effect "call_tools" in plugin.toml"#
             );
         }
     }
@@ -208,7 +208,7 @@ async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_de
         let refused = call(narrowed(), name).await.expect_err("not declared");
         assert_eq!(
             refused.to_string(),
-            format!("the tool 'test-run' does not declare the effect {effect:?} in plugin.toml")
+            format!("the tool does not declare the effect {effect:?} in plugin.toml")
         );
     }
     let unknown = call(narrowed(), "far-b").await.expect_err("not granted");

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::{NotJson, lengths, optional_object, parse_object, text_of, wit};
 
+/// Bytes that the names of members take in the JSON of a block.
+const MAX_FRAME_BYTES: usize = 1 << 10;
 /// Bytes of a media type; a longer one is replaced by `application/octet-stream`.
 const MAX_MIME_BYTES: usize = 255;
 
@@ -113,12 +115,23 @@ fn media_type(text: String) -> String {
     if text.len() > MAX_MIME_BYTES { "application/octet-stream".to_owned() } else { text }
 }
 
+/// Text in place of a block with data that is not base64 and that JSON would escape.
+const DATA_LEFT_OUT: &str = "[Data left out: it is not base64.]";
+
 /// Converts a part for a guest. A block with data that is not base64, which came from outside, is
-/// passed as the JSON that it is.
+/// passed as the JSON that it is, unless that is larger than what the guest is charged for.
 pub(super) fn content_for_guest(part: Content) -> wit::Content {
     let block = match block_for_guest(part.block) {
         Ok(block) => block,
-        Err(block) => wit::ContentBlock::Other(json_of(&Content::from(block))),
+        Err(block) => {
+            let part = Content::from(block);
+            let json = json_of(&part);
+            if json.len() <= part.size() + MAX_FRAME_BYTES {
+                wit::ContentBlock::Other(json)
+            } else {
+                wit::ContentBlock::Text(DATA_LEFT_OUT.to_owned())
+            }
+        }
     };
     wit::Content {
         block,

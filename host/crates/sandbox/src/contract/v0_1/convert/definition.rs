@@ -1,9 +1,12 @@
 //! Definitions of tools.
 
-use airlock_core::tool::{Annotations, Tool, ToolDefinition};
+use airlock_core::{
+    json::JsonText,
+    tool::{Annotations, Tool, ToolDefinition},
+};
 use serde_json::{Map, Value};
 
-use super::{NotJson, lengths, optional_object, parse, text_of, wit};
+use super::{NotJson, lengths, optional_object, parse, wit};
 
 /// Members of MCP's `Tool` object that a descriptor has fields for.
 const FIELDS: [&str; 7] =
@@ -36,15 +39,16 @@ pub(in super::super) fn definition_from_guest(
             destructive: tool.annotations.destructive,
             idempotent: tool.annotations.idempotent,
             open_world: tool.annotations.open_world,
-            extra: extra(
-                "annotations.extra",
-                tool.annotations.extra.as_ref(),
-                &Annotations::FIELDS,
-            )?,
+            extra: annotations_extra(tool.annotations.extra.as_ref())?,
         },
         meta: optional_object("meta", tool.meta.as_ref())?.map(|meta| Value::Object(meta).into()),
         extra: extra("extra", tool.extra.as_ref(), &FIELDS)?,
     })
+}
+
+fn annotations_extra(text: Option<&String>) -> Result<Option<JsonText>, NotJson> {
+    let members = extra("annotations.extra", text, &Annotations::FIELDS)?;
+    Ok((!members.is_empty()).then(|| Value::Object(members).into()))
 }
 
 /// Parses members without a field of their own. A member that has one is left out: it would be
@@ -72,14 +76,9 @@ pub(in super::super) fn descriptor_for_guest(name: String, tool: &Tool) -> wit::
             destructive: tool.annotations.destructive,
             idempotent: tool.annotations.idempotent,
             open_world: tool.annotations.open_world,
-            extra: other_text(&tool.annotations.extra),
+            extra: tool.annotations.extra.as_ref().map(ToString::to_string),
         },
         meta: tool.meta.as_ref().map(ToString::to_string),
         extra: tool.extra.as_ref().map(ToString::to_string),
     }
-}
-
-/// Renders members; `None` if there are none.
-fn other_text(members: &Map<String, Value>) -> Option<String> {
-    (!members.is_empty()).then(|| text_of(members))
 }

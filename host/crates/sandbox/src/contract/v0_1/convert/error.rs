@@ -2,7 +2,9 @@
 
 use airlock_core::{
     secret::Scrubber,
-    tool::{CallError, Content, ErrorKind, ToolError, content_size, result_extra},
+    tool::{
+        CallError, Content, ErrorKind, HOST_CODE, ToolError, content_size, own_code, result_extra,
+    },
 };
 use serde_json::{Map, Value};
 
@@ -18,9 +20,6 @@ const MAX_CODE_BYTES: usize = 128;
 /// Text in place of an error's content that is malformed or larger than the limit.
 const CONTENT_LEFT_OUT: &str =
     "[The content of this error is left out: it is malformed or too large.]";
-/// Prefix of the codes of the host's own errors. No tool has such a code, so that the caller can
-/// tell them apart, and see in the table of codes whether the tool has run.
-const HOST_CODE: &str = "airlock.";
 /// Bytes of an error's details, of its vendor keys, and of its other members; longer ones are left
 /// out.
 const MAX_DETAILS_BYTES: usize = 64 << 10;
@@ -41,7 +40,7 @@ pub(in super::super) fn error_from_guest(
     };
     ToolError {
         kind: kind_from_guest(error.kind),
-        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)),
+        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)).and_then(own_code),
         message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
         retry_after_ms: error.retry_after_ms,
         content: content
@@ -68,7 +67,7 @@ pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
     match error {
         CallError::Tool(error) => wit::ToolError {
             kind,
-            code: error.code.map(tool_code),
+            code: error.code.and_then(own_code),
             message,
             retry_after_ms,
             content: error.content.into_iter().map(content_for_guest).collect(),
@@ -87,16 +86,6 @@ pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
             extra: None,
         },
     }
-}
-
-/// Returns the code of a tool's own error, without the prefix of the host's. A tool that returns the
-/// error of a tool that it called has it.
-fn tool_code(code: String) -> String {
-    let mut own = code.as_str();
-    while let Some(rest) = own.strip_prefix(HOST_CODE) {
-        own = rest;
-    }
-    own.to_owned()
 }
 
 macro_rules! kinds {
