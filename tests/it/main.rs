@@ -15,6 +15,7 @@ mod notes;
 mod openai_client;
 mod plain;
 mod plugin_cli;
+mod plugin_dev;
 mod plugins;
 mod real_servers;
 mod samples;

@@ -48,6 +48,7 @@ impl Plugins {
         }
         let host = self.host_resources(&grants).await?;
         let resources = &self.0.resources;
+        let grants = Grants { recorder: resources.recorder.clone(), ..grants };
         let load = resources.sandbox.plugin(client, bytes.clone(), grants, limits, host);
         let plugin = compiling(&resources.progress, client.as_str(), &bytes, load).await?;
         let mut definitions = plugin.definitions(&bytes).await?;

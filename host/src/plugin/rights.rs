@@ -132,6 +132,7 @@ impl Rights {
             scrubber: Arc::new(scrubber),
             declared: manifest.map(|manifest| Arc::new(manifest.effects())),
             narrowing: None,
+            recorder: None,
         };
         if sides.refusals.is_empty() {
             Ok(Self { grants, limits, notes: sides.notes })

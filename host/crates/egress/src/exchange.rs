@@ -21,7 +21,7 @@ use super::{
     policy::{Missing, Permit},
     resolve,
     rule::Rule,
-    session::{Inner, Outlet},
+    session::{Inner, Observed, Outlet},
     target::Host,
 };
 
@@ -57,6 +57,7 @@ impl<'a> Exchange<'a> {
         self.require_audience(&hop)?;
         let mut followed = 0;
         loop {
+            self.report(&hop);
             let response = self.dispatch(&hop, permit).await?;
             let status = response.status();
             debug!(%caller, host = %self.host(&hop), method = %hop.method, status = status.as_u16(), "outbound request");
@@ -105,6 +106,15 @@ impl<'a> Exchange<'a> {
             warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
             refusal(&missing)
         })
+    }
+
+    /// Reports a permitted request to the observer, if there is one.
+    fn report(&self, hop: &Hop<'_>) {
+        let Outlet { policy, observed, .. } = &self.session.outlet;
+        let Some(Observed { observer, destinations }) = observed else { return };
+        let destinations = policy.destinations_of(destinations, &hop.target, &hop.method);
+        let credentials: Vec<_> = hop.credentials.iter().map(|it| it.name()).collect();
+        observer.permitted(&destinations, &credentials);
     }
 
     /// Logs the first credential that the guest names and does not have. The guest learns nothing of

@@ -39,7 +39,7 @@ pub use self::{
     policy::{Bounds, Destinations, Policy},
     resolve::Resolver,
     rule::{BadRule, Rule},
-    session::{Outlet, RequestSlot, Session},
+    session::{Observer, Outlet, RequestSlot, Session},
 };
 
 /// Maximum requests of the whole process in flight.

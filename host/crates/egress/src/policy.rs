@@ -149,6 +149,22 @@ impl Policy {
         }
     }
 
+    /// Returns the names of the `destinations` that a permitted request is within, of those that the
+    /// running tool declares.
+    pub(super) fn destinations_of<'d>(
+        &self,
+        destinations: &'d Destinations,
+        target: &Target,
+        method: &Method,
+    ) -> Vec<&'d str> {
+        let is_declared =
+            |name: &String| self.scope.as_ref().is_none_or(|scope| scope.declared.contains(name));
+        let matches = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(target, method));
+        let within =
+            destinations.iter().filter(|(name, rules)| is_declared(name) && matches(rules));
+        within.map(|(name, _)| name.as_str()).collect()
+    }
+
     /// Checks that the running tool declares a destination to which a credential may be sent with
     /// this request. `audience` has the names of the credential's destinations; it is empty if its
     /// rules alone decide.
@@ -345,6 +361,22 @@ mod tests {
             let outside = decide(declared, Method::GET, "https://z.com/");
             assert_eq!(outside, Err(Missing::Grant), "{declared:?}");
         }
+    }
+
+    #[test]
+    fn a_request_is_within_every_declared_destination_that_has_a_rule_for_it() {
+        let plugin = narrowed(&["read", "other"]);
+        let destinations = plugin.scope.as_ref().unwrap().destinations.clone();
+        let whole = Policy { scope: None, ..plugin.clone() };
+        let within = |policy: &Policy, method: Method, url: &str| {
+            let target = Target::parse(url).unwrap();
+            policy.destinations_of(&destinations, &target, &method).join(" ")
+        };
+        let v1 = "https://api.x.com/v1/a";
+        assert_eq!(within(&whole, Method::GET, v1), "read write");
+        assert_eq!(within(&whole, Method::POST, v1), "write");
+        assert_eq!(within(&plugin, Method::GET, v1), "read");
+        assert_eq!(within(&plugin, Method::GET, "https://a.y.com/"), "other");
     }
 
     #[test]

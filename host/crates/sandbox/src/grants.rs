@@ -12,7 +12,7 @@ use airlock_egress::{Credentials, Destinations, Egress, Policy};
 use airlock_store::Database;
 use serde_json::{Map, Value};
 
-use crate::{DeclaredEffect, Effect, Effects, effects::Reach};
+use crate::{DeclaredEffect, Effect, Effects, UseRecorder, effects::Reach};
 
 /// Everything that a plugin may use besides its log and its own call.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +51,8 @@ pub struct Grants {
     pub declared: Option<Arc<BTreeMap<String, Effects>>>,
     /// Narrowing of these grants to the effects of one tool; `None` if they are those of the plugin.
     pub narrowing: Option<Narrowing>,
+    /// Records which of the grants are used; `None` in a gateway that serves.
+    pub recorder: Option<UseRecorder>,
 }
 
 /// Narrowing of the grants of a plugin to one of its tools.

@@ -21,6 +21,7 @@ mod run;
 mod schemas;
 mod script;
 mod settings;
+mod uses;
 mod wasi;
 
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use self::{
     schemas::Tools,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
     settings::{OffLimits, Settings},
+    uses::{ToolUses, Use, UseRecorder},
 };
 use self::{
     load::{cache::CodeCache, compile::Compiler},

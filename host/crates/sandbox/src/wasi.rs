@@ -32,6 +32,7 @@ use self::{files::Files, mount::Mount, scratch::ScratchRoot};
 use crate::{
     Access, Grants,
     run::{instance::State, meter::LateFuel},
+    uses::CallRecorder,
 };
 
 /// Links all of WASI except HTTP, with the host's own files, clocks and randomness.
@@ -85,13 +86,15 @@ impl Wasi {
 
     /// Grants the access of `grants`, which are those of the plugin or of one of its tools, to a call
     /// of `client` for `tenant`. Listings take their memory
-    /// from `memory`. Fails if a granted directory no longer exists.
+    /// from `memory`. Uses of directories go to `recorder`. Fails if a granted directory no longer
+    /// exists.
     pub(super) fn granted(
         client: &ClientName,
         tenant: &Tenant,
         grants: &Grants,
         mounts: &Mounts,
         memory: &Pool,
+        recorder: Option<&CallRecorder>,
     ) -> Result<Self, Cause> {
         let mut context = WasiCtxBuilder::new();
         let output = || stdio::Output::new(client, &grants.scrubber);
@@ -103,10 +106,10 @@ impl Wasi {
             let mount = mounts.directories.get(&directory.name).filter(|_| is_writable).cloned();
             let access = if mount.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             context.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
-            files.add(mount);
+            files.add(mount, recorder.map(|it| it.of_directory(&directory.request)));
         }
         if let (Some(root), Some(quota)) = (&mounts.scratch, grants.scratch) {
-            files.add_scratch(root.clone(), quota);
+            files.add_scratch(root.clone(), quota, recorder.map(CallRecorder::of_scratch));
         }
         Ok(Self::new(&mut context, files, grants.clocks))
     }

@@ -67,7 +67,7 @@ impl<'a> Request<'a> {
     }
 
     /// Returns whether the request makes an effect possible.
-    pub(in crate::plugin) fn allows(self, declared: &DeclaredEffect) -> bool {
+    pub fn allows(self, declared: &DeclaredEffect) -> bool {
         let (effect, name) = (declared.effect, declared.request.as_deref());
         let is_named = |own: &str| name.is_none_or(|name| name == own);
         match self {

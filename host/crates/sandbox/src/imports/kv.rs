@@ -7,7 +7,7 @@ use tracing::warn;
 use wasmtime::component::Resource;
 
 use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::Effect;
+use crate::{Effect, Use};
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
@@ -65,6 +65,7 @@ pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
     };
     let Some(database) = &state.call.database else { return Ok(Err(KvError::Denied)) };
+    state.record(|| Use::ReadKv(name.to_owned()));
     let store = database.kv(state.call.guest.name(), &grant.name, grant.max_bytes);
     Ok(Ok(state.table.push(OpenStore { store, name: name.into() })?))
 }
@@ -158,10 +159,14 @@ fn begin(store: &mut Store<'_>, handle: &Handle, bytes: usize) -> wasmtime::Resu
     Ok(store.data().table.get(handle)?.store.clone())
 }
 
-/// Returns whether the running tool declares that it writes to an open store.
+/// Returns whether the running tool declares that it writes to an open store, which it is about to do.
 fn may_write(store: &mut Store<'_>, handle: &Handle) -> wasmtime::Result<bool> {
     let name = store.data().table.get(handle)?.name.clone();
-    Ok(store.data_mut().lacks(Effect::WriteKv, Some(&name)).is_none())
+    if store.data_mut().lacks(Effect::WriteKv, Some(&name)).is_some() {
+        return Ok(false);
+    }
+    store.data().record(|| Use::WriteKv(name.to_string()));
+    Ok(true)
 }
 
 #[cfg(test)]

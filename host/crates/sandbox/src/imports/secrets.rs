@@ -1,7 +1,7 @@
 //! Secrets: whether one exists and, for plugins that were granted it, its value.
 
 use super::{BASE_FUEL, Store, charge_call};
-use crate::Effect;
+use crate::{Effect, Use};
 
 /// Reasons for which a secret's value is not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,10 @@ pub(crate) fn reveal(
     }
     let grants = &store.data().call.grants;
     Ok(match grants.revealed.get(name) {
-        Some(secret) => Ok(secret.expose().as_bytes().to_vec()),
+        Some(secret) => {
+            store.data().record(|| Use::RevealedSecret(name.to_owned()));
+            Ok(secret.expose().as_bytes().to_vec())
+        }
         None if grants.secrets.contains(name) || grants.denied.secrets.contains(name) => {
             Err(SecretError::Denied)
         }

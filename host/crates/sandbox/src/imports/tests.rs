@@ -1,6 +1,7 @@
 //! Tests of the host functions under a tool's effects.
 
 mod tools;
+mod uses;
 
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ async fn with<T>(
 ) -> Result<T, CallError> {
     let client = ClientName::parse("test").expect("a name");
     let guest = Guest::Plugin(client.clone(), Arc::default());
+    let recorder = grants.recorder.as_ref().map(|recorder| recorder.of_call(&client, "run"));
     let call = Call {
+        recorder,
         chain,
         database,
         origin: Origin::Plugin(Arc::new(grants.tools.tools())),

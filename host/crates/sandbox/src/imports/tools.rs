@@ -17,7 +17,7 @@ use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::{
-    Effect,
+    Effect, Use,
     run::instance::{Guest, State},
 };
 
@@ -64,6 +64,8 @@ pub(crate) fn list(
         return Ok(Err(refused));
     }
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
+    // The list has the description of each tool.
+    page.items.iter().for_each(|listed| store.data().record_tool(&listed.name));
     charge(store, page.items.iter().map(summary_bytes).sum::<usize>() as u64)?;
     Ok(Ok(page))
 }
@@ -170,7 +172,7 @@ impl State {
     fn full_name(&mut self, name: &str) -> Result<String, CallError> {
         self.may_call(Some(name))?;
         let granted = &self.call.grants.tools;
-        match (&self.call.guest, granted.slots.get(name)) {
+        let full = match (&self.call.guest, granted.slots.get(name)) {
             (Guest::Script, _) => Ok(name.to_owned()),
             (Guest::Plugin(..), Some(Some(tool))) => Ok(tool.clone()),
             (Guest::Plugin(..), Some(None)) => {
@@ -178,7 +180,16 @@ impl State {
             }
             (Guest::Plugin(..), None) if granted.full.contains(name) => Ok(name.to_owned()),
             (Guest::Plugin(..), None) => Err(not_found(name.to_owned())),
-        }
+        }?;
+        self.record_tool(name);
+        Ok(full)
+    }
+
+    /// Records the use of a tool that the guest may call by this name.
+    fn record_tool(&self, name: &str) {
+        let is_slot = self.call.grants.tools.slots.contains_key(name);
+        let used = if is_slot { Use::Slot } else { Use::Tool };
+        self.record(|| used(name.to_owned()));
     }
 
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {

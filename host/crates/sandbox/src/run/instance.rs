@@ -29,6 +29,7 @@ use crate::{
     DeclaredEffect, Effect, Grants, Limits,
     engine::YIELD_INTERVAL,
     imports::{log::LogRate, wasi_http::WasiHttp},
+    uses::{CallRecorder, Use},
     wasi::Wasi,
 };
 
@@ -78,6 +79,8 @@ pub(crate) struct Call {
     /// Outlet for the guest's HTTP requests.
     pub(crate) outlet: Option<Outlet>,
     pub(crate) wasi: Wasi,
+    /// Records which of the grants the guest uses; `None` if its uses are not recorded.
+    pub(crate) recorder: Option<CallRecorder>,
 }
 
 impl Call {
@@ -93,6 +96,7 @@ impl Call {
             database: None,
             outlet: None,
             wasi: Wasi::denied(),
+            recorder: None,
         }
     }
 
@@ -165,6 +169,13 @@ impl State {
         let undeclared = self.call.grants.undeclared(effect, request)?;
         self.refused.insert(undeclared.clone());
         Some(undeclared)
+    }
+
+    /// Records that the guest uses a grant, if its uses are recorded.
+    pub(crate) fn record(&self, used: impl FnOnce() -> Use) {
+        if let Some(recorder) = &self.call.recorder {
+            recorder.record(used());
+        }
     }
 
     /// Records `reason` as the end of the guest. The returned error only unwinds the guest.

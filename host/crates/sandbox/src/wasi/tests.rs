@@ -5,6 +5,7 @@ mod bounds;
 mod escapes;
 mod quotas;
 mod scratch;
+mod uses;
 
 use std::{
     path::{Path, PathBuf},
@@ -32,7 +33,9 @@ use wasmtime_wasi::{
 };
 
 use super::{Mounts, Wasi, files::FilesystemHost, measure::Amount, mount::Mount};
-use crate::{Access, DeclaredEffect, Directory, Effect, Grants, Quota, run::meter::Meter};
+use crate::{
+    Access, DeclaredEffect, Directory, Effect, Grants, Quota, run::meter::Meter, uses::CallRecorder,
+};
 
 const ROOM: Quota = Quota { bytes: 1 << 20, files: 100 };
 
@@ -89,9 +92,14 @@ impl Host {
     }
 
     fn call(&self) -> Call {
+        self.recorded_call(None)
+    }
+
+    fn recorded_call(&self, recorder: Option<&CallRecorder>) -> Call {
         let client = ClientName::parse("test").expect("a name");
+        let tenant = Tenant::ANONYMOUS;
         let wasi =
-            Wasi::granted(&client, &Tenant::ANONYMOUS, &self.grants, &self.mounts, &self.memory)
+            Wasi::granted(&client, &tenant, &self.grants, &self.mounts, &self.memory, recorder)
                 .expect("the directories are there");
         let mut call = Call {
             wasi,

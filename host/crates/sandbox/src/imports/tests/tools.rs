@@ -29,7 +29,7 @@ impl Provider for Echo {
 }
 
 /// Returns the chain of a call whose caller may use the tools `a`, `b` and `c` of the client `far`.
-fn chain() -> Chain {
+pub(super) fn chain() -> Chain {
     let client = ClientName::parse("far").expect("a name");
     let tools: Vec<_> = ["a", "b", "c"]
         .iter()
