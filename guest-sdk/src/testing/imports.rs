@@ -160,15 +160,11 @@ pub(crate) mod tools {
         // Not borrowed during the call, because the function may itself call tools.
         let tool = host()?.tools.borrow().get(&request.name).cloned();
         let tool = tool.ok_or_else(|| missing(&request.name))?;
-        match serde_json::from_str(&request.arguments) {
-            Ok(arguments @ Value::Object(_)) => {
-                tool(arguments).map(wire::output_to_host).map_err(wire::error_to_host)
-            }
-            _ => {
-                let error = Error::invalid_input("the arguments must be a JSON object");
-                Err(wire::error_to_host(error.with_code("airlock.bad_arguments")))
-            }
-        }
+        let Ok(arguments @ Value::Object(_)) = serde_json::from_str(&request.arguments) else {
+            let error = Error::invalid_input("the arguments must be a JSON object");
+            return Err(wire::error_to_host(error.with_code("airlock.bad_arguments")));
+        };
+        tool(arguments).map(wire::output_to_host).map_err(wire::error_to_host)
     }
 
     pub(crate) fn call_batch(requests: &[CallRequest]) -> Vec<Result<ToolOutput, ToolError>> {

@@ -16,7 +16,7 @@ use crate::{
     config::{Config, Source},
     door::{Caller, Origin},
     gateway::Gateway,
-    tool::{CallError, Content, ToolOutput},
+    tool::{CallError, Content, Members, ToolOutput},
 };
 
 /// Call one tool and print its result
@@ -50,7 +50,7 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     meta: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    extra: Option<Map<String, Value>>,
+    extra: Members,
     error: Option<Failure>,
     duration_ms: f64,
     fuel: Option<u64>,

@@ -132,7 +132,7 @@ mod tests {
         let output = output(named);
         assert_eq!(output.structured.expect("data").to_string(), r#"{"b":1,"a":null}"#);
         assert_eq!(output.meta, json!({"k": 1}).as_object().cloned());
-        assert_eq!(output.extra, json!({"ttl": 7}).as_object().cloned());
+        assert_eq!(output.extra.as_deref(), json!({"ttl": 7}).as_object());
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Scrubber {
         self.contents(content)
             | structured.as_mut().is_some_and(|value| self.value(value))
             | self.object(meta)
-            | self.object(extra)
+            | self.boxed(extra)
     }
 
     /// Redacts secrets in an error that a tool returned. Returns whether a secret was found.
@@ -78,7 +78,7 @@ impl Scrubber {
             | self.contents(content)
             | details.as_mut().is_some_and(|details| self.value(details))
             | self.object(meta)
-            | self.object(extra)
+            | self.boxed(extra)
     }
 
     fn contents(&self, content: &mut [Content]) -> bool {
@@ -261,7 +261,7 @@ mod tests {
             content: parts(text),
             structured: Some(json!({"text": text})),
             meta: object(text),
-            extra: object(text),
+            extra: members(text),
         };
         let mut output = answer(VALUE);
         assert!(scrubber().output(&mut output));
@@ -276,7 +276,7 @@ mod tests {
             content: parts(text),
             details: Some(json!({text: text})),
             meta: object(text),
-            extra: object(text),
+            extra: members(text),
             ..ToolError::new(ErrorKind::Internal, text)
         };
         let mut failed = error(VALUE);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Content, ToolName,
+    Content, Members, ToolName,
     output::{content_size, extra_size},
 };
 use crate::{json, schema::Violations};
@@ -236,7 +236,7 @@ pub struct ToolError {
     pub meta: Option<Map<String, Value>>,
     /// Other members of the MCP result that carries the error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra: Option<Map<String, Value>>,
+    pub extra: Members,
 }
 
 impl ToolError {
@@ -259,7 +259,7 @@ impl ToolError {
         let details = self.details.as_ref().map_or(0, json::text_len);
         let meta = self.meta.as_ref().map_or(0, json::text_len);
         let code = self.code.as_ref().map_or(0, String::len);
-        let extra = extra_size(self.extra.as_ref());
+        let extra = extra_size(&self.extra);
         code + self.message.len() + content_size(&self.content) + details + meta + extra
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Content;
+use super::{Content, Members};
 use crate::json;
 
 /// Result of a tool call.
@@ -20,7 +20,7 @@ pub struct ToolOutput {
     pub meta: Option<Map<String, Value>>,
     /// Other members of the result; none that has a field of its own.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub extra: Option<Map<String, Value>>,
+    pub extra: Members,
 }
 
 impl ToolOutput {
@@ -53,7 +53,7 @@ impl ToolOutput {
     pub fn size(&self) -> usize {
         let structured = self.structured.as_ref().map_or(0, json::text_len);
         let meta = self.meta.as_ref().map_or(0, json::text_len);
-        content_size(&self.content) + structured + meta + extra_size(self.extra.as_ref())
+        content_size(&self.content) + structured + meta + extra_size(&self.extra)
     }
 }
 
@@ -62,13 +62,13 @@ const FIELDS: [&str; 5] = ["content", "structuredContent", "isError", "_meta", "
 
 /// Returns the members that have no field of their own; `None` if there are none. A member with a
 /// field would be there twice.
-pub fn result_extra(mut members: Map<String, Value>) -> Option<Map<String, Value>> {
+pub fn result_extra(mut members: Map<String, Value>) -> Members {
     members.retain(|name, _| !FIELDS.contains(&name.as_str()));
-    (!members.is_empty()).then_some(members)
+    (!members.is_empty()).then(|| Box::new(members))
 }
 
-pub(super) fn extra_size(extra: Option<&Map<String, Value>>) -> usize {
-    extra.map_or(0, json::text_len)
+pub(super) fn extra_size(extra: &Members) -> usize {
+    extra.as_ref().map_or(0, json::text_len)
 }
 
 /// Returns the approximate size of parts in bytes. Each part after the first adds its frame.

@@ -75,7 +75,7 @@ pub(super) fn output_for_guest(output: ToolOutput) -> wit::ToolOutput {
         content: output.content.into_iter().map(content_for_guest).collect(),
         structured_content: output.structured.map(|value| value.to_string()),
         meta: output.meta.as_ref().map(text_of),
-        extra: output.extra.as_ref().map(text_of),
+        extra: output.extra.as_deref().map(text_of),
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
             content: blocks(),
             structured: Some(json!({"a": [1, null]})),
             meta: object("vendor"),
-            extra: object("other"),
+            extra: object("other").map(Box::new),
         };
         let back = output_from_guest(output_for_guest(output.clone())).expect("a result");
         assert_eq!(back, output);
@@ -138,7 +138,7 @@ mod tests {
             content: blocks(),
             details: Some(json!([1])),
             meta: object("vendor"),
-            extra: object("other"),
+            extra: object("other").map(Box::new),
         };
         let guest = error_for_guest(CallError::Tool(error.clone()));
         assert_eq!(error_from_guest(guest, &Scrubber::default(), 1 << 20), error);
@@ -171,7 +171,7 @@ mod tests {
             extra: Some(r#"{"isError":true,"content":[],"resultType":"task","a":1}"#.to_owned()),
         };
         let output = output_from_guest(result).expect("a result");
-        assert_eq!(output.extra, json!({"a": 1}).as_object().cloned());
+        assert_eq!(output.extra.as_deref(), json!({"a": 1}).as_object());
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
             content: error.content.into_iter().map(content_for_guest).collect(),
             details: error.details.map(|details| details.to_string()),
             meta: error.meta.as_ref().map(text_of),
-            extra: error.extra.as_ref().map(text_of),
+            extra: error.extra.as_deref().map(text_of),
         },
         other => wit::ToolError {
             kind,
