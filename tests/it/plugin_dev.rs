@@ -194,12 +194,18 @@ reason = "reads"
 name = "read_file"
 effects = ["read_files"]
 
+[[tool]]
+name = "list_directory"
+effects = ["read_files"]
+
 [request.files.docs]
 access = "read_write"
 reason = "reads"
 "#;
     let grant = format!("files.docs={}:rw", docs.path().display());
-    let call = ["--grant", &grant, "--call", "read_file", r#"{"path": "docs/a.txt"}"#];
+    let read = ["--call", "read_file", r#"{"path": "docs/a.txt"}"#];
+    let list = ["--call", "list_directory", r#"{"path": "docs"}"#];
+    let call = [&["--grant", &grant][..], &read, &list].concat();
     let mut dev = Dev::start(guests::FILES, requests, &call);
     let said = dev.round().await;
     assert!(said.contains("\nused so far: files.docs (read)\n"), "{said}");

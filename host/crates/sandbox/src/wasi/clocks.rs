@@ -125,13 +125,11 @@ impl wall_clock::Host for Clocks<'_> {
 
 impl monotonic_clock::Host for Clocks<'_> {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        match self.virtual_clock {
-            Some(clock) => Ok(clock.read()),
-            None => {
-                self.record();
-                monotonic_clock::Host::now(&mut self.real)
-            }
-        }
+        let Some(clock) = self.virtual_clock else {
+            self.record();
+            return monotonic_clock::Host::now(&mut self.real);
+        };
+        Ok(clock.read())
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {

@@ -63,7 +63,8 @@ impl Table {
 
 /// Returns the line that begins the table of a request.
 pub(super) fn header(path: &[&str]) -> String {
-    format!("[{}]", KeyPath::from_iter(["request"].iter().chain(path).copied()))
+    let key: KeyPath = ["request"].iter().chain(path).copied().collect();
+    format!("[{key}]")
 }
 
 fn inject_value(inject: &InjectRequest) -> Value {

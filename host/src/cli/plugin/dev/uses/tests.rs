@@ -292,10 +292,55 @@ fn a_value_that_was_only_read_needs_no_injection_and_tools_only_the_names_that_w
 }
 
 #[test]
+fn an_attached_secret_keeps_its_audience_if_no_destination_of_it_was_used() {
+    let mut fixture = Fixture::new(
+        json!([{"name": "sync", "effects": ["http.api", "secret.token"]}]),
+        json!({
+            "http": {"api": http("https://a.example"), "other": http("https://b.example")},
+            "secret": {"token": {"inject": {"query": "k"}, "audience": ["other"], "reason": "r"}},
+        }),
+    )
+    .granted(&["secret.token=env:T"])
+    .called("sync", &[used(Use::Http, "api"), used(Use::AttachedSecret, "token")]);
+    insta::assert_snapshot!(fixture.report(), @r"
+    used so far: http.api, secret.token (attached)
+    never used: http.other
+    ");
+}
+
+#[test]
+fn an_effect_on_every_request_of_its_kind_is_small_enough_if_each_of_them_was_used() {
+    let mut fixture = Fixture::new(
+        json!([{"name": "sync", "effects": ["write_files", "call_tools"]}]),
+        json!({
+            "files": {
+                "in": {"access": "read_only", "reason": "r"},
+                "out": {"access": "read_write", "reason": "r"},
+            },
+            "slot": {"search": {"reason": "r"}},
+            "tools": {"call": ["text-count"], "reason": "r"},
+        }),
+    )
+    .granted(&["files.in=/i:rw", "files.out=/o:rw", "slot.search=p-x"])
+    .called(
+        "sync",
+        &[
+            used(Use::ReadFiles, "in"),
+            used(Use::WriteFiles, "out"),
+            used(Use::Slot, "search"),
+            used(Use::Tool, "text-count"),
+        ],
+    );
+    let report = fixture.report();
+    assert!(report.starts_with("the calls of this session used every request"), "{report}");
+}
+
+#[test]
 fn uses_of_an_older_build_count_as_far_as_this_build_has_their_names_and_effects() {
-    let tools = json!([{"name": "sync", "effects": ["read_kv.notes"]}]);
+    let tools = json!([{"name": "sync", "effects": ["read_kv.notes", "read_kv.cache"]}]);
+    let store = json!({"max_bytes": "1MiB", "reason": "r"});
     let requests = json!({
-        "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
+        "kv": {"notes": store, "cache": store},
         "clocks": {"reason": "r"},
     });
     let older = [
@@ -305,7 +350,17 @@ fn uses_of_an_older_build_count_as_far_as_this_build_has_their_names_and_effects
         Use::Clocks,
     ];
     let mut fixture = Fixture::new(tools, requests).called("gone", &[]).called("sync", &older);
-    insta::assert_snapshot!(fixture.report(), @"the calls of this session used every request and every declared effect: kv.notes (written), clocks");
+    insta::assert_snapshot!(fixture.report(), @r#"
+    used so far: kv.notes (written), clocks
+    never used: kv.cache
+    plugin.toml could ask for less, as far as the calls of this session show.
+    Remove: [request.kv.cache]
+    Replace:
+
+    [[tool]]
+    name = "sync"
+    effects = ["read_kv.notes"]
+    "#);
 }
 
 #[test]
