@@ -117,17 +117,17 @@ impl Intersection<'_> {
         let request = requests.and_then(|requests| requests.get(name));
         let rule = request.and_then(|request| request.rule().ok().flatten());
         if rule.is_none() {
-            self.refuse(match request {
-                Some(_) => format!(
-                    "{key}: the request {name:?} of the plugin leaves the host to you; grant a rule \
-                     in its place, such as {{\"url\": \"https://api.example.com\"}}"
-                ),
-                None => {
-                    let names: Vec<_> =
-                        requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
-                    format!("{key}: found {name:?}; the plugin requests {}", list(&names))
-                }
-            });
+            let reason = if request.is_some() {
+                format!(
+                    "the request {name:?} of the plugin leaves the host to you; grant a rule in its \
+                     place, such as {{\"url\": \"https://api.example.com\"}}"
+                )
+            } else {
+                let names: Vec<_> =
+                    requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
+                format!("found {name:?}; the plugin requests {}", list(&names))
+            };
+            self.refuse(format!("{key}: {reason}"));
         }
         rule
     }
