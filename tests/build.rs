@@ -11,7 +11,7 @@ use airlock_guest_build::Guests;
 /// First-party plugins, in `plugins`.
 const PLUGINS: [&str; 5] = ["text", "files", "fetch", "notes", "unruly"];
 /// Guests that misbehave or do not implement the contract, in `tests/guests`.
-const GUESTS: [&str; 3] = ["escape", "hostile", "plain"];
+const GUESTS: [&str; 4] = ["escape", "hostile", "noop", "plain"];
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
@@ -34,6 +34,8 @@ fn build() -> Result<(), String> {
     for name in GUESTS {
         components.push(guests.component(&root.join("tests/guests").join(name))?);
     }
+    let noop = root.join("tests/guests/noop");
+    components.push(guests.component_with_wasi(&noop, "noop_with_wasi")?);
     components.push(guests.executor("starlark")?);
     let constants: String = components.iter().map(|component| constant(component)).collect();
     let out =

@@ -16,7 +16,8 @@
       (field "read-only" (option bool))
       (field "destructive" (option bool))
       (field "idempotent" (option bool))
-      (field "open-world" (option bool))))
+      (field "open-world" (option bool))
+      (field "extra" (option string))))
     (export "tool-annotations" (type $tool-annotations (eq $tool-annotations')))
 
     (type $tool-descriptor' (record
@@ -76,12 +77,13 @@
     (type $tool-output' (record
       (field "content" (list $content))
       (field "structured-content" (option string))
-      (field "meta" (option string))))
+      (field "meta" (option string))
+      (field "extra" (option string))))
     (export "tool-output" (type $tool-output (eq $tool-output')))
 
     (type $error-kind' (enum
-      "invalid-input" "not-found" "conflict" "denied" "auth-required" "rate-limited" "unavailable" "unsupported"
-      "timeout" "cancelled" "too-large" "internal" "other"))
+      "invalid-input" "not-found" "conflict" "denied" "auth-required" "rate-limited" "limit-reached" "unavailable"
+      "unsupported" "timeout" "cancelled" "too-large" "internal" "other"))
     (export "error-kind" (type $error-kind (eq $error-kind')))
 
     (type $tool-error' (record
@@ -91,7 +93,8 @@
       (field "retry-after-ms" (option u64))
       (field "content" (list $content))
       (field "details" (option string))
-      (field "meta" (option string))))
+      (field "meta" (option string))
+      (field "extra" (option string))))
     (export "tool-error" (type $tool-error (eq $tool-error')))))
   (import "airlock:types/types@0.1.0" (instance $types (type $types-interface)))
   (alias export $types "tool-descriptor" (type $tool-descriptor))
@@ -109,9 +112,9 @@
 
   ;; Memory of the module, in bytes. Every call gets a fresh instance, so the results have fixed places.
   ;;
-  ;;      16   80   the tool-descriptor of `echo`
+  ;;      16   92   the tool-descriptor of `echo`
   ;;     128   12   result of `describe`
-  ;;     160   80   result of `invoke`
+  ;;     160   96   result of `invoke`
   ;;     256  120   the content of a successful result
   ;;     512        constant text
   ;;   65536        memory that the host allocates with `realloc`
@@ -192,10 +195,10 @@
       (call $some-string (i32.const 176) (local.get $address) (local.get $length))   ;; structured-content
       (i32.const 160))
 
-    ;; err(tool-error), with the kind `too-large`, the 11th of the enum.
+    ;; err(tool-error), with the kind `too-large`, the 12th of the enum.
     (func $too-large (result i32)
       (i32.store8 (i32.const 160) (i32.const 1))                        ;; err
-      (i32.store8 (i32.const 168) (i32.const 10))                       ;; kind
+      (i32.store8 (i32.const 168) (i32.const 11))                       ;; kind
       (call $string (i32.const 184) (i32.const 640) (i32.const 50))     ;; message
       (i32.const 160)))
 

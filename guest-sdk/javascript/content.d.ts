@@ -71,16 +71,19 @@ export declare class Output<T = unknown> {
     /** Parts, in reading order; a string is a text. */
     content?: (Part | string)[];
     /**
-     * The result as data: any JSON value, which must match the output schema if the tool has one. `null` is a value; `undefined`
-     * is none.
+     * The result as data: any JSON value, which must match the output schema if the tool has one. Some clients expect an object.
+     * `null` is a value; `undefined` is none.
      */
     structuredContent?: T;
     /** Vendor keys, forwarded as MCP `_meta`. */
     meta?: JsonObject;
+    /** Other members of the MCP result. */
+    extra?: JsonObject;
   });
   readonly content: Part[];
   readonly structuredContent?: T;
   readonly meta?: JsonObject;
+  readonly extra?: JsonObject;
   /** The first text among the parts. */
   get firstText(): string | undefined;
   /** Returns the data or, if there is none, the JSON in the first text. */

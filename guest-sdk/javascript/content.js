@@ -36,10 +36,11 @@ export const other = (block, more) => {
 
 /** The result of a tool: parts to read, and the same result as data. */
 export class Output {
-  constructor({ content = [], structuredContent, meta } = {}) {
+  constructor({ content = [], structuredContent, meta, extra } = {}) {
     this.content = content.map((part) => (typeof part === 'string' ? text(part) : part));
     this.structuredContent = structuredContent;
     this.meta = meta;
+    this.extra = extra;
   }
 
   /** Returns the first text among the parts. */

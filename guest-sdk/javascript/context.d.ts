@@ -9,6 +9,9 @@ export declare class Context {
   get remainingMs(): number | undefined;
   /** Reports the progress of the call: `done` grows; `total` is its last value, if that is known. */
   progress(done: number, total?: number, message?: string): void;
-  /** Sends one part of the result before the rest; a string is a text. */
+  /**
+   * Sends one part of the result before the rest; a string is a text. The content of the result, or of the error, begins with these
+   * parts, so the tool does not return them again. They count towards the host's limit on the result.
+   */
   emit(part: Part | string): void;
 }

@@ -24,7 +24,10 @@ export class Context {
     this.#handle?.progress(done, total, message);
   }
 
-  /** Sends one part of the result before the rest. */
+  /**
+   * Sends one part of the result before the rest. The content of the result, or of the error, begins with these parts, so the tool
+   * does not return them again.
+   */
   emit(part) {
     this.#handle?.emit(contentToHost(typeof part === 'string' ? text(part) : part));
   }

@@ -1,6 +1,9 @@
 import type { JsonObject, Part } from './content.js';
 
-/** Kind of a failure; `code` has the detail. */
+/**
+ * Kind of a failure; `code` has the detail. `rate-limited` means too many requests in a period. `limit-reached` means that this call
+ * has used all that it may use of something, such as tool calls or fuel; trying again in this call never helps.
+ */
 export type Kind =
   | 'invalid-input'
   | 'not-found'
@@ -8,6 +11,7 @@ export type Kind =
   | 'denied'
   | 'auth-required'
   | 'rate-limited'
+  | 'limit-reached'
   | 'unavailable'
   | 'unsupported'
   | 'timeout'
@@ -28,7 +32,10 @@ export declare class ToolError extends Error {
     kind: Kind,
     message: string,
     more?: {
-      /** Short, stable identifier for programs, such as `channel_not_found`. */
+      /**
+       * Short, stable identifier for programs, such as `channel_not_found`. The prefix `airlock.` is that of the host's own errors;
+       * the host removes it from the code of a tool.
+       */
       code?: string;
       /** Time to wait before the next try, in milliseconds: a whole number of 0 or more. */
       retryAfterMs?: number;
@@ -38,6 +45,8 @@ export declare class ToolError extends Error {
       details?: unknown;
       /** Vendor keys, forwarded as MCP `_meta`. */
       meta?: JsonObject;
+      /** Other members of the MCP result that carries the error. */
+      extra?: JsonObject;
     },
   );
   readonly kind: Kind;
@@ -46,6 +55,12 @@ export declare class ToolError extends Error {
   readonly content: (Part | string)[];
   readonly details?: unknown;
   readonly meta?: JsonObject;
+  readonly extra?: JsonObject;
+  /**
+   * True if the host made the error of a called tool, and not the tool: its code begins with `airlock.`, such as `airlock.deadline`.
+   * The contract lists these codes, and whether the tool has run.
+   */
+  get isFromHost(): boolean;
 }
 
 /** A refusal or a failure of the host, of one of its kinds. A tool that does not catch it fails with `toToolError()`. */

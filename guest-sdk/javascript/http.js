@@ -7,8 +7,8 @@ import { toU64 } from './wire.js';
 
 const EXCERPT = 200;
 const KINDS = {
-  denied: 'denied', 'invalid-request': 'invalid-input', timeout: 'timeout', 'too-large': 'too-large', 'limit-reached': 'other',
-  other: 'other',
+  denied: 'denied', 'invalid-request': 'invalid-input', timeout: 'timeout', 'too-large': 'too-large',
+  'limit-reached': 'limit-reached', other: 'other',
 };
 const STATUS = {
   401: 'auth-required', 403: 'denied', 404: 'not-found', 408: 'timeout', 409: 'conflict', 410: 'not-found', 429: 'rate-limited',
@@ -56,7 +56,7 @@ class Response {
     // The engine of components knows no Unicode properties in regular expressions.
     const excerpt = this.text().slice(0, EXCERPT).replace(/[\x00-\x1f\x7f-\x9f]/g, '');
     const after = this.header('retry-after')?.trim() ?? '';
-    throw new ToolError(kind, `the server responded with status ${this.status}: ${excerpt}`, {
+    throw new ToolError(kind, `the server responded with ${this.status}: ${excerpt}`, {
       code: `http_${this.status}`,
       retryAfterMs: /^\d{1,8}$/.test(after) ? Number(after) * 1000 : undefined,
     });

@@ -1,6 +1,10 @@
 import { HostError } from './errors.js';
 
-/** A failure of a store. */
+/**
+ * A failure of a store. `quota-exceeded`: the store would exceed the granted quota; deleting other entries helps. `too-large`: a key
+ * has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than the quota; `getMany` reads at most 1,000 keys and, by
+ * default, 8 MiB.
+ */
 export declare class KvError extends HostError<
   'no-such-store' | 'denied' | 'quota-exceeded' | 'too-large' | 'conflict' | 'unavailable' | 'other'
 > {}

@@ -8,8 +8,8 @@ import { toU64 } from './wire.js';
 const PAGE = 1000;
 const TRIES = 16;
 const TOO_LARGE =
-  'a key has 1 to 512 bytes, a value at most 1 MiB; getMany reads at most 1,000 keys, and their values together have at most the ' +
-  'bytes of one host call (8 MiB by default): read fewer keys at once';
+  "a key has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than the store's quota; one read has at most 1,000 " +
+  'keys, and values of limited size';
 const KINDS = {
   'no-such-store': ['internal', 'this plugin does not request a store of this name'],
   denied: ['denied', 'the operator does not grant this plugin its store'],

@@ -15,6 +15,8 @@ export interface Annotations {
   idempotent?: boolean;
   /** The tool uses things that the host does not know, such as the internet. */
   openWorld?: boolean;
+  /** Other members of the MCP annotations. */
+  extra?: JsonObject;
 }
 
 /**

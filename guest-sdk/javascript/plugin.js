@@ -2,7 +2,7 @@
 
 import { Output } from './content.js';
 import { Context } from './context.js';
-import { HostError, ToolError, isKind } from './errors.js';
+import { HostError, ToolError, isKind, objectText } from './errors.js';
 import { log, redirectConsole } from './log.js';
 import { Schema } from './schema.js';
 import { errorToHost, outputToHost, toJson } from './wire.js';
@@ -20,9 +20,12 @@ class Tool {
     for (const member of Object.keys(definition)) {
       if (!MEMBERS.includes(member)) throw wrong(`unknown member ${member}; known are ${MEMBERS.join(', ')}`);
     }
+    const known = [...HINTS, 'extra'];
     for (const hint of Object.keys(annotations)) {
-      if (!HINTS.includes(hint)) throw wrong(`unknown annotation ${hint}; known are ${HINTS.join(', ')}`);
+      if (!known.includes(hint)) throw wrong(`unknown annotation ${hint}; known are ${known.join(', ')}`);
     }
+    const objects = { meta: definition.meta, extra: definition.extra, 'annotations.extra': annotations.extra };
+    for (const [member, value] of Object.entries(objects)) objectText(`tool ${name}: ${member}`, value);
     if (!description) throw wrong('it has no description, by which a model chooses a tool');
     if (typeof run !== 'function') throw wrong('run is no function');
     for (const member of ['input', 'output']) {
@@ -117,7 +120,7 @@ const descriptor = ({ name, title, description, input, output, annotations, meta
   description,
   inputSchema: toJson(input),
   outputSchema: toJson(output),
-  annotations: Object.fromEntries(HINTS.map((hint) => [hint, annotations[hint]])),
+  annotations: { ...Object.fromEntries(HINTS.map((hint) => [hint, annotations[hint]])), extra: toJson(annotations.extra) },
   meta: toJson(meta),
   extra: toJson(extra),
 });

@@ -5,7 +5,7 @@ import * as host from 'airlock:host/secrets-reveal@0.1.0';
 import { HostError } from './errors.js';
 
 const KINDS = {
-  'not-found': ['internal', (name) => `this plugin does not request the secret '${name}'`],
+  'no-such-secret': ['internal', (name) => `this plugin does not request the secret '${name}'`],
   denied: ['denied', (name) => `the operator does not grant this plugin the value of its secret '${name}'`],
   unavailable: ['unavailable', (name) => `the secret '${name}' cannot be read now`],
   other: ['other', (name) => `the secret '${name}' cannot be read`],

@@ -31,13 +31,18 @@ export declare class Host {
   constructor(grants?: {
     /** The configuration. */
     config?: Record<string, unknown>;
-    /** Names of the granted stores. */
-    stores?: string[];
+    /**
+     * Names of the granted stores, or their quotas in bytes by name. An entry counts with its key, its value and 64 bytes.
+     */
+    stores?: string[] | Record<string, number>;
     /** The granted secrets. */
     secrets?: Record<string, string | Uint8Array>;
     /** Responds to a request. */
     http?: (request: Sent) => Reply;
-    /** Other tools by name. They return what a tool returns, and may throw `ToolError`. */
+    /**
+     * Other tools by name. They return what a tool returns, and may throw `ToolError`; with a code such as `airlock.deadline`, it is
+     * an error of the host.
+     */
     tools?: Record<string, (args: any) => unknown>;
     /** Time left of the call. */
     remainingMs?: number;
@@ -48,7 +53,10 @@ export declare class Host {
   /** Parts that were sent before the result. */
   readonly parts: Part[];
   readonly requests: Sent[];
-  /** Calls a tool of a plugin: what its `plugin.js` exports as `tools`. Fails with `ToolError`. */
+  /**
+   * Calls a tool of a plugin: what its `plugin.js` exports as `tools`. Fails with `ToolError`. The content of the result, or of the
+   * error, begins with the parts that the tool sent before it.
+   */
   call(plugin: Plugin, name: string, args?: object): Promise<Output<any>>;
   /** Runs any function that uses the host. */
   run<T>(work: () => T): T;

@@ -41,19 +41,29 @@ export class Host {
 
   constructor({ config = {}, stores = [], secrets = {}, http, tools = {}, remainingMs } = {}) {
     this.#config = config;
-    this.#stores = new Map(stores.map((name) => [name, new Store()]));
+    const quotas = Array.isArray(stores) ? stores.map((name) => [name]) : Object.entries(stores);
+    this.#stores = new Map(quotas.map(([name, quota]) => [name, new Store(quota)]));
     this.#secrets = new Map(Object.entries(secrets).map(([name, value]) => [name, bytes(value)]));
     this.#http = http;
     this.#tools = new Map(Object.entries(tools));
     this.#remainingMs = remainingMs;
   }
 
-  /** Calls a tool of a plugin: what its `plugin.js` exports as `tools`. Fails with `ToolError`. */
+  /**
+   * Calls a tool of a plugin: what its `plugin.js` exports as `tools`. Fails with `ToolError`. The content of the result, or of the
+   * error, begins with the parts that the tool sent before it.
+   */
   async call(plugin, name, args = {}) {
+    const sent = [];
     try {
-      return outputFromHost(await this.run(() => plugin.invoke(name, JSON.stringify(args), this.#handle())));
-    } catch (error) {
-      throw error instanceof Error ? error : errorFromHost(error);
+      const output = outputFromHost(await this.run(() => plugin.invoke(name, JSON.stringify(args), this.#handle(sent))));
+      output.content.unshift(...sent);
+      return output;
+    } catch (thrown) {
+      if (thrown instanceof Error) throw thrown;
+      const error = errorFromHost(thrown);
+      error.content.unshift(...sent);
+      throw error;
     }
   }
 
@@ -62,12 +72,15 @@ export class Host {
     return storage.run(this, work);
   }
 
-  #handle() {
+  #handle(sent) {
     return {
       id: () => 'test',
       remainingMs: () => toU64('remainingMs', this.#remainingMs),
       progress: (done, total, message) => void this.progress.push({ done, total, message }),
-      emit: (part) => void this.parts.push(contentFromHost(part)),
+      emit: (part) => {
+        sent.push(contentFromHost(part));
+        this.parts.push(sent.at(-1));
+      },
     };
   }
 
@@ -115,14 +128,17 @@ export class Host {
   }
 
   toolsList(cursor, limit) {
-    const names = [...this.#tools.keys()].sort().filter((name) => cursor === undefined || name > cursor);
+    // First the slots, whose names have no `-`.
+    const sorted = [...this.#tools.keys()].sort();
+    const all = [...sorted.filter((name) => !name.includes('-')), ...sorted.filter((name) => name.includes('-'))];
+    const names = all.slice(cursor === undefined ? 0 : all.indexOf(cursor) + 1);
     const items = names.slice(0, limit).map((name) => ({ name, title: undefined, description: '' }));
     return { items, next: names.length > limit ? items.at(-1).name : undefined };
   }
 
   toolsDescribe(name) {
     this.#other(name);
-    const annotations = { readOnly: undefined, destructive: undefined, idempotent: undefined, openWorld: undefined };
+    const annotations = { readOnly: undefined, destructive: undefined, idempotent: undefined, openWorld: undefined, extra: undefined };
     return { name, description: '', inputSchema: toJson({ type: 'object' }), annotations };
   }
 
@@ -148,7 +164,7 @@ export class Host {
 
   #other(name) {
     const run = this.#tools.get(name);
-    if (!run) throw failed(errorToHost(new ToolError('not-found', `there is no tool ${name}`)));
+    if (!run) throw failed(errorToHost(new ToolError('not-found', `there is no tool ${name}`, { code: 'airlock.not_found' })));
     return run;
   }
 }

@@ -27,11 +27,14 @@ export interface Call {
   timeoutMs?: number;
 }
 
-/** Iterates over the tools that may be called: first the slots, then the full names, each part sorted. */
+/** Iterates over the tools that may be called. First the slots, then the tools by full name, both sorted by name. */
 export declare function list(): Generator<Summary, void, undefined>;
-/** Returns the descriptor of one tool. */
+/** Returns the descriptor of one tool. Its name is the one that was asked for. */
 export declare function describe(name: string): Description;
-/** Calls one tool and waits for its result. Fails with the `ToolError` of the tool. */
+/**
+ * Calls one tool and waits for its result. Fails with the `ToolError` of the tool, or with one of the host, whose `isFromHost` is
+ * true.
+ */
 export declare function call<T = any>(name: string, args?: object, options?: { timeoutMs?: number }): Output<T>;
 /** Makes several calls concurrently. The results are in the order of the calls; failures are returned, not thrown. */
 export declare function callBatch(calls: Call[]): (Output<any> | ToolError)[];

@@ -1,5 +1,5 @@
 /**
- * Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.tool.NAME]` in
+ * Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.slot.NAME]` in
  * `plugin.toml`), else by its full name, `<client>-<tool>`. A failure of the tool throws `ToolError` with its kind, code and
  * parts; a tool that does not catch it fails in the same way.
  */
@@ -10,7 +10,7 @@ import { errorFromHost, fromJson, outputFromHost, toU64 } from './wire.js';
 
 const PAGE = 1000;
 
-/** Iterates over the tools that may be called: first the slots, then the full names, each part sorted. */
+/** Iterates over the tools that may be called. First the slots, then the tools by full name, both sorted by name. */
 export function* list() {
   let cursor;
   do {
@@ -22,9 +22,10 @@ export function* list() {
 
 /** Returns the descriptor of one tool. */
 export function describe(name) {
-  const { inputSchema, outputSchema, meta, extra, ...rest } = orThrow(() => host.describe(name));
+  const { inputSchema, outputSchema, annotations, meta, extra, ...rest } = orThrow(() => host.describe(name));
   const schemas = { inputSchema: fromJson(inputSchema), outputSchema: fromJson(outputSchema) };
-  return { ...rest, ...schemas, meta: fromJson(meta), extra: fromJson(extra) };
+  const hints = { ...annotations, extra: fromJson(annotations.extra) };
+  return { ...rest, ...schemas, annotations: hints, meta: fromJson(meta), extra: fromJson(extra) };
 }
 
 /** Calls one tool and waits for its result. */

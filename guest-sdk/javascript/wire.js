@@ -1,7 +1,7 @@
 /** Conversion between the objects of this package and those of the bindings, without loss. */
 
 import { Output, part } from './content.js';
-import { ToolError, checkError, jsonText } from './errors.js';
+import { ToolError, checkError, jsonText, objectText } from './errors.js';
 
 /** Returns the JSON text of an object; undefined for undefined and null. */
 export const toJson = (value) => (value === undefined || value === null ? undefined : JSON.stringify(value));
@@ -17,7 +17,9 @@ export const toU64 = (name, value) => {
 };
 
 /** Converts what the contract has for 64 bits to a number. */
-export const fromU64 = (value) => (value === undefined || value === null ? undefined : Number(value));
+// A number cannot have every value of 64 bits.
+export const fromU64 = (value) =>
+  value === undefined || value === null ? undefined : Math.min(Number(value), Number.MAX_SAFE_INTEGER);
 
 /** Converts a part. */
 export function contentToHost(given) {
@@ -97,23 +99,25 @@ function blockFromHost({ tag, val }) {
 }
 
 /** Converts a result. Fails if its data is no JSON value. */
-export const outputToHost = ({ content, structuredContent, meta }) => ({
+export const outputToHost = ({ content, structuredContent, meta, extra }) => ({
   content: content.map(contentToHost),
   structuredContent: jsonText('structuredContent', structuredContent),
-  meta: toJson(meta),
+  meta: objectText('meta', meta),
+  extra: objectText('extra', extra),
 });
 
 /** Converts a result. */
-export const outputFromHost = ({ content, structuredContent, meta }) =>
+export const outputFromHost = ({ content, structuredContent, meta, extra }) =>
   new Output({
     content: content.map(contentFromHost),
     structuredContent: fromJson(structuredContent),
     meta: fromJson(meta),
+    extra: fromJson(extra),
   });
 
 /** Converts a failure. Fails if a member was changed so that the contract cannot have it. */
 export function errorToHost(error) {
-  const { kind, code, message, retryAfterMs, content, details, meta } = error;
+  const { kind, code, message, retryAfterMs, content, details, meta, extra } = error;
   checkError(error);
   return {
     kind,
@@ -122,17 +126,18 @@ export function errorToHost(error) {
     retryAfterMs: toU64('retryAfterMs', retryAfterMs),
     content: content.map((part) => contentToHost(typeof part === 'string' ? { type: 'text', text: part } : part)),
     details: jsonText('details', details),
-    meta: toJson(meta),
+    meta: objectText('meta', meta),
+    extra: objectText('extra', extra),
   };
 }
 
 /** Converts a failure of another tool. */
-export const errorFromHost = ({ kind, code, message, retryAfterMs, content, details, meta }) =>
+export const errorFromHost = ({ kind, code, message, retryAfterMs, content, details, meta, extra }) =>
   new ToolError(kind, message, {
     code,
-    // A number cannot have every value of 64 bits.
-    retryAfterMs: retryAfterMs === undefined || retryAfterMs === null ? undefined : Math.min(Number(retryAfterMs), Number.MAX_SAFE_INTEGER),
+    retryAfterMs: fromU64(retryAfterMs),
     content: content.map(contentFromHost),
     details: fromJson(details),
     meta: fromJson(meta),
+    extra: fromJson(extra),
   });

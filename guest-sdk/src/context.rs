@@ -55,8 +55,9 @@ impl<'call> Context<'call> {
         self.handle.progress(done, total, message);
     }
 
-    /// Sends one part of the result before the rest. It counts towards the host's limit on the
-    /// result.
+    /// Sends one part of the result before the rest. The content of the result, or of the error,
+    /// begins with these parts, so the tool does not return them again. They count towards the
+    /// host's limit on the result.
     pub fn emit(&self, part: impl Into<Content>) {
         self.handle.emit(&wire::content_to_host(part.into()));
     }

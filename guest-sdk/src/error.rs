@@ -37,6 +37,7 @@ pub(crate) struct Parts {
     pub(crate) content: Vec<Content>,
     pub(crate) details: Option<Value>,
     pub(crate) meta: Option<Value>,
+    pub(crate) extra: Option<Value>,
 }
 
 /// Kind of an error. The kinds are few and fixed; [`Error::code`] has the detail.
@@ -54,9 +55,13 @@ pub enum ErrorKind {
     Denied,
     /// A person must sign in first.
     AuthRequired,
-    /// Too many requests; [`Error::retry_after`] is the time until the next attempt.
+    /// Too many requests in a period; [`Error::retry_after`] is the time until the next attempt.
     RateLimited,
-    /// A service that the tool needs does not respond. Trying again later may help.
+    /// This call has used all that it may use of something, such as tool calls or fuel. Trying again
+    /// in this call never helps.
+    LimitReached,
+    /// The host is too busy, or a service that the tool needs does not respond. Trying again later
+    /// may help.
     Unavailable,
     /// The tool or the host cannot do this at all. Trying again never helps.
     Unsupported,
@@ -84,6 +89,7 @@ impl Error {
             content: Vec::new(),
             details: None,
             meta: None,
+            extra: None,
         })
     }
 
@@ -127,7 +133,8 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Sets a short, stable identifier for programs, such as `channel_not_found`.
+    /// Sets a short, stable identifier for programs, such as `channel_not_found`. The prefix
+    /// `airlock.` is that of the host's own errors; the host removes it from the code of a tool.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.0.code = Some(code.into());
@@ -169,6 +176,13 @@ impl Error {
         self
     }
 
+    /// Sets the other members of the MCP result that carries the error, a JSON object.
+    #[must_use]
+    pub fn with_extra(mut self, extra: impl Into<Value>) -> Self {
+        self.0.extra = Some(extra.into());
+        self
+    }
+
     /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -177,6 +191,13 @@ impl Error {
     /// Returns the identifier for programs, if there is one.
     pub fn code(&self) -> Option<&str> {
         self.0.code.as_deref()
+    }
+
+    /// Returns whether the host made the error of a called tool, and not the tool: its code begins
+    /// with `airlock.`, such as `airlock.deadline`. The contract lists these codes, and whether the
+    /// tool has run.
+    pub fn is_from_host(&self) -> bool {
+        self.code().is_some_and(|code| code.starts_with("airlock."))
     }
 
     /// Returns the message that the model reads.
@@ -202,6 +223,16 @@ impl Error {
     /// Returns the vendor keys, if there are any.
     pub fn meta(&self) -> Option<&Value> {
         self.0.meta.as_ref()
+    }
+
+    /// Returns the other members of the MCP result, if there are any.
+    pub fn extra(&self) -> Option<&Value> {
+        self.0.extra.as_ref()
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn prepend(&mut self, parts: Vec<Content>) {
+        self.0.content.splice(..0, parts);
     }
 
     pub(crate) fn into_parts(self) -> Parts {
@@ -357,6 +388,17 @@ mod tests {
         assert_eq!((kv.kind(), kv.code()), (ErrorKind::TooLarge, Some("kv_quota_exceeded")));
         let nested = Err::<(), _>(anyhow::anyhow!("odd")).context("outer").unwrap_err();
         assert_eq!(Error::from(nested).kind(), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn an_error_of_the_host_is_known_by_its_code() {
+        let from_host = |code: Option<&str>| {
+            let error = Error::internal("m");
+            code.map_or(error.clone(), |code| error.with_code(code)).is_from_host()
+        };
+        assert!(from_host(Some("airlock.deadline")));
+        assert!(!from_host(Some("deadline")));
+        assert!(!from_host(None));
     }
 
     #[test]

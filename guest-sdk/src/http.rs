@@ -56,10 +56,10 @@ pub struct Response {
 }
 
 impl Request {
-    /// Creates a request with a method in capitals and an absolute URL.
+    /// Creates a request with a method, which is sent in capitals, and an absolute URL.
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> Self {
         Self(host::Request {
-            method: method.into(),
+            method: method.into().to_ascii_uppercase(),
             url: url.into(),
             headers: Vec::new(),
             body: None,
@@ -239,14 +239,16 @@ impl Response {
             403 => ErrorKind::Denied,
             404 | 410 => ErrorKind::NotFound,
             408 | 504 => ErrorKind::Timeout,
+            409 => ErrorKind::Conflict,
             429 => ErrorKind::RateLimited,
             400..500 => ErrorKind::InvalidInput,
             _ => ErrorKind::Unavailable,
         };
         let body = String::from_utf8_lossy(&self.body);
         let excerpt: String = body.chars().filter(|c| !c.is_control()).take(EXCERPT).collect();
-        let error = Error::new(kind, format!("the server returned {}: {excerpt}", self.status))
-            .with_code(format!("http_{}", self.status));
+        let error =
+            Error::new(kind, format!("the server responded with {}: {excerpt}", self.status))
+                .with_code(format!("http_{}", self.status));
         let after = self.header("retry-after").and_then(|after| after.trim().parse().ok());
         Err(match after {
             Some(seconds) => error.with_retry_after(Duration::from_secs(seconds)),
@@ -297,7 +299,7 @@ pub enum HttpErrorKind {
     Tls,
     /// The request took too long.
     Timeout,
-    /// The response is larger than the limit.
+    /// The body of the request or of the response is larger than the limit.
     TooLarge,
     /// The request was redirected more often than the limit.
     TooManyRedirects,
@@ -394,7 +396,7 @@ impl From<HttpError> for Error {
             HttpErrorKind::TooManyRedirects => (ErrorKind::Unavailable, "http_too_many_redirects"),
             HttpErrorKind::Protocol => (ErrorKind::Unavailable, "http_protocol"),
             HttpErrorKind::Unavailable => (ErrorKind::Unavailable, "http_unavailable"),
-            HttpErrorKind::LimitReached => (ErrorKind::Other, "http_limit_reached"),
+            HttpErrorKind::LimitReached => (ErrorKind::LimitReached, "http_limit_reached"),
             HttpErrorKind::Other => (ErrorKind::Other, "http_other"),
         };
         Self::new(kind, error.message)
@@ -433,10 +435,12 @@ mod tests {
     fn an_error_status_becomes_an_error_with_kind_code_and_retry_time() {
         let response = |status| Response::new(status).with_body("slow\ndown");
         assert!(response(204).ok().is_ok());
+        assert_eq!(response(409).ok().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(Request::new("patch", "https://a.example").method(), "PATCH");
         let error = response(429).with_header("Retry-After", "7").ok().unwrap_err();
         assert_eq!(
             (error.kind(), error.message(), error.code()),
-            (ErrorKind::RateLimited, "the server returned 429: slowdown", Some("http_429"))
+            (ErrorKind::RateLimited, "the server responded with 429: slowdown", Some("http_429"))
         );
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     }

@@ -69,8 +69,8 @@ pub struct Entry {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {
-    /// Sorted by their bytes. A page before the last may have fewer than asked for, if entries have
-    /// expired.
+    /// Sorted by their bytes. A page before the last may have fewer than asked for, even none, if
+    /// entries have expired.
     pub keys: Vec<String>,
     /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
@@ -275,7 +275,8 @@ pub enum KvError {
     Denied,
     /// The store would exceed the granted quota.
     QuotaExceeded,
-    /// A key has 1 to 512 bytes, a value at most 1 MiB.
+    /// A key has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than the quota.
+    /// [`Store::get_many`] reads at most 1,000 keys and, by default, 8 MiB.
     TooLarge,
     /// The entry is not at the expected version.
     Conflict,
@@ -291,7 +292,10 @@ impl fmt::Display for KvError {
             Self::NoSuchStore => "this plugin does not ask for a store of this name",
             Self::Denied => "the operator did not grant this plugin its store",
             Self::QuotaExceeded => "the store is full; delete something first",
-            Self::TooLarge => "a key has 1 to 512 bytes, a value at most 1 MiB",
+            Self::TooLarge => {
+                "a key has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than \
+                 the store's quota; one read has at most 1,000 keys, and values of limited size"
+            }
             Self::Conflict => "the entry was changed meanwhile; read it again",
             Self::Unavailable(text) | Self::Other(text) => text,
         })

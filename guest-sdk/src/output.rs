@@ -26,10 +26,13 @@ use crate::{Content, Embedded, Error, Link, schema};
 pub struct Output {
     /// Parts in reading order.
     pub content: Vec<Content>,
-    /// The result as data; it matches the output schema if one was declared.
+    /// The result as data: any JSON value, which matches the output schema if one was declared. Some
+    /// clients expect an object.
     pub structured_content: Option<Value>,
     /// Vendor keys, forwarded as MCP `_meta`: a JSON object.
     pub meta: Option<Value>,
+    /// Other members of the MCP result: a JSON object.
+    pub extra: Option<Value>,
 }
 
 impl Output {
@@ -107,6 +110,13 @@ impl Output {
         self
     }
 
+    /// Sets the other members of the MCP result, a JSON object.
+    #[must_use]
+    pub fn with_extra(mut self, extra: impl Into<Value>) -> Self {
+        self.extra = Some(extra.into());
+        self
+    }
+
     /// Deserializes the result of another tool: its data or, if there is none, the JSON in its
     /// first text.
     ///
@@ -143,8 +153,8 @@ impl Output {
 /// | [`Structured<T>`] | data with the schema of `T`, and parts of your choice |
 /// | [`Output`] | unchanged, without a schema |
 ///
-/// The contract requires an object at the root of every output schema. A tool whose result is a
-/// list should return a struct that contains the list.
+/// Many clients expect an object at the root of an output schema. A tool whose result is a list
+/// should return a struct that contains the list.
 ///
 /// A type that cannot be serialized is a compile error at the function's return type:
 ///
@@ -240,7 +250,7 @@ impl<T: Serialize + JsonSchema> IntoOutput for Structured<T> {
 
     fn into_output(self) -> Result<Output, Error> {
         let structured_content = Some(to_value(&self.value)?);
-        Ok(Output { content: self.content, structured_content, meta: None })
+        Ok(Output { content: self.content, structured_content, ..Output::default() })
     }
 }
 

@@ -44,9 +44,9 @@ pub fn exists(name: &str) -> bool {
 /// ```
 pub fn reveal(name: &str) -> Result<Revealed, Error> {
     secrets_reveal::reveal(name).map(Revealed).map_err(|error| match error {
-        secrets_reveal::SecretError::NotFound => {
+        secrets_reveal::SecretError::NoSuchSecret => {
             Error::internal(format!("this plugin does not ask for a secret called {name:?}"))
-                .with_code("secret_not_found")
+                .with_code("secret_no_such_secret")
         }
         secrets_reveal::SecretError::Denied => Error::denied(format!(
             "the operator did not grant this plugin the value of its secret {name:?}"

@@ -192,12 +192,20 @@ impl Host {
         self
     }
 
-    /// Calls a tool with arguments, as a client would.
+    /// Calls a tool with arguments, as a client would. The content of the result, or of the error,
+    /// begins with the parts that the call emits.
     pub fn call<T: Tool>(&self, arguments: impl Serialize) -> Result<Output, Error> {
         let arguments = serde_json::to_string(&arguments).map_err(|error| {
             Error::internal(format!("the test's arguments are not JSON: {error}"))
         })?;
-        self.run(|context| T::invoke(&arguments, context))
+        let before = self.state().parts.borrow().len();
+        let mut answer = self.run(|context| T::invoke(&arguments, context));
+        let emitted = self.state().parts.borrow()[before..].to_vec();
+        match &mut answer {
+            Ok(output) => drop(output.content.splice(..0, emitted)),
+            Err(error) => error.prepend(emitted),
+        }
+        answer
     }
 
     /// Runs code that calls functions of the host, such as the function of a tool.

@@ -80,7 +80,7 @@ impl Descriptor {
 }
 
 /// Behaviour of a tool. Hints only: the host never relaxes a policy because of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Annotations {
     /// The tool changes nothing outside itself.
     pub read_only: Option<bool>,
@@ -90,6 +90,8 @@ pub struct Annotations {
     pub idempotent: Option<bool>,
     /// The tool uses things that the host does not know, such as the internet.
     pub open_world: Option<bool>,
+    /// Other members of the MCP annotations: a JSON object.
+    pub extra: Option<Value>,
 }
 
 /// Builds the descriptor of a tool for `#[tool]`; `docs` are the lines of its doc comment.

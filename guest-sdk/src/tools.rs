@@ -37,7 +37,7 @@ pub struct ToolSummary {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {
-    /// Sorted by name.
+    /// First the slots, then the tools by full name, both sorted by name.
     pub items: Vec<ToolSummary>,
     /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,

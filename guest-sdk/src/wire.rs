@@ -21,14 +21,20 @@ pub(crate) fn descriptor_to_host(descriptor: Descriptor) -> wit::ToolDescriptor 
         meta,
         extra,
     } = descriptor;
-    let Annotations { read_only, destructive, idempotent, open_world } = annotations;
+    let Annotations { read_only, destructive, idempotent, open_world, extra: hints } = annotations;
     wit::ToolDescriptor {
         name,
         title,
         description,
         input_schema: input_schema.as_value().to_string(),
         output_schema: output_schema.map(|schema| schema.as_value().to_string()),
-        annotations: wit::ToolAnnotations { read_only, destructive, idempotent, open_world },
+        annotations: wit::ToolAnnotations {
+            read_only,
+            destructive,
+            idempotent,
+            open_world,
+            extra: text(hints),
+        },
         meta: text(meta),
         extra: text(extra),
     }
@@ -39,7 +45,7 @@ pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<De
         Schema::try_from(json(&text)?)
             .map_err(|error| Error::internal(format!("the host sent an invalid schema: {error}")))
     };
-    let wit::ToolAnnotations { read_only, destructive, idempotent, open_world } =
+    let wit::ToolAnnotations { read_only, destructive, idempotent, open_world, extra: hints } =
         descriptor.annotations;
     Ok(Descriptor {
         name: descriptor.name,
@@ -47,18 +53,25 @@ pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<De
         description: descriptor.description,
         input_schema: schema(descriptor.input_schema)?,
         output_schema: descriptor.output_schema.map(schema).transpose()?,
-        annotations: Annotations { read_only, destructive, idempotent, open_world },
+        annotations: Annotations {
+            read_only,
+            destructive,
+            idempotent,
+            open_world,
+            extra: value(hints)?,
+        },
         meta: value(descriptor.meta)?,
         extra: value(descriptor.extra)?,
     })
 }
 
 pub(crate) fn output_to_host(output: Output) -> wit::ToolOutput {
-    let Output { content, structured_content, meta } = output;
+    let Output { content, structured_content, meta, extra } = output;
     wit::ToolOutput {
         content: content.into_iter().map(content_to_host).collect(),
         structured_content: text(structured_content),
         meta: text(meta),
+        extra: text(extra),
     }
 }
 
@@ -67,6 +80,7 @@ pub(crate) fn output_from_host(output: wit::ToolOutput) -> Result<Output, Error>
         content: output.content.into_iter().map(content_from_host).collect::<Result<_, _>>()?,
         structured_content: value(output.structured_content)?,
         meta: value(output.meta)?,
+        extra: value(output.extra)?,
     })
 }
 
@@ -137,7 +151,8 @@ fn block_from_host(block: wit::ContentBlock) -> Result<Block, Error> {
 }
 
 pub(crate) fn error_to_host(error: Error) -> wit::ToolError {
-    let Parts { kind, code, message, retry_after, content, details, meta } = error.into_parts();
+    let Parts { kind, code, message, retry_after, content, details, meta, extra } =
+        error.into_parts();
     wit::ToolError {
         kind: kind_to_host(kind),
         code,
@@ -146,6 +161,7 @@ pub(crate) fn error_to_host(error: Error) -> wit::ToolError {
         content: content.into_iter().map(content_to_host).collect(),
         details: text(details),
         meta: text(meta),
+        extra: text(extra),
     }
 }
 
@@ -165,6 +181,7 @@ pub(crate) fn error_from_host(error: wit::ToolError) -> Error {
             .collect(),
         details: value(error.details),
         meta: value(error.meta),
+        extra: value(error.extra),
     })
 }
 
@@ -193,6 +210,7 @@ fn kind_to_host(kind: ErrorKind) -> wit::ErrorKind {
         ErrorKind::Denied => wit::ErrorKind::Denied,
         ErrorKind::AuthRequired => wit::ErrorKind::AuthRequired,
         ErrorKind::RateLimited => wit::ErrorKind::RateLimited,
+        ErrorKind::LimitReached => wit::ErrorKind::LimitReached,
         ErrorKind::Unavailable => wit::ErrorKind::Unavailable,
         ErrorKind::Unsupported => wit::ErrorKind::Unsupported,
         ErrorKind::Timeout => wit::ErrorKind::Timeout,
@@ -211,6 +229,7 @@ fn kind_from_host(kind: wit::ErrorKind) -> ErrorKind {
         wit::ErrorKind::Denied => ErrorKind::Denied,
         wit::ErrorKind::AuthRequired => ErrorKind::AuthRequired,
         wit::ErrorKind::RateLimited => ErrorKind::RateLimited,
+        wit::ErrorKind::LimitReached => ErrorKind::LimitReached,
         wit::ErrorKind::Unavailable => ErrorKind::Unavailable,
         wit::ErrorKind::Unsupported => ErrorKind::Unsupported,
         wit::ErrorKind::Timeout => ErrorKind::Timeout,
@@ -258,15 +277,16 @@ mod tests {
         let output = Output::json(&json!({ "a": [1, null] }))
             .unwrap()
             .with_parts(parts())
-            .with_meta(json!({ "vendor/key": true }));
+            .with_meta(json!({ "vendor/key": true }))
+            .with_extra(json!({ "ttl": 7 }));
         assert_eq!(output_from_host(output_to_host(output.clone())), Ok(output));
     }
 
     #[test]
     fn an_error_of_every_kind_is_unchanged_after_a_round_trip() {
         use ErrorKind::{
-            AuthRequired, Cancelled, Conflict, Denied, Internal, InvalidInput, NotFound, Other,
-            RateLimited, Timeout, TooLarge, Unavailable, Unsupported,
+            AuthRequired, Cancelled, Conflict, Denied, Internal, InvalidInput, LimitReached,
+            NotFound, Other, RateLimited, Timeout, TooLarge, Unavailable, Unsupported,
         };
         for kind in [
             InvalidInput,
@@ -275,6 +295,7 @@ mod tests {
             Denied,
             AuthRequired,
             RateLimited,
+            LimitReached,
             Unavailable,
             Unsupported,
             Timeout,
@@ -288,7 +309,8 @@ mod tests {
                 .with_retry_after(Duration::from_millis(1500))
                 .with_parts(parts())
                 .with_details(json!({ "left": 0 }))
-                .with_meta(json!({ "vendor/key": true }));
+                .with_meta(json!({ "vendor/key": true }))
+                .with_extra(json!({ "ttl": 7 }));
             assert_eq!(error_from_host(error_to_host(error.clone())), error);
         }
     }
@@ -299,7 +321,11 @@ mod tests {
         let descriptor = Descriptor {
             title: Some("Title".to_owned()),
             output_schema: Some(schema.clone()),
-            annotations: Annotations { read_only: Some(true), ..Annotations::default() },
+            annotations: Annotations {
+                read_only: Some(true),
+                extra: Some(json!({ "audience": "staff" })),
+                ..Annotations::default()
+            },
             meta: Some(json!({ "vendor/key": true })),
             extra: Some(json!({ "icons": [] })),
             ..Descriptor::new("name", "Description.", schema)
@@ -312,6 +338,7 @@ mod tests {
         let mut error = error_to_host(Error::not_found("gone").with_code("gone"));
         error.details = Some("{".to_owned());
         error.meta = Some("}".to_owned());
+        error.extra = Some("}".to_owned());
         error.content = vec![wit::Content {
             block: wit::ContentBlock::Other("[".to_owned()),
             annotations: None,

@@ -20,7 +20,7 @@ use crate::{
     model::Models,
     native::NativeTools,
     plugin::{self, Plugins},
-    sandbox::Sandbox,
+    sandbox::{Sandbox, UseRecorder},
     server,
     tool::{ClientName, Policy, ToolError, ToolOutput},
     upstream,
@@ -89,6 +89,7 @@ pub struct Builder {
     shutdown: Option<BoxFuture<'static, ()>>,
     native: NativeTools,
     native_policy: Policy,
+    recorder: Option<UseRecorder>,
 }
 
 impl Gateway {
@@ -101,6 +102,7 @@ impl Gateway {
             shutdown: None,
             native: NativeTools::default(),
             native_policy,
+            recorder: None,
         }
     }
 
@@ -233,6 +235,13 @@ impl Builder {
         self
     }
 
+    /// Records which of their grants the plugins use. Without it, nothing is recorded.
+    #[must_use]
+    pub fn record_uses(mut self, recorder: UseRecorder) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
     /// Loads every plugin and starts to connect to every server. A source that fails is marked as
     /// failed in the catalog and does not affect the others.
     pub async fn start(self) -> anyhow::Result<Gateway> {
@@ -250,6 +259,7 @@ impl Builder {
             store: config.store.clone(),
             environment: config::environment,
             progress: progress.clone(),
+            recorder: self.recorder,
         };
         let gateway = Gateway {
             plugins: Plugins::new(resources, configured(&config)),

@@ -43,7 +43,7 @@ pub use self::{
     rights::{ReadSecret, Reason, Refusal, Rights},
     widening::Widening,
 };
-pub use crate::sandbox::Effect;
+pub use crate::sandbox::{DeclaredEffect, Effect};
 
 /// Settings of one plugin.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,6 +13,24 @@ const FILES: [&str; 3] =
 const SCHEMAS: [&str; 2] =
     ["sections/0.1.0/manifest.schema.json", "sections/0.1.0/tools.schema.json"];
 
+/// Plugins and manifests of a released version, which tests build and load.
+const GOLDEN: &str = "../tests/golden/0.1.0";
+
+/// Returns the files that `wit/contract.lock` records, by their paths from `wit`.
+fn recorded() -> Vec<String> {
+    let own = FILES.iter().chain(&SCHEMAS).map(|file| (*file).to_owned());
+    let (mut golden, mut waiting) = (Vec::new(), vec![GOLDEN.to_owned()]);
+    while let Some(path) = waiting.pop() {
+        if root().join("wit").join(&path).is_dir() {
+            waiting.extend(entries(&path).into_iter().map(|entry| format!("{path}/{entry}")));
+        } else {
+            golden.push(path);
+        }
+    }
+    golden.sort();
+    own.chain(golden).collect()
+}
+
 /// Contents of `wit/contract.lock`: the status, then a line with digest and name for each file.
 struct Record {
     status: String,
@@ -74,12 +92,29 @@ fn every_item_of_the_contract_is_explained_to_authors() {
 }
 
 #[test]
+fn every_code_of_the_host_is_in_the_table_for_authors() {
+    let page = fs::read_to_string(root().join("wit/README.md")).expect("the page");
+    let source = fs::read_to_string(root().join("host/crates/core/src/tool/error.rs"));
+    let source = source.expect("the errors of calls");
+    let code =
+        source.split("pub fn code(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next());
+    let codes =
+        code.expect("the function").split("=> \"").skip(1).filter_map(|arm| arm.split('"').next());
+    // The tool's own error has the tool's code.
+    let codes: Vec<_> = codes.filter(|code| *code != "tool_error").collect();
+    assert!(codes.len() > 20, "the reader of codes finds them: {codes:?}");
+    let missing: Vec<_> =
+        codes.iter().filter(|code| !page.contains(&format!("`airlock.{code}`"))).collect();
+    assert!(missing.is_empty(), "wit/README.md says nothing of {missing:?}");
+}
+
+#[test]
 fn the_contract_matches_its_record_and_frozen_files_do_not_change() {
     let record = record();
     assert!(["candidate", "frozen"].contains(&&*record.status), "{}", record.status);
-    let files = [&FILES[..], &SCHEMAS].concat();
+    let files = recorded();
     let changed: Vec<_> =
-        files.iter().filter(|file| record.digests.get(**file) != Some(&digest(file))).collect();
+        files.iter().filter(|file| record.digests.get(*file) != Some(&digest(file))).collect();
     if changed.is_empty() && record.digests.len() == files.len() {
         return;
     }

@@ -216,7 +216,7 @@ async fn a_plugin_calls_the_tool_that_is_bound_to_its_slot_and_not_by_the_tools_
     let gateway = Setup::new()
         .client(
             airlock_tests::Client::wasm("hostile", airlock_tests::guests::HOSTILE)
-                .set("/wasm_config/grants/tool", slots),
+                .set("/wasm_config/grants/slot", slots),
         )
         .client(misbehaving("alpha", []).execute(&["echo"]))
         .serve_connected()

@@ -106,7 +106,7 @@ async fn logged(setup: &Setup, tool: &str, arguments: &str) -> String {
 }
 
 /// Checks the contract of every interpreter. A granted request works, a refusal is returned to the
-/// tool, an uncaught exception is the tool's own error, and printed text is logged.
+/// tool, random numbers differ in each call, an uncaught exception is the tool's own error, and printed text is logged.
 async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
     let server = Service::start(|_| (200, json!("come in"))).await;
     let url = json!({"url": server.base_url()});
@@ -127,6 +127,12 @@ async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
     assert_eq!(server.asked().len(), 1, "only the request that was granted came");
     let said = logged(&setup, "knock", &url.to_string()).await;
     assert!(said.contains("about to knock"), "{said}");
+    let (one, other) =
+        (setup.call("skies-dice", &json!({})).await, setup.call("skies-dice", &json!({})).await);
+    for kind in ["random", "uuid"] {
+        let (one, other) = (&one["structured"][kind], &other["structured"][kind]);
+        assert!(!one.is_null() && one != other, "{kind}: {one} and {other}");
+    }
     let crashed = setup.call("skies-crash", &json!({})).await;
     assert_eq!(crashed["ok"], false, "{crashed:#}");
     assert!(

@@ -246,7 +246,7 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     let workspace = Workspace::new();
     let request = json!({
         "clocks": {"reason": "Dates what it writes."},
-        "tool": {"search": {"reason": "Finds more.", "optional": true}},
+        "slot": {"search": {"reason": "Finds more.", "optional": true}},
         "files": {"data": {"access": "read_write", "reason": "Keeps\u{202e} its notes."}},
     });
     workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
@@ -268,7 +268,7 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
     let installed = workspace.airlock(&arguments).await.ok();
     assert!(
-        installed.stderr.contains("tool.search is not granted, and the plugin can do without"),
+        installed.stderr.contains("slot.search is not granted, and the plugin can do without"),
         "{installed}"
     );
     let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");

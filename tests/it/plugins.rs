@@ -75,11 +75,14 @@ async fn a_tool_uses_only_the_grants_that_its_manifest_declares_effects_for() {
     let manifest = json!({
         "schema": "airlock.plugin/1", "id": "guest", "version": "1.0.0", "contract": "0.1",
         "tool": [
-            {"name": "write", "effects": ["read_files"]},
-            {"name": "scribble", "effects": ["write_files", "tools"]},
+            {"name": "write", "effects": ["read_files.data", "write_files.out"]},
+            {"name": "scribble", "effects": ["write_files", "call_tools"]},
         ],
         "request": {
-            "files": {"data": {"access": "read_write", "reason": "Reads and writes."}},
+            "files": {
+                "data": {"access": "read_write", "reason": "Reads and writes."},
+                "out": {"access": "read_write", "reason": "Writes."},
+            },
             "tools": {"call": ["guest-ok"], "reason": "Calls."},
         },
     });
@@ -87,21 +90,27 @@ async fn a_tool_uses_only_the_grants_that_its_manifest_declares_effects_for() {
     let wasm = fs::read(guests::HOSTILE).expect("the component");
     let wasm = component::with_section(&wasm, "airlock:manifest", manifest.to_string().as_bytes());
     let data = setup.directory().join("data");
-    fs::create_dir(&data).expect("a directory");
+    let out = setup.directory().join("out");
+    for directory in [&data, &out] {
+        fs::create_dir(directory).expect("a directory");
+    }
     fs::write(data.join("file"), "text").expect("a file");
     let client = Client::wasm("guest", setup.file("guest.wasm", wasm))
         .directory("data", &data, "read_write")
+        .directory("out", &out, "read_write")
         .tools(&["guest-ok"]);
     let gateway = setup.client(client).serve_connected().await;
-    // It only reads, so that it cannot write; the other is not listed, so that it cannot even read.
+    // It writes to the other directory alone; `read` is not listed, so that it cannot even read.
     let write = json!({"path": "/data/file", "text": "changed"});
     assert_ne!(gateway.execute("guest-write", &write).await.content(), "written");
+    let elsewhere = json!({"path": "/out/file", "text": "changed"});
+    assert_eq!(gateway.execute("guest-write", &elsewhere).await.content(), "written");
     let read = gateway.execute("guest-read", &json!({"path": "/data/file"})).await;
     assert_ne!(read.content(), "text");
     assert_eq!(fs::read_to_string(data.join("file")).expect("it is there"), "text");
     let relay = json!({"tool": "guest-ok", "arguments": {}});
     assert_eq!(
         gateway.execute("guest-relay", &relay).await.content(),
-        "the tool 'guest-relay' does not declare the effect \"tools\" in plugin.toml"
+        "the tool does not declare the effect \"call_tools\" in plugin.toml"
     );
 }

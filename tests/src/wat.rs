@@ -120,7 +120,7 @@ impl Text {
 const TYPES: &str = r#"
 (type $types (instance
   (type $annotations_ (record (field "read-only" (option bool)) (field "destructive" (option bool))
-    (field "idempotent" (option bool)) (field "open-world" (option bool))))
+    (field "idempotent" (option bool)) (field "open-world" (option bool)) (field "extra" (option string))))
   (export "tool-annotations" (type $annotations (eq $annotations_)))
   (type $descriptor_ (record (field "name" string) (field "title" (option string)) (field "description" string)
     (field "input-schema" string) (field "output-schema" (option string)) (field "annotations" $annotations)
@@ -143,14 +143,14 @@ const TYPES: &str = r#"
     (field "extra" (option string))))
   (export "content" (type $content (eq $content_)))
   (type $output_ (record (field "content" (list $content)) (field "structured-content" (option string))
-    (field "meta" (option string))))
+    (field "meta" (option string)) (field "extra" (option string))))
   (export "tool-output" (type $output (eq $output_)))
-  (type $kind_ (enum "invalid-input" "not-found" "conflict" "denied" "auth-required" "rate-limited" "unavailable"
-    "unsupported" "timeout" "cancelled" "too-large" "internal" "other"))
+  (type $kind_ (enum "invalid-input" "not-found" "conflict" "denied" "auth-required" "rate-limited" "limit-reached"
+    "unavailable" "unsupported" "timeout" "cancelled" "too-large" "internal" "other"))
   (export "error-kind" (type $kind (eq $kind_)))
   (type $error_ (record (field "kind" $kind) (field "code" (option string)) (field "message" string)
     (field "retry-after-ms" (option u64)) (field "content" (list $content)) (field "details" (option string))
-    (field "meta" (option string))))
+    (field "meta" (option string)) (field "extra" (option string))))
   (export "tool-error" (type $error (eq $error_)))))
 (import "airlock:types/types@0.1.0" (instance $types (type $types)))
 (alias export $types "content" (type $content))

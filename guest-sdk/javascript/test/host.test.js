@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFile, readdir } from 'node:fs/promises';
 import { test } from 'node:test';
 
 const wit = await readFile(new URL('../../../wit/host/0.1.0/host.wit', import.meta.url), 'utf8');
@@ -13,4 +13,13 @@ test('the substitutes have the functions of every interface of the contract', as
     if (functions.length === 0) continue; // `context`: a resource, which is passed to each call
     assert.deepEqual(Object.keys(await import(`airlock:host/${name}@0.1.0`)).sort(), functions, name);
   }
+});
+
+test('each interface is imported by one module, at the version that the package is made for', async () => {
+  const place = new URL('..', import.meta.url);
+  const modules = (await readdir(place)).filter((name) => name.endsWith('.js'));
+  const sources = await Promise.all(modules.map((name) => readFile(new URL(name, place), 'utf8')));
+  const imports = sources.flatMap((source) => [...source.matchAll(/^import .* from '(airlock:[^']*)';$/gm)].map(([, name]) => name));
+  const interfaces = ['config', 'http', 'kv', 'log', 'secrets', 'secrets-reveal', 'tools'];
+  assert.deepEqual(imports.sort(), interfaces.map((name) => `airlock:host/${name}@0.1.0`).sort());
 });

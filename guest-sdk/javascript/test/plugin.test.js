@@ -10,7 +10,7 @@ import * as secrets from '../secrets.js';
 import { reveal } from '../secrets-reveal.js';
 import { Host, Refusal } from '../testing.js';
 import * as tools from '../tools.js';
-import { contentFromHost, contentToHost, errorFromHost, errorToHost } from '../wire.js';
+import { contentFromHost, contentToHost, errorFromHost, errorToHost, outputFromHost, outputToHost } from '../wire.js';
 
 const { Output, ToolError, log, plugin, s, tool } = sdk;
 
@@ -36,10 +36,38 @@ test('every part crosses the contract without loss', () => {
 });
 
 test('a failure crosses the contract without loss', () => {
-  const more = { code: 'slow', retryAfterMs: 5, content: PARTS, details: [1], meta: { m: 1 } };
+  const more = { code: 'slow', retryAfterMs: 5, content: PARTS, details: [1], meta: { m: 1 }, extra: { ttl: 7 } };
   const given = new ToolError('rate-limited', 'wait', more);
   const { kind, message, ...rest } = errorFromHost(errorToHost(given));
   assert.deepEqual([kind, message, plain(rest)], ['rate-limited', 'wait', plain({ name: 'ToolError', ...more })]);
+});
+
+test('a result crosses the contract without loss', () => {
+  const given = new Output({ content: PARTS, structuredContent: { a: [1, null] }, meta: { m: 1 }, extra: { ttl: 7 } });
+  const sent = outputToHost(given);
+  assert.deepEqual([sent.meta, sent.extra], ['{"m":1}', '{"ttl":7}']);
+  assert.deepEqual(plain(outputFromHost(sent)), plain(given));
+});
+
+test('the kinds of a failure are those of the contract', async () => {
+  const wit = await readFile(new URL('../../../wit/types/0.1.0/types.wit', import.meta.url), 'utf8');
+  const [, cases] = /enum error-kind \{(.*?)\n    \}/s.exec(wit);
+  const kinds = [...cases.matchAll(/^ +([a-z-]+),$/gm)].map(([, kind]) => kind);
+  assert.ok(kinds.includes('limit-reached'));
+  for (const kind of kinds) assert.equal(errorToHost(new ToolError(kind, 'x')).kind, kind);
+  assert.throws(() => new ToolError('', 'x'), { message: `there is no kind of failure ''; known are ${kinds.join(', ')}` });
+});
+
+test('an error of the host is known by its code', () => {
+  const codes = ['airlock.deadline', 'airlock', 'deadline', undefined];
+  const errors = codes.map((code) => new ToolError('internal', 'x', { code }));
+  assert.deepEqual(errors.map(({ isFromHost }) => isFromHost), [true, false, false, false]);
+  assert.equal(Object.assign(errors[0], { code: 7 }).isFromHost, false);
+  const caught = (name, host) => host.run(() => tools.callBatch([{ name }]))[0];
+  const failing = () => {
+    throw errors[2];
+  };
+  assert.deepEqual(['slot', 'unknown'].map((name) => caught(name, new Host({ tools: { slot: failing } })).isFromHost), [false, true]);
 });
 
 test('an object is data with a text, a string is a text, and parts stay parts', async () => {
@@ -74,6 +102,10 @@ test('data that is no JSON value is a fault of the tool', async () => {
     const message = /^TypeError: structuredContent must be a JSON value/;
     await assert.rejects(called(() => new Output({ structuredContent: value })), { kind: 'internal', message });
   }
+  for (const [member, value] of [['meta', [1]], ['extra', [1]], ['extra', 'x'], ['extra', new Date(0)]]) {
+    const message = `TypeError: ${member} must be an object`;
+    await assert.rejects(called(() => new Output({ [member]: value })), { kind: 'internal', message });
+  }
 });
 
 test('a part has the type that the contract has for its block', async () => {
@@ -93,6 +125,8 @@ test('an error with members that the contract cannot have is refused where it is
     [{ details: () => {} }, 'details must be a JSON value, not a function'],
     [{ meta: [1] }, 'meta must be an object'],
     [{ meta: { n: 1n } }, 'meta must be a JSON value: Do not know how to serialize a BigInt'],
+    [{ extra: [1] }, 'extra must be an object'],
+    [{ extra: { n: 1n } }, 'extra must be a JSON value: Do not know how to serialize a BigInt'],
     [{ code: 7 }, 'code must be a string, not 7'],
     [{ content: 'text' }, 'content must be an array of parts and strings'],
     [{ content: [{ text: 'a' }] }, 'content must be an array of parts and strings'],
@@ -104,9 +138,9 @@ test('an error with members that the contract cannot have is refused where it is
 });
 
 test('members of an error that are null are absent, except details', () => {
-  const given = new ToolError('internal', 'x', { code: null, retryAfterMs: null, content: null, details: null, meta: null });
-  const { code, retryAfterMs, content, details, meta } = errorToHost(given);
-  assert.deepEqual([code, retryAfterMs, content, details, meta], [undefined, undefined, [], 'null', undefined]);
+  const given = new ToolError('internal', 'x', { code: null, retryAfterMs: null, content: null, details: null, meta: null, extra: null });
+  const { code, retryAfterMs, content, details, meta, extra } = errorToHost(given);
+  assert.deepEqual([code, retryAfterMs, content, details, meta, extra], [undefined, undefined, [], 'null', undefined, undefined]);
   assert.equal(errorFromHost(errorToHost(given)).details, null);
 });
 
@@ -117,11 +151,19 @@ test('the longest wait of another tool arrives as a number', () => {
   assert.equal(errorToHost(error).retryAfterMs, BigInt(Number.MAX_SAFE_INTEGER));
 });
 
+test('the size of a link of another tool arrives as a number that can be returned', () => {
+  const link = { uri: 'x', name: 'y', size: 2n ** 64n - 1n };
+  const part = contentFromHost({ block: { tag: 'resource-link', val: link } });
+  assert.equal(part.size, Number.MAX_SAFE_INTEGER);
+  assert.equal(contentToHost(part).block.val.size, BigInt(Number.MAX_SAFE_INTEGER));
+});
+
 test('an error that cannot be converted arrives with its kind and message', async () => {
   const changes = [
     (error) => (error.retryAfterMs = 0.5),
     (error) => (error.details = { n: 1n }),
     (error) => (error.meta = 1n),
+    (error) => (error.extra = 'ttl'),
     (error) => (error.content = [{ type: 'chart' }]),
     (error) => (error.content = undefined),
     (error) => (error.content = [sdk.resourceLink('a:b', 'b', { size: -1 })]),
@@ -182,7 +224,10 @@ test('a tool that no caller could use is refused where it is defined', () => {
     [{ description: '' }, /tool it: it has no description/],
     [{ run: 1 }, /tool it: run is no function/],
     [{ inputs: {} }, /tool it: unknown member inputs; known are name/],
-    [{ annotations: { readonly: true } }, /tool it: unknown annotation readonly; known are readOnly/],
+    [{ annotations: { readonly: true } }, /tool it: unknown annotation readonly; known are readOnly, .*, extra$/],
+    [{ annotations: { extra: 'staff' } }, /tool it: annotations\.extra must be an object/],
+    [{ meta: [1] }, /tool it: meta must be an object/],
+    [{ extra: 1 }, /tool it: extra must be an object/],
     [{ input: s.string() }, /tool it: input is no schema of an object/],
     [{ output: { type: 'array' } }, /tool it: output is no schema of an object/],
   ];
@@ -194,11 +239,12 @@ test('a tool that no caller could use is refused where it is defined', () => {
 
 test('a descriptor has every member of the contract', () => {
   const input = { type: 'object', properties: {} };
-  const [descriptor] = plugin(define(() => {}, { title: 'It', input, output: s.object({}), annotations: { readOnly: true }, extra: { icons: [] } })).describe();
+  const annotations = { readOnly: true, extra: { audience: 'staff' } };
+  const [descriptor] = plugin(define(() => {}, { title: 'It', input, output: s.object({}), annotations, extra: { icons: [] } })).describe();
   assert.deepEqual(descriptor, {
     name: 'it', title: 'It', description: 'Does it.', inputSchema: JSON.stringify(input),
     outputSchema: '{"type":"object","properties":{},"required":[],"additionalProperties":false}',
-    annotations: { readOnly: true, destructive: undefined, idempotent: undefined, openWorld: undefined },
+    annotations: { readOnly: true, destructive: undefined, idempotent: undefined, openWorld: undefined, extra: '{"audience":"staff"}' },
     meta: undefined, extra: '{"icons":[]}',
   });
 });
@@ -219,10 +265,10 @@ test('refusals of the host keep their kind', async () => {
     [() => kv.open('unknown'), 'internal', 'kv_no_such_store'],
     [() => kv.open('notes').set('k', 'v', { ifVersion: 7 }), 'conflict', 'kv_conflict'],
     [() => http.get('https://a.example/'), 'denied', 'http_denied'],
-    [() => http.get('https://b.example/'), 'other', 'http_limit_reached'],
+    [() => http.get('https://b.example/'), 'limit-reached', 'http_limit_reached'],
     [() => reveal('token'), 'denied', 'secret_denied'],
     [() => tools.call('slot'), 'auth-required', 'c'],
-    [() => tools.call('unknown'), 'not-found', undefined],
+    [() => tools.call('unknown'), 'not-found', 'airlock.not_found'],
   ];
   for (const [run, kind, code] of cases) await assert.rejects(called(run, { host }), { kind, code });
   assert.deepEqual(host.logs, []);
@@ -240,10 +286,24 @@ test('the running call reports, sends and logs', async () => {
     log.warn('slow', { rows: 3, nested: { a: 1 } });
     return `${context.id} ${context.remainingMs}`;
   };
-  assert.equal((await called(run, { host })).firstText, 'test 50');
+  assert.equal((await called(run, { host })).content.at(-1).text, 'test 50');
   assert.deepEqual(host.progress, [{ done: 1, total: 2, message: 'half' }]);
   assert.equal(host.parts[0].text, 'early');
   assert.deepEqual(host.logs, [{ level: 'warn', message: 'slow', fields: { rows: '3', nested: '{"a":1}' } }]);
+});
+
+test('the content of a result or an error begins with the parts that were sent before it', async () => {
+  const host = new Host();
+  const emit = (args, context) => context.emit('early');
+  const texts = ({ content }) => content.map(({ text }) => text);
+  const run = (args, context) => (emit(args, context), 'late');
+  assert.deepEqual(texts(await called(run, { host })), ['early', 'late']);
+  const fail = (args, context) => {
+    emit(args, context);
+    throw new ToolError('conflict', 'x', { content: ['late'] });
+  };
+  assert.deepEqual(texts(await called(fail, { host }).catch((error) => error)), ['early', 'late']);
+  assert.equal(host.parts.length, 2);
 });
 
 test('a configuration is read by member and by schema', () => {
@@ -300,11 +360,11 @@ test('keys are read page by page', () => {
 
 test('pages of keys and of tools that are short or empty do not end a list', () => {
   const host = new Host();
-  const pages = { undefined: [['a'], 'p'], p: [[], 'q'], q: [['b', 'c'], 'r'], r: [[], undefined] };
+  const pages = { undefined: [['z'], 'p'], p: [[], 'q'], q: [['a-b', 'a-c'], 'r'], r: [[], undefined] };
   host.kvOpen = () => ({ keys: (prefix, cursor) => ({ keys: pages[cursor][0], next: pages[cursor][1] }) });
   host.toolsList = (cursor) => ({ items: pages[cursor][0].map((name) => ({ name, description: '' })), next: pages[cursor][1] });
   const both = host.run(() => [[...kv.open('notes').keys()], [...tools.list()].map(({ name }) => name)]);
-  assert.deepEqual(both, [['a', 'b', 'c'], ['a', 'b', 'c']]);
+  assert.deepEqual(both, [['z', 'a-b', 'a-c'], ['z', 'a-b', 'a-c']]);
 });
 
 test('reading more entries than one host call returns fails, and the message names the bounds', () => {
@@ -312,11 +372,23 @@ test('reading more entries than one host call returns fails, and the message nam
     const store = kv.open('notes');
     const names = (count) => Array.from({ length: count }, (_, number) => `n/${number}`);
     assert.equal(store.getMany(names(1000)).length, 1000);
-    const refused = { name: 'KvError', kind: 'too-large', message: /1 MiB.*1,000 keys.*together/ };
+    const refused = { name: 'KvError', kind: 'too-large', message: /1 MiB.*the store's quota; one read has at most 1,000 keys, and values of limited size$/ };
     assert.throws(() => store.getMany(names(1001)), refused);
     for (const name of names(9)) store.set(name, new Uint8Array(1 << 20));
-    assert.equal(store.getMany(names(7)).length, 7);
+    assert.equal(store.getMany(names(8)).length, 8);
     assert.throws(() => store.getMany(names(9)), refused);
+  });
+});
+
+test('an entry that is larger than the quota is too large, and one that does not fit exceeds it', () => {
+  new Host({ stores: { notes: 70 } }).run(() => {
+    const store = kv.open('notes');
+    assert.throws(() => store.set('k', '123456'), { name: 'KvError', kind: 'too-large' });
+    store.set('k', '12345');
+    store.set('k', '54321');
+    assert.throws(() => store.set('l', ''), { kind: 'quota-exceeded' });
+    store.delete('k');
+    store.set('l', '');
   });
 });
 
@@ -330,9 +402,18 @@ test('a request is sent as the contract has it', () => {
   assert.equal(url, 'https://a.example/b?c=1&city=S%C3%A3o%20Paulo#d');
   assert.deepEqual([String.fromCharCode(...body), headers[0][0]], ['{"a":[1]}', 'content-type']);
   assert.deepEqual([credentials, timeoutMs, redirects], [['token'], 5, 'manual']);
-  const limited = { kind: 'rate-limited', code: 'http_429', retryAfterMs: 7000, message: 'the server responded with status 429: slowdown' };
+  const limited = { kind: 'rate-limited', code: 'http_429', retryAfterMs: 7000, message: 'the server responded with 429: slowdown' };
   assert.throws(() => host.run(() => http.get('https://a.example/').ok()), limited);
   assert.equal(host.run(() => http.get('https://a.example/').finalUrl), 'https://a.example/');
+});
+
+test('a status that is no success has the kind that fits', () => {
+  const kinds = { 400: 'invalid-input', 401: 'auth-required', 409: 'conflict', 410: 'not-found', 500: 'unavailable' };
+  for (const [status, kind] of Object.entries(kinds)) {
+    const host = new Host({ http: () => ({ status: Number(status), body: 'taken' }) });
+    const expected = { kind, code: `http_${status}`, message: `the server responded with ${status}: taken` };
+    assert.throws(() => host.run(() => http.get('https://a.example/').ok()), expected);
+  }
 });
 
 test('other tools are called one by one and together', () => {
@@ -347,6 +428,15 @@ test('other tools are called one by one and together', () => {
     assert.deepEqual([...tools.list()].map(({ name }) => name), ['double']);
     assert.deepEqual(tools.describe('double').inputSchema, { type: 'object' });
   });
+});
+
+test('slots are listed before the tools by full name, and a descriptor has its annotations in full', () => {
+  const host = new Host({ tools: { 'a-b': () => 1, z: () => 1, 'a-a': () => 1, y: () => 1 } });
+  assert.deepEqual(host.run(() => [...tools.list()].map(({ name }) => name)), ['y', 'z', 'a-a', 'a-b']);
+  assert.deepEqual([host.toolsList('z', 1).items[0].name, host.toolsList('z', 1).next], ['a-a', 'a-a']);
+  const describe = host.toolsDescribe.bind(host);
+  host.toolsDescribe = (name) => ({ ...describe(name), annotations: { readOnly: true, extra: '{"audience":"staff"}' } });
+  assert.deepEqual(host.run(() => tools.describe('z').annotations), { readOnly: true, extra: { audience: 'staff' } });
 });
 
 test('a secret exists or not and is revealed', () => {

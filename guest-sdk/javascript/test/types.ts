@@ -2,6 +2,7 @@
 import { Output, ToolError, plugin, s, tool, type Infer } from '../index.js';
 import { load } from '../config.js';
 import { open } from '../kv.js';
+import { Host } from '../testing.js';
 
 const input = s.object({
   city: s.string().min(1).describe('A city.'),
@@ -47,3 +48,12 @@ const { rows } = load(s.object({ rows: s.integer().default(10) }));
 const count: number = open('visits').updateJson<number>('k', (n) => (n ?? 0) + rows);
 // @ts-expect-error: there is no such kind
 new ToolError('missing', String(count));
+
+const refused = new ToolError('limit-reached', 'no calls left', { extra: { ttl: 7 } });
+const isFromHost: boolean = refused.isFromHost;
+new Output({ extra: { ttl: 7 }, meta: { isFromHost } });
+// @ts-expect-error: the other members are an object
+new Output({ extra: 'ttl' });
+tool({ name: 'hinted', description: 'Does it.', annotations: { readOnly: true, extra: { audience: 'staff' } }, run() {} });
+new Host({ stores: ['visits'] });
+new Host({ stores: { visits: 1024 } });

@@ -1,7 +1,21 @@
-//! Forms of texts in a manifest.
+//! Forms of texts in a manifest. `wit/sections/0.1.0/manifest.schema.json` states the same forms as
+//! patterns.
 
-/// Maximum length of a reason, in bytes: people read it before they grant anything.
+mod url;
+
+use crate::keys::ANY;
+
+/// Maximum length of a reason, in characters: people read it before they grant anything.
 const MAX_REASON: usize = 300;
+/// Maximum length of a version, in bytes.
+const MAX_VERSION: usize = 128;
+/// Maximum digits of a number in a version, a size or a time. The next power of ten has no use, and
+/// a number of them in any unit fits into 64 bits.
+const MAX_VERSION_DIGITS: usize = 9;
+const MAX_DIGITS: usize = 10;
+/// Units of sizes and times.
+const SIZE_UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
+const TIME_UNITS: [&str; 4] = ["ms", "s", "m", "h"];
 /// Maximum length of a requested tool name, in bytes; longer than any name in the catalog.
 const MAX_TOOL_NAME: usize = 128;
 /// Maximum length of a text in a message, in bytes.
@@ -20,12 +34,14 @@ pub enum Form {
     Contract,
     /// Reason of a request.
     Reason,
-    /// Number of bytes with its unit; read by the gateway.
+    /// A whole number of B, KiB, MiB or GiB; read by the gateway.
     Size,
-    /// Time with its unit; read by the gateway.
+    /// A whole number of ms, s, m or h; read by the gateway.
     Time,
     /// Origin of a URL, or `*`; read by the gateway with the rest of the request.
     Url,
+    /// Pattern for paths; read by the gateway with the rest of the request.
+    Path,
     /// One line for the person who decides.
     Line,
     /// Full name of a tool in the catalog.
@@ -44,14 +60,18 @@ impl Form {
             Self::Id => "1 to 32 of the characters a-z, 0-9 and `-`",
             Self::Version => "a version, such as \"1.0.0\"",
             Self::Contract => "a version of the contract, such as \"0.1\"",
-            Self::Reason => "1 to 300 bytes of text for the person who decides",
+            Self::Reason => "1 to 300 characters of text for the person who decides",
             Self::Size => "a size with its unit, such as \"64MiB\" or \"512KiB\"",
             Self::Time => "a time with its unit, such as \"250ms\", \"30s\" or \"10m\"",
             Self::Url => {
                 "a scheme and a host, such as \"https://api.example.com\", or \"*\" for hosts that \
                  the operator chooses"
             }
-            Self::Line => "one line of 1 to 300 bytes",
+            Self::Path => {
+                "a pattern for paths, such as \"/v1/**\", with other characters than those of a path \
+                 escaped, as in \"/a%20b\""
+            }
+            Self::Line => "one line of 1 to 300 characters",
             Self::ToolName => "the full name of a tool: 1 to 128 letters, digits, `_` or `-`",
         }
     }
@@ -63,15 +83,27 @@ impl Form {
                 let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
                 (1..=32).contains(&text.len()) && text.chars().all(is_fit)
             }
-            Self::Reason => !text.trim().is_empty() && text.len() <= MAX_REASON,
+            Self::Reason => !text.trim().is_empty() && text.chars().count() <= MAX_REASON,
             Self::Line => Self::Reason.fits(text) && !text.contains(char::is_control),
             // Printed in lines that people decide on, so it must not contain line breaks.
             Self::ToolName => is_name(text, MAX_TOOL_NAME),
-            Self::Any | Self::Version | Self::Contract | Self::Size | Self::Time | Self::Url => {
-                true
+            Self::Version => {
+                let mut numbers = text.split(['.', '-', '+']).take(3);
+                text.len() <= MAX_VERSION && numbers.all(|it| it.len() <= MAX_VERSION_DIGITS)
             }
+            Self::Size => is_amount(text, SIZE_UNITS),
+            Self::Time => is_amount(text, TIME_UNITS),
+            Self::Url => text == ANY || url::is_url(text),
+            Self::Path => url::is_path(text),
+            Self::Any | Self::Contract => true,
         }
     }
+}
+
+/// Returns whether a text is a whole number and one of the units.
+fn is_amount(text: &str, units: [&str; 4]) -> bool {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    (1..=MAX_DIGITS).contains(&digits) && units.contains(&&text[digits..])
 }
 
 /// Returns whether a text is 1 to `limit` letters, digits, `_` or `-`.

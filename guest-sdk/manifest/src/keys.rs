@@ -9,12 +9,12 @@ pub(crate) enum Kind {
     Text(Form),
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// An effect: one of [`EFFECTS`], alone or with the name of a request, as in `http.api`.
+    Effect,
     /// True or false.
     Flag,
     /// A whole number from 0.
     Count,
-    /// Any value.
-    Any,
     /// A table with keys of the author's choice.
     Free,
     /// A list of values of one kind.
@@ -46,9 +46,9 @@ const fn optional(name: &'static str, kind: Kind) -> Key {
     Key { name, kind, is_required: false }
 }
 
-/// Effects on the world outside a call.
+/// Kinds of effects on the world outside a call.
 pub(crate) const EFFECTS: [&str; 7] =
-    ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "tools"];
+    ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "call_tools"];
 /// Leaves the choice of hosts or directories to the operator.
 pub(crate) const ANY: &str = "*";
 
@@ -79,12 +79,11 @@ pub(crate) const MANIFEST: &[Key] = &[
 /// For the builder; the embedded form has none.
 const BUILD: &[Key] = &[optional("wasi", Kind::Flag)];
 
-const TOOL: &[Key] =
-    &[required("name", TEXT), optional("effects", Kind::List(&Kind::OneOf(&EFFECTS)))];
+const TOOL: &[Key] = &[required("name", TEXT), optional("effects", Kind::List(&Kind::Effect))];
 
 /// `schema_file` is the name of a file beside `plugin.toml`; the embedded form has its content as
 /// `schema`.
-const CONFIG: &[Key] = &[optional("schema_file", TEXT), optional("schema", Kind::Any)];
+const CONFIG: &[Key] = &[optional("schema_file", TEXT), optional("schema", Kind::Free)];
 
 const REQUEST: &[Key] = &[
     optional("http", Kind::Named { keys: HTTP, has_wildcard: false }),
@@ -92,7 +91,7 @@ const REQUEST: &[Key] = &[
     optional("kv", Kind::Named { keys: KV, has_wildcard: false }),
     optional("files", Kind::Named { keys: FILES, has_wildcard: true }),
     optional("scratch", Kind::Table(SCRATCH)),
-    optional("tool", Kind::Named { keys: SLOT, has_wildcard: false }),
+    optional("slot", Kind::Named { keys: SLOT, has_wildcard: false }),
     optional("tools", Kind::Table(TOOLS)),
     optional("clocks", Kind::Table(SWITCH)),
     optional("limits", Kind::Table(LIMITS)),
@@ -101,7 +100,7 @@ const REQUEST: &[Key] = &[
 const HTTP: &[Key] = &[
     required("url", Kind::Text(Form::Url)),
     optional("methods", TEXTS),
-    optional("paths", TEXTS),
+    optional("paths", Kind::List(&Kind::Text(Form::Path))),
     optional("private", Kind::Flag),
     REASON,
     OPTIONAL,
@@ -151,7 +150,9 @@ const LIMITS: &[Key] = &[
     optional("host_calls", Kind::Count),
     optional("result", SIZE),
     optional("http_requests", Kind::Count),
+    optional("http_request", SIZE),
     optional("http_response", SIZE),
+    optional("http_timeout", TIME),
 ];
 
 /// Returns the path of every key, such as `request.http.NAME.url` and `tool[].effects`.

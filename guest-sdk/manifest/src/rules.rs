@@ -10,6 +10,9 @@ use crate::fault::{Fault, Faults};
 use crate::form::{is_name, is_slot_name, shown};
 use crate::keys::ANY;
 
+/// Name of the scratch directory in the guest, which no granted directory may have.
+const SCRATCH: &str = "tmp";
+
 pub(crate) fn check(document: &Value, faults: &mut Faults) {
     let request = &document["request"];
     let path = |kind: &str, name: &str| KeyPath::from_iter(["request", kind, name]);
@@ -19,11 +22,15 @@ pub(crate) fn check(document: &Value, faults: &mut Faults) {
     for (name, secret) in members(&request["secret"]) {
         faults.extend(self::secret(&path("secret", name), secret, &request["http"]));
     }
-    for (name, _) in members(&request["tool"]).filter(|(name, _)| !is_slot_name(name)) {
+    for (name, _) in members(&request["slot"]).filter(|(name, _)| !is_slot_name(name)) {
         let problem = "the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`";
-        faults.push(Fault::of_name(path("tool", name), problem));
+        faults.push(Fault::of_name(path("slot", name), problem));
     }
-    faults.extend(tools(&document["tool"], request));
+    if request["files"].get(SCRATCH).is_some() {
+        let problem = "is the scratch directory in the guest; choose another name";
+        faults.push(Fault::of_name(path("files", SCRATCH), problem));
+    }
+    tools(&document["tool"], request, faults);
     faults.extend(config(&document["config"]));
 }
 
@@ -77,8 +84,8 @@ fn secret(key: &KeyPath, secret: &Value, http: &Value) -> Vec<Fault> {
     faults
 }
 
-fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
-    let mut faults = Vec::new();
+/// Stops when no more faults are taken: a hostile manifest could have one for every few bytes.
+fn tools(tools: &Value, request: &Value, faults: &mut Faults) {
     let mut names = HashSet::new();
     for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
         let key = KeyPath::from_iter(["tool"]).element(index);
@@ -95,30 +102,52 @@ fn tools(tools: &Value, request: &Value) -> Vec<Fault> {
             faults.push(Fault::new(key.member("name"), problem));
         }
         for (index, effect) in texts(&tool["effects"]) {
-            if let Some(needs) = lacks(request, effect) {
-                let problem = format!("found {effect:?}, which needs {needs}");
+            if let Some(problem) = lacks(request, effect) {
+                let problem = format!("found {}, {problem}", shown(effect));
                 faults.push(Fault::new(key.member("effects").element(index), problem));
+            }
+            if faults.is_full() {
+                return;
             }
         }
     }
-    faults
 }
 
-/// Returns the request that an effect needs; `None` if it is present.
-fn lacks(request: &Value, effect: &str) -> Option<&'static str> {
-    let has = |kind: &str| request[kind].as_object().is_some_and(|named| !Map::is_empty(named));
-    let writes = || members(&request["files"]).any(|(_, files)| files["access"] == "read_write");
-    let (has, needs) = match effect {
-        "read_files" => (has("files"), "a [request.files.NAME]"),
-        "write_files" => (writes(), "a [request.files.NAME] with `access = \"read_write\"`"),
-        "http" => (has("http"), "a [request.http.NAME]"),
-        "secret" => (has("secret"), "a [request.secret.NAME]"),
-        "read_kv" | "write_kv" => (has("kv"), "a [request.kv.NAME]"),
-        "tools" => (has("tool") || has("tools"), "a [request.tool.NAME] or [request.tools]"),
+/// Returns what an effect needs and `request` does not have; `None` if it has it.
+fn lacks(request: &Value, effect: &str) -> Option<String> {
+    let (kind, name) =
+        effect.split_once('.').map_or((effect, None), |(kind, name)| (kind, Some(name)));
+    let table = match kind {
+        "read_files" | "write_files" => "files",
+        "http" | "secret" => kind,
+        "read_kv" | "write_kv" => "kv",
+        "call_tools" => "slot",
         // Unknown, which is a fault of its own.
         _ => return None,
     };
-    (!has).then_some(needs)
+    let requests = &request[table];
+    let fits = |files: &Value| kind != "write_files" || files["access"] == "read_write";
+    let access = if kind == "write_files" { " with `access = \"read_write\"`" } else { "" };
+    match name.map(|name| (name, requests.get(name))) {
+        Some((_, None)) => {
+            let names: Vec<_> = members(requests).map(|(name, _)| shown(name)).collect();
+            let names =
+                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+            Some(format!("expected a name of [request.{table}] after the dot: {names}"))
+        }
+        Some((name, Some(named))) => {
+            let key = KeyPath::from_iter(["request", table, name]);
+            (!fits(named)).then(|| format!("which needs [{key}]{access}"))
+        }
+        None if members(requests).any(|(_, request)| fits(request)) => None,
+        None if kind != "call_tools" => {
+            Some(format!("which needs a [request.{table}.NAME]{access}"))
+        }
+        None => request["tools"]
+            .as_object()
+            .is_none_or(Map::is_empty)
+            .then(|| "which needs a [request.slot.NAME] or [request.tools]".to_owned()),
+    }
 }
 
 fn config(config: &Value) -> Option<Fault> {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::KeyPath;
 use crate::fault::{Fault, Faults};
 use crate::form::{Read, is_name, shown};
-use crate::keys::{ANY, Key, Kind, MANIFEST};
+use crate::keys::{ANY, EFFECTS, Key, Kind, MANIFEST};
 
 /// Maximum number of requests of one kind.
 const MAX_NAMED: usize = 32;
@@ -42,8 +42,13 @@ impl Walk<'_> {
                 }
             }
             (Kind::OneOf(words), Value::String(word)) => self.word(key, words, word),
+            (Kind::Effect, Value::String(effect)) => {
+                // The rules know which names there are.
+                let kind = effect.split_once('.').map_or(effect.as_str(), |(kind, _)| kind);
+                self.word(key, &EFFECTS, kind);
+            }
             (Kind::Count, Value::Number(number)) if number.is_u64() => {}
-            (Kind::Flag, Value::Bool(_)) | (Kind::Free, Value::Object(_)) | (Kind::Any, _) => {}
+            (Kind::Flag, Value::Bool(_)) | (Kind::Free, Value::Object(_)) => {}
             (Kind::List(of), Value::Array(elements)) => {
                 if self.is_few(key, elements.len(), MAX_ELEMENTS) {
                     for (index, element) in elements.iter().enumerate() {
@@ -148,9 +153,9 @@ fn expected(kind: &Kind) -> String {
     match kind {
         Kind::Text(form) => form.expected().to_owned(),
         Kind::OneOf(words) => any_of(words),
+        Kind::Effect => any_of(&EFFECTS),
         Kind::Flag => "true or false".to_owned(),
         Kind::Count => "a whole number from 0".to_owned(),
-        Kind::Any => "a value".to_owned(),
         Kind::List(_) => "a list".to_owned(),
         Kind::Tables(_) => "a list of tables".to_owned(),
         Kind::Free | Kind::Table(_) | Kind::Named { .. } => "a table".to_owned(),

@@ -138,10 +138,12 @@ class Output(Generic[T]):
 
     content: Sequence[Content | str] = field(default_factory=list)
     structured_content: T | Absent = ABSENT
-    """The result as data: any JSON value, or a dataclass. It must match the output schema if the tool has one. `None` is `null`;
-    the default, `ABSENT`, is no data."""
+    """The result as data: any JSON value, or a dataclass. It must match the output schema if the tool has one. Some clients expect
+    an object. `None` is `null`; the default, `ABSENT`, is no data."""
     meta: JsonObject | None = None
     """Vendor keys, forwarded as MCP `_meta`."""
+    extra: JsonObject | None = None
+    """Other members of the MCP result."""
 
     def parts(self) -> list[Content]:
         """Returns the parts, each string as a text."""

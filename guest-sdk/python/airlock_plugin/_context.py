@@ -33,7 +33,11 @@ class Context:
             self._handle.progress(float(done), None if total is None else float(total), message)
 
     def emit(self, part: Content | str) -> None:
-        """Sends one part of the result before the rest."""
+        """Sends one part of the result before the rest; a string is a text.
+
+        The content of the result, or of the error, begins with these parts, so the tool does not return them again. They count
+        towards the host's limit on the result.
+        """
         from ._wire import content_to_host
 
         if self._handle is not None:

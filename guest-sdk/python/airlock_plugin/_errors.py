@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ._json import ABSENT, json_text
+from ._json import ABSENT, json_text, object_text
 
 if TYPE_CHECKING:
     from ._content import Content
 
 Kind = Literal[
-    "invalid-input", "not-found", "conflict", "denied", "auth-required", "rate-limited", "unavailable", "unsupported", "timeout",
-    "cancelled", "too-large", "internal", "other",
+    "invalid-input", "not-found", "conflict", "denied", "auth-required", "rate-limited", "limit-reached", "unavailable",
+    "unsupported", "timeout", "cancelled", "too-large", "internal", "other",
 ]
-"""Kind of a failure; `ToolError.code` has the detail."""
+"""Kind of a failure; `ToolError.code` has the detail.
+
+`rate-limited` means too many requests in a period. `limit-reached` means that this call has used all that it may use of something,
+such as tool calls or fuel; trying again in this call never helps.
+"""
 
 KINDS: tuple[str, ...] = get_args(Kind)
+
+_HOST_CODE = "airlock."
+"""Prefix of the codes of the host's own errors. The host removes it from the code of a tool."""
 
 
 class ToolError(Exception):
@@ -26,7 +33,8 @@ class ToolError(Exception):
     """
 
     def __init__(self, kind: Kind, message: str, *, code: str | None = None, retry_after_ms: int | None = None,
-                 content: Sequence[Content | str] = (), details: Any = ABSENT, meta: dict[str, Any] | None = None) -> None:
+                 content: Sequence[Content | str] = (), details: Any = ABSENT, meta: dict[str, Any] | None = None,
+                 extra: dict[str, Any] | None = None) -> None:
         """Creates a failure. Fails with `TypeError` if an argument cannot be sent.
 
         An error that a tool changes afterwards so that it cannot be sent reaches the caller with its kind and message only.
@@ -34,12 +42,14 @@ class ToolError(Exception):
         Args:
             kind: Kind of the failure.
             message: Message for the model; it says what to change.
-            code: Short, stable identifier for programs, such as `channel_not_found`.
+            code: Short, stable identifier for programs, such as `channel_not_found`. The prefix `airlock.` is that of the host's own
+                errors; the host removes it from the code of a tool.
             retry_after_ms: Time to wait before the next try, in milliseconds: an `int` of 0 or more.
             content: Further parts, such as a screenshot; a string is a text.
             details: Details as data, for scripts and the record of the call: any JSON value. `None` is `null`; the default,
                 `ABSENT`, is no details.
             meta: Vendor keys, forwarded as MCP `_meta`.
+            extra: Other members of the MCP result that carries the error.
         """
         text = str(message)
         super().__init__(text)
@@ -50,7 +60,14 @@ class ToolError(Exception):
         self.content = list(content) if isinstance(content, Iterable) and not isinstance(content, str) else content
         self.details = details
         self.meta = meta
+        self.extra = extra
         check_error(self)
+
+    @property
+    def is_from_host(self) -> bool:
+        """True if the host made the error of a called tool, and not the tool: its code begins with `airlock.`, such as
+        `airlock.deadline`. The contract lists these codes, and whether the tool has run."""
+        return isinstance(self.code, str) and self.code.startswith(_HOST_CODE)
 
 
 def check_error(error: ToolError) -> None:
@@ -65,10 +82,9 @@ def check_error(error: ToolError) -> None:
         check_u64("retry_after_ms", error.retry_after_ms)
     if not isinstance(error.content, list) or not all(isinstance(part, (str, Content)) for part in error.content):
         raise TypeError("content must be a list of parts and strings")
-    if error.meta is not None and not isinstance(error.meta, dict):
-        raise TypeError(f"meta must be a dict, not {type(error.meta).__name__}")
     json_text("details", error.details)
-    json_text("meta", error.meta)
+    object_text("meta", error.meta)
+    object_text("extra", error.extra)
 
 
 def check_u64(name: str, value: Any) -> int:

@@ -1,4 +1,9 @@
-"""The interfaces of the host: the generated bindings in a component, and their substitutes everywhere else."""
+"""The interfaces of the host: the generated bindings in a component, and their substitutes everywhere else.
+
+This module alone imports bindings. Their names contain no version: `wit_world.imports.kv` is the version of `kv` in the plugin's world.
+The package is made for `airlock:host`, `airlock:types` and `airlock:plugin` at 0.1.0, so the world must import exactly these versions,
+and each interface in one version, also if the host that builds the plugin has later ones.
+"""
 
 from __future__ import annotations
 

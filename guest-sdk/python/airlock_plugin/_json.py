@@ -41,6 +41,15 @@ def json_text(name: str, value: Any) -> str | None:
         raise TypeError(f"{name} must be a JSON value: {error}") from None
 
 
+def object_text(name: str, value: Any) -> str | None:
+    """Returns the JSON text of a dict; none for none. Fails with a `TypeError` that names the value."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be a dict, not {type(value).__name__}")
+    return json_text(name, value)
+
+
 def _dumped(value: Any) -> str:
     return unicode(json.dumps(plain(value), ensure_ascii=False, allow_nan=False))
 

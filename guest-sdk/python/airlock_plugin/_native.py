@@ -45,7 +45,7 @@ def _variant(name: str, **cases: bool) -> dict[str, type]:
 
 
 types = SimpleNamespace(
-    ToolAnnotations=_record("ToolAnnotations", "read_only", "destructive", "idempotent", "open_world"),
+    ToolAnnotations=_record("ToolAnnotations", "read_only", "destructive", "idempotent", "open_world", "extra"),
     ToolDescriptor=_record("ToolDescriptor", "name", "title", "description", "input_schema", "output_schema", "annotations",
                            "meta", "extra"),
     Media=_record("Media", "data", "mime_type"),
@@ -54,10 +54,10 @@ types = SimpleNamespace(
     EmbeddedResource=_record("EmbeddedResource", "uri", "mime_type", "contents", "meta", "extra"),
     **_variant("ContentBlock", Text=True, Image=True, Audio=True, ResourceLink=True, EmbeddedResource=True, Other=True),
     Content=_record("Content", "block", "annotations", "meta", "extra"),
-    ToolOutput=_record("ToolOutput", "content", "structured_content", "meta"),
+    ToolOutput=_record("ToolOutput", "content", "structured_content", "meta", "extra"),
     ErrorKind=_enumeration("ErrorKind", "INVALID_INPUT", "NOT_FOUND", "CONFLICT", "DENIED", "AUTH_REQUIRED", "RATE_LIMITED",
-                           "UNAVAILABLE", "UNSUPPORTED", "TIMEOUT", "CANCELLED", "TOO_LARGE", "INTERNAL", "OTHER"),
-    ToolError=_record("ToolError", "kind", "code", "message", "retry_after_ms", "content", "details", "meta"),
+                           "LIMIT_REACHED", "UNAVAILABLE", "UNSUPPORTED", "TIMEOUT", "CANCELLED", "TOO_LARGE", "INTERNAL", "OTHER"),
+    ToolError=_record("ToolError", "kind", "code", "message", "retry_after_ms", "content", "details", "meta", "extra"),
 )
 
 
@@ -74,7 +74,7 @@ config = SimpleNamespace(get=lambda key: _running().config_get(key), get_all=lam
 secrets = SimpleNamespace(exists=lambda name: _running().secret_exists(name))
 
 secrets_reveal = SimpleNamespace(
-    **_variant("SecretError", NotFound=False, Denied=False, Unavailable=True, Other=True),
+    **_variant("SecretError", NoSuchSecret=False, Denied=False, Unavailable=True, Other=True),
     reveal=lambda name: _running().secret_reveal(name),
 )
 
@@ -82,7 +82,7 @@ kv = SimpleNamespace(
     **_variant("KvError", NoSuchStore=False, Denied=False, QuotaExceeded=False, TooLarge=False, Conflict=False,
                Unavailable=True, Other=True),
     Entry=_record("Entry", "value", "version"),
-    Page=_record("Page", "keys", "next"),
+    KeyPage=_record("KeyPage", "keys", "next"),
     open=lambda name: _running().kv_open(name),
 )
 

@@ -114,4 +114,5 @@ def _descriptor(tool: Tool[..., Any]) -> Any:
     types, given = interface("types"), tool.descriptor
     return types.ToolDescriptor(
         given.name, given.title, given.description, to_json(given.input_schema), to_json(given.output_schema),
-        types.ToolAnnotations(**given.annotations), to_json(given.meta), to_json(given.extra))
+        types.ToolAnnotations(**given.annotations, extra=to_json(given.annotations_extra)), to_json(given.meta),
+        to_json(given.extra))

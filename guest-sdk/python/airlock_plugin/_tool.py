@@ -30,6 +30,7 @@ class Descriptor:
     input_schema: Schema
     output_schema: Schema | None
     annotations: dict[str, bool | None]
+    annotations_extra: dict[str, Any] | None
     meta: dict[str, Any] | None
     extra: dict[str, Any] | None
 
@@ -62,13 +63,14 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(*, name: str | None = None, title: str | None = None, description: str | None = None, read_only: bool | None = None,
          destructive: bool | None = None, idempotent: bool | None = None, open_world: bool | None = None,
-         meta: dict[str, Any] | None = None,
+         annotations_extra: dict[str, Any] | None = None, meta: dict[str, Any] | None = None,
          extra: dict[str, Any] | None = None) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
 def tool(function: Any = None, /, *, name: str | None = None, title: str | None = None, description: str | None = None,
          read_only: bool | None = None, destructive: bool | None = None, idempotent: bool | None = None,
-         open_world: bool | None = None, meta: dict[str, Any] | None = None, extra: dict[str, Any] | None = None) -> Any:
+         open_world: bool | None = None, annotations_extra: dict[str, Any] | None = None, meta: dict[str, Any] | None = None,
+         extra: dict[str, Any] | None = None) -> Any:
     """Makes a function a tool.
 
     Each parameter becomes an argument of its type, which may be left out if it has a default. A function that returns a
@@ -83,6 +85,7 @@ def tool(function: Any = None, /, *, name: str | None = None, title: str | None 
         destructive: A change that the tool makes may destroy something.
         idempotent: Calling it twice with the same arguments has the effect of calling it once.
         open_world: The tool uses things that the host does not know, such as the internet.
+        annotations_extra: Other members of the MCP annotations.
         meta: Vendor keys, forwarded as MCP `_meta`.
         extra: Other members of the MCP tool, such as `icons`.
     """
@@ -93,13 +96,15 @@ def tool(function: Any = None, /, *, name: str | None = None, title: str | None 
         try:
             members, context = _parameters(function)
             returns = _returns(function)
+            for member, value in ("annotations_extra", annotations_extra), ("meta", meta), ("extra", extra):
+                _json.object_text(member, value)
         except TypeError as error:
             raise TypeError(f"tool {called}: {error}") from None
         described = description or _prose.description(function.__doc__ or "")
         if not described:
             raise TypeError(f"tool {called}: it has no docstring; a model chooses a tool by its description")
         return Tool(function, members, context, Descriptor(
-            called, title, described, _shape.object_schema(members), returns, annotations, meta, extra))
+            called, title, described, _shape.object_schema(members), returns, annotations, annotations_extra, meta, extra))
 
     return make if function is None else make(function)
 

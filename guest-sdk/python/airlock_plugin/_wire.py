@@ -10,7 +10,7 @@ from typing import Any
 from . import _content as ours
 from ._errors import HostError, ToolError, check_error, check_u64
 from ._host import interface
-from ._json import ABSENT, json_text, to_json, unicode
+from ._json import ABSENT, json_text, object_text, to_json, unicode
 
 _types = interface("types")
 
@@ -107,13 +107,14 @@ def _block_from_host(block: Any) -> ours.Block:
 def output_to_host(output: ours.Output[Any]) -> Any:
     """Converts a result. Fails if its data is no JSON value."""
     data = json_text("structured_content", output.structured_content)
-    return _types.ToolOutput([content_to_host(part) for part in output.parts()], data, to_json(output.meta))
+    parts = [content_to_host(part) for part in output.parts()]
+    return _types.ToolOutput(parts, data, object_text("meta", output.meta), object_text("extra", output.extra))
 
 
 def output_from_host(output: Any) -> ours.Output[Any]:
     """Converts a result."""
     parts = [content_from_host(part) for part in output.content]
-    return ours.Output(parts, _value_from_json(output.structured_content), from_json(output.meta))
+    return ours.Output(parts, _value_from_json(output.structured_content), from_json(output.meta), from_json(output.extra))
 
 
 def error_to_host(error: ToolError) -> Any:
@@ -123,7 +124,7 @@ def error_to_host(error: ToolError) -> Any:
     code = None if error.code is None else unicode(error.code)
     parts = [content_to_host(ours.text(part) if isinstance(part, str) else part) for part in error.content]
     return _types.ToolError(kind, code, unicode(str(error.message)), error.retry_after_ms, parts,
-                            json_text("details", error.details), to_json(error.meta))
+                            json_text("details", error.details), object_text("meta", error.meta), object_text("extra", error.extra))
 
 
 def error_from_host(error: Any) -> ToolError:
@@ -131,7 +132,7 @@ def error_from_host(error: Any) -> ToolError:
     kind: Any = case(error.kind)
     return ToolError(kind, error.message, code=error.code, retry_after_ms=error.retry_after_ms,
                      content=[content_from_host(part) for part in error.content], details=_value_from_json(error.details),
-                     meta=from_json(error.meta))
+                     meta=from_json(error.meta), extra=from_json(error.extra))
 
 
 def tool_error(error: BaseException) -> ToolError | None:

@@ -23,7 +23,7 @@ _host = interface("http", "[request.http.NAME]")
 _Err = error_type()
 _EXCERPT = 200
 _KINDS: dict[str, Kind] = {"denied": "denied", "invalid-request": "invalid-input", "timeout": "timeout", "too-large": "too-large",
-                           "limit-reached": "other", "other": "other"}
+                           "limit-reached": "limit-reached", "other": "other"}
 _STATUS: dict[int, Kind] = {401: "auth-required", 403: "denied", 404: "not-found", 408: "timeout", 409: "conflict",
                             410: "not-found", 429: "rate-limited", 504: "timeout"}
 
@@ -77,7 +77,7 @@ class Response:
         kind = _STATUS.get(self.status, "invalid-input" if 400 <= self.status < 500 else "unavailable")
         excerpt = "".join(c for c in self.text()[:_EXCERPT] if c.isprintable())
         after = (self.header("retry-after") or "").strip()
-        raise ToolError(kind, f"the server responded with status {self.status}: {excerpt}", code=f"http_{self.status}",
+        raise ToolError(kind, f"the server responded with {self.status}: {excerpt}", code=f"http_{self.status}",
                         retry_after_ms=int(after) * 1000 if after.isdecimal() and len(after) < 9 else None)
 
 

@@ -26,8 +26,8 @@ _KINDS: dict[str, tuple[Kind, str]] = {
     "no-such-store": ("internal", "this plugin does not request a store of this name"),
     "denied": ("denied", "the operator does not grant this plugin its store"),
     "quota-exceeded": ("too-large", "the store is full; delete something first"),
-    "too-large": ("too-large", "a key has 1 to 512 bytes, a value at most 1 MiB; `get_many` reads at most 1,000 keys, and their values "
-                  "together have at most the bytes of one host call (8 MiB by default): read fewer keys at once"),
+    "too-large": ("too-large", "a key has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than the store's quota; "
+                  "one read has at most 1,000 keys, and values of limited size"),
     "conflict": ("conflict", "the entry was changed meanwhile; read it again"),
     "unavailable": ("unavailable", "the store cannot be used now"),
     "other": ("other", "the store failed"),
@@ -36,7 +36,12 @@ _KINDS: dict[str, tuple[Kind, str]] = {
 
 class KvError(HostError):
     """A failure of a store; `kind` is one of the contract's: `no-such-store`, `denied`, `quota-exceeded`, `too-large`,
-    `conflict`, `unavailable`, `other`."""
+    `conflict`, `unavailable`, `other`.
+
+    `quota-exceeded` means that the store would exceed the granted quota; deleting other entries helps. `too-large` is about one key,
+    one entry or one reading: a key has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than the quota; `get_many`
+    reads at most 1,000 keys and, by default, 8 MiB.
+    """
 
     def tool_error(self) -> ToolError:
         """Returns the failure of a tool that cannot go on."""

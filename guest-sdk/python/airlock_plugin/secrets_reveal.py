@@ -9,7 +9,7 @@ from ._wire import case
 _host = interface("secrets_reveal", "[request.secret.NAME] with `reveal = true`")
 _Err = error_type()
 _KINDS: dict[str, tuple[Kind, str]] = {
-    "not-found": ("internal", "this plugin does not request the secret {!r}"),
+    "no-such-secret": ("internal", "this plugin does not request the secret {!r}"),
     "denied": ("denied", "the operator does not grant this plugin the value of its secret {!r}"),
     "unavailable": ("unavailable", "the secret {!r} cannot be read now"),
     "other": ("other", "the secret {!r} cannot be read"),
@@ -17,7 +17,7 @@ _KINDS: dict[str, tuple[Kind, str]] = {
 
 
 class SecretError(HostError):
-    """A failure to read a secret; `kind` is `not-found`, `denied`, `unavailable` or `other`."""
+    """A failure to read a secret; `kind` is `no-such-secret`, `denied`, `unavailable` or `other`."""
 
     def tool_error(self) -> ToolError:
         """Returns the failure of a tool that cannot go on."""

@@ -26,8 +26,10 @@ from ._wire import case, content_from_host, error_from_host, error_to_host, outp
 _KEY_MAX = 512
 _VALUE_MAX = 1 << 20
 _KEYS_MAX = 1_000
-_COPIED_MAX = 8 << 20
-"""Most bytes that one host call returns, unless more are granted."""
+_READ_MAX = 8 << 20
+"""Most bytes of the values of one reading: those that the host copies at once by default."""
+_ENTRY_BYTES = 64
+"""Bytes that an entry counts besides its key and its value."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,20 @@ class Refusal(Exception):
 class Host:
     """A host in memory. After a call, `logs`, `progress`, `parts` and `requests` hold what the tools sent."""
 
-    def __init__(self, *, config: Mapping[str, Any] | None = None, stores: Iterable[str] = (),
+    def __init__(self, *, config: Mapping[str, Any] | None = None,
+                 stores: Iterable[str] | Mapping[str, int] = (),
                  secrets: Mapping[str, str | bytes] | None = None, http: Callable[[Request], Reply] | None = None,
                  tools: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None, remaining_ms: int | None = None) -> None:
         """Creates a host.
 
         Args:
             config: The configuration.
-            stores: Names of the granted stores.
+            stores: Names of the granted stores, or their quotas in bytes by name. An entry counts with its key, its value and 64
+                bytes.
             secrets: The granted secrets.
             http: Responds to a request; it may raise `Refusal`.
-            tools: Other tools by name. They return what a tool returns, and may raise `ToolError`.
+            tools: Other tools by name. They return what a tool returns, and may raise `ToolError`; with a code such as
+                `airlock.deadline`, it is an error of the host.
             remaining_ms: Time left of the call.
         """
         self.logs: list[Line] = []
@@ -92,19 +97,28 @@ class Host:
         self.parts: list[Content] = []
         self.requests: list[Request] = []
         self._config = dict(config or {})
-        self._stores = {name: _Store() for name in stores}
+        quotas = stores if isinstance(stores, Mapping) else dict.fromkeys(stores)
+        self._stores = {name: _Store(quota) for name, quota in quotas.items()}
         self._secrets = {name: value.encode() if isinstance(value, str) else value for name, value in (secrets or {}).items()}
         self._http = http
         self._tools = dict(tools or {})
         self._remaining_ms = remaining_ms
 
     def call(self, plugin: type, name: str, arguments: Mapping[str, Any] | None = None) -> Output[Any]:
-        """Calls a tool of a plugin: the class `Tools` of its `app.py`."""
+        """Calls a tool of a plugin: the class `Tools` of its `app.py`.
+
+        The content of the result, or of the error, begins with the parts that the tool sent before it.
+        """
+        running = _Call(self)
         before = native.RUNNING.set(self)
         try:
-            return output_from_host(plugin().invoke(name, json.dumps(dict(arguments or {})), _Call(self)))
-        except native.Err as error:
-            raise error_from_host(error.value) from None
+            result = output_from_host(plugin().invoke(name, json.dumps(dict(arguments or {})), running))
+            result.content = [*running.sent, *result.content]
+            return result
+        except native.Err as failure:
+            error = error_from_host(failure.value)
+            error.content = [*running.sent, *error.content]
+            raise error from None
         finally:
             native.RUNNING.reset(before)
 
@@ -156,13 +170,15 @@ class Host:
         return native.http.Response(reply.status, headers, body, sent.url)
 
     def tools_list(self, cursor: str | None, limit: int) -> Any:
-        names = [name for name in sorted(self._tools) if cursor is None or name > cursor]
+        # First the slots, whose names have no `-`.
+        every = sorted(self._tools, key=lambda name: ("-" in name, name))
+        names = every[0 if cursor is None else every.index(cursor) + 1:]
         items = [native.tools.ToolSummary(name, None, "") for name in names[:limit]]
         return native.tools.ToolPage(items, items[-1].name if len(names) > limit else None)
 
     def tools_describe(self, name: str) -> Any:
         self._other(name)
-        annotations = native.types.ToolAnnotations(None, None, None, None)
+        annotations = native.types.ToolAnnotations(None, None, None, None, None)
         return native.types.ToolDescriptor(name, None, "", to_json({"type": "object"}), None, annotations, None, None)
 
     def tools_call(self, request: Any) -> Any:
@@ -182,7 +198,7 @@ class Host:
 
     def _other(self, name: str) -> Callable[[dict[str, Any]], Any]:
         if name not in self._tools:
-            raise native.Err(error_to_host(ToolError("not-found", f"there is no tool {name}")))
+            raise native.Err(error_to_host(ToolError("not-found", f"there is no tool {name}", code="airlock.not_found")))
         return self._tools[name]
 
 
@@ -191,6 +207,7 @@ class _Call:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self.sent: list[Content] = []
 
     def id(self) -> str:
         return "test"
@@ -202,13 +219,15 @@ class _Call:
         self._host.progress.append((done, total, message))
 
     def emit(self, part: Any) -> None:
-        self._host.parts.append(content_from_host(part))
+        self.sent.append(content_from_host(part))
+        self._host.parts.append(self.sent[-1])
 
 
 class _Store:
-    """A store in memory: no quota, and its time stands still."""
+    """A store in memory. Its time stands still."""
 
-    def __init__(self) -> None:
+    def __init__(self, quota: int | None) -> None:
+        self._quota = quota
         self._entries: dict[str, Any] = {}
         self._last = 0
 
@@ -220,13 +239,14 @@ class _Store:
         if len(keys) > _KEYS_MAX:
             raise native.Err(native.kv.KvError_TooLarge())
         entries = [self.get(key) for key in keys]
-        if sum(len(entry.value) for entry in entries if entry is not None) > _COPIED_MAX:
+        if sum(len(entry.value) for entry in entries if entry is not None) > _READ_MAX:
             raise native.Err(native.kv.KvError_TooLarge())
         return entries
 
     def set(self, key: str, value: bytes, if_version: int | None, ttl_ms: int | None) -> int:
         self._check(key, value)
         self._expect(key, if_version)
+        self._fit(key, value)
         self._last += 1
         self._entries[key] = native.kv.Entry(value, self._last)
         if ttl_ms == 0:
@@ -240,7 +260,16 @@ class _Store:
 
     def keys(self, prefix: str, cursor: str | None, limit: int) -> Any:
         keys = sorted(key for key in self._entries if key.startswith(prefix) and (cursor is None or key > cursor))
-        return native.kv.Page(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
+        return native.kv.KeyPage(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
+
+    def _fit(self, key: str, value: bytes) -> None:
+        if self._quota is None:
+            return
+        if _size(key, value) > self._quota:
+            raise native.Err(native.kv.KvError_TooLarge())
+        others = sum(_size(other, entry.value) for other, entry in self._entries.items() if other != key)
+        if others + _size(key, value) > self._quota:
+            raise native.Err(native.kv.KvError_QuotaExceeded())
 
     def _expect(self, key: str, version: int | None) -> None:
         found = self._entries.get(key)
@@ -250,3 +279,7 @@ class _Store:
     def _check(self, key: str, value: bytes = b"") -> None:
         if not 1 <= len(key.encode()) <= _KEY_MAX or len(value) > _VALUE_MAX:
             raise native.Err(native.kv.KvError_TooLarge())
+
+
+def _size(key: str, value: bytes) -> int:
+    return len(key.encode()) + len(value) + _ENTRY_BYTES

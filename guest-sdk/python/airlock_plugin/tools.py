@@ -1,4 +1,4 @@
-"""Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.tool.NAME]` in
+"""Other tools of the gateway. A tool is called by the slot to which the operator binds it (`[request.slot.NAME]` in
 `plugin.toml`), else by its full name, `<client>-<tool>`.
 
     found = tools.call("search", {"query": "airlock"}).data()
@@ -19,7 +19,7 @@ from ._host import error_type, interface
 from ._json import plain
 from ._wire import error_from_host, from_json, output_from_host
 
-_host = interface("tools", "[request.tool.NAME]")
+_host = interface("tools", "[request.slot.NAME]")
 _Err = error_type()
 _PAGE = 1000
 
@@ -42,7 +42,8 @@ class Description:
     description: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
-    annotations: dict[str, bool | None]
+    annotations: dict[str, Any]
+    """The hints `read_only`, `destructive`, `idempotent` and `open_world`, and `extra`: other members of the MCP annotations."""
     meta: dict[str, Any] | None
     extra: dict[str, Any] | None
 
@@ -59,7 +60,7 @@ class Call:
 
 
 def list() -> Iterator[Summary]:
-    """Iterates over the tools that may be called: first the slots, then the full names, each part sorted."""
+    """Iterates over the tools that may be called. First the slots, then the tools by full name, both sorted by name."""
     cursor = None
     while True:
         try:
@@ -74,19 +75,23 @@ def list() -> Iterator[Summary]:
 
 
 def describe(name: str) -> Description:
-    """Returns the descriptor of one tool."""
+    """Returns the descriptor of one tool. Its name is the one that was asked for."""
     try:
         found = _host.describe(name)
     except _Err as error:
         raise error_from_host(error.value) from None
     hints = found.annotations
-    annotations = {name: getattr(hints, name) for name in ("read_only", "destructive", "idempotent", "open_world")}
+    annotations: dict[str, Any] = {hint: getattr(hints, hint) for hint in ("read_only", "destructive", "idempotent", "open_world")}
+    annotations["extra"] = from_json(hints.extra)
     return Description(found.name, found.title, found.description, json.loads(found.input_schema),
                        from_json(found.output_schema), annotations, from_json(found.meta), from_json(found.extra))
 
 
 def call(name: str, arguments: Any = None, *, timeout_ms: int | None = None) -> Output[Any]:
-    """Calls one tool and waits for its result."""
+    """Calls one tool and waits for its result.
+
+    Fails with the `ToolError` of the tool, or with one of the host, whose `is_from_host` is true.
+    """
     try:
         return output_from_host(_host.call(_request(Call(name, arguments, timeout_ms))))
     except _Err as error:

@@ -6,6 +6,7 @@ Skipped if componentize-py is not installed. `WIT` is the directory of the contr
 import dataclasses
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,13 @@ def names(module: Any) -> dict[str, list[str]]:
         elif hasattr(value, "__members__") and name != "Enum":
             found[name] = list(value.__members__)
     return found
+
+
+class Imports(unittest.TestCase):
+    def test_one_module_imports_the_bindings(self) -> None:
+        package = ROOT / "guest-sdk/python/airlock_plugin"
+        importing = [file.name for file in sorted(package.glob("*.py")) if re.search(r"import.*(wit_world|componentize_py)", file.read_text())]
+        self.assertEqual(importing, ["_host.py"])
 
 
 @unittest.skipUnless(compiler(), "componentize-py is not installed")

@@ -2,14 +2,17 @@
 
 import copy
 import logging
+import re
 import unittest
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import airlock_plugin as sdk
 from airlock_plugin import Content, Context, Output, ToolError, _native, config, http, kv, log, plugin, secrets, secrets_reveal, tool, tools
-from airlock_plugin._wire import content_from_host, content_to_host, error_from_host, error_to_host
+from airlock_plugin._errors import KINDS
+from airlock_plugin._wire import content_from_host, content_to_host, error_from_host, error_to_host, output_from_host, output_to_host
 from airlock_plugin.testing import Host, Refusal, Reply
 
 PARTS = [
@@ -39,8 +42,15 @@ class Results(unittest.TestCase):
         self.assertEqual([content_from_host(content_to_host(part)) for part in PARTS], PARTS)
 
     def test_a_failure_crosses_the_contract_without_loss(self) -> None:
-        given = ToolError("rate-limited", "wait", code="slow", retry_after_ms=5, content=PARTS, details=[1], meta={"m": 1})
+        given = ToolError("rate-limited", "wait", code="slow", retry_after_ms=5, content=PARTS, details=[1], meta={"m": 1},
+                          extra={"ttl": 7})
         self.assertEqual(vars(error_from_host(error_to_host(given))), vars(given))
+
+    def test_a_result_crosses_the_contract_without_loss(self) -> None:
+        given = Output(PARTS, {"a": [1, None]}, {"m": 1}, {"ttl": 7})
+        sent = output_to_host(given)
+        self.assertEqual((sent.meta, sent.extra), ('{"m": 1}', '{"ttl": 7}'))
+        self.assertEqual(output_from_host(sent), given)
 
     def test_a_dataclass_is_data_with_a_schema_and_a_text(self) -> None:
         def forecast() -> Weather:
@@ -102,8 +112,49 @@ class Results(unittest.TestCase):
             with self.assertRaisesRegex(ToolError, "^TypeError: structured_content must be a JSON value: "):
                 called(wrong)
 
+    def test_vendor_keys_and_other_members_that_are_no_dict_are_a_fault_of_the_tool(self) -> None:
+        def wrong() -> Output[Any]:
+            return Output(**{name: value})
+
+        cases: list[tuple[str, Any]] = [("meta", [1]), ("extra", [1]), ("extra", "x"), ("extra", {"n": object()})]
+        for name, value in cases:
+            with self.assertRaisesRegex(ToolError, f"^TypeError: {name} must be a ") as failed:
+                called(wrong)
+            self.assertEqual(failed.exception.kind, "internal")
+
+    def test_a_descriptor_has_its_annotations_in_full(self) -> None:
+        @tool(read_only=True, annotations_extra={"audience": "staff"}, meta={"m": 1}, extra={"icons": []})
+        def ping() -> None:
+            """Does it."""
+
+        [descriptor] = plugin(ping)().describe()
+        self.assertEqual(descriptor.annotations, _native.types.ToolAnnotations(True, None, None, None, '{"audience": "staff"}'))
+        self.assertEqual((descriptor.meta, descriptor.extra), ('{"m": 1}', '{"icons": []}'))
+        wrong: Any = [1]
+        for name in ("annotations_extra", "meta", "extra"):
+            with self.assertRaisesRegex(TypeError, f"^tool f: {name} must be a dict, not list$"):
+                tool(name="f", description="Does it.", **{name: wrong})(lambda: None)
+
 
 class Failures(unittest.TestCase):
+    def test_the_kinds_are_those_of_the_contract(self) -> None:
+        wit = (Path(__file__).resolve().parents[3] / "wit/types/0.1.0/types.wit").read_text()
+        [cases] = re.findall(r"enum error-kind \{(.*?)\n    \}", wit, re.DOTALL)
+        kinds = re.findall(r"^ +([a-z-]+),$", cases, re.MULTILINE)
+        self.assertIn("limit-reached", kinds)
+        self.assertEqual(list(KINDS), kinds)
+        self.assertEqual([error_to_host(ToolError(kind, "x")).kind.name.lower().replace("_", "-") for kind in kinds], kinds)
+
+    def test_an_error_of_the_host_is_known_by_its_code(self) -> None:
+        def failing(arguments: dict[str, Any]) -> str:
+            raise ToolError("internal", "x", code="deadline")
+
+        codes: list[str | None] = ["airlock.deadline", "airlock", "deadline", None]
+        self.assertEqual([ToolError("internal", "x", code=code).is_from_host for code in codes], [True, False, False, False])
+        batch = [tools.Call("slot", {}), tools.Call("unknown", {})]
+        found = Host(tools={"slot": failing}).run(lambda: tools.call_batch(batch))
+        self.assertEqual([isinstance(error, ToolError) and error.is_from_host for error in found], [False, True])
+
     def test_an_accident_is_internal_and_its_traceback_is_logged(self) -> None:
         def crash() -> None:
             try:
@@ -139,6 +190,8 @@ class Failures(unittest.TestCase):
             ({"details": object()}, "details must be a JSON value: object is no JSON value"),
             ({"meta": [1]}, "meta must be a dict"),
             ({"meta": {"n": object()}}, "meta must be a JSON value: object is no JSON value"),
+            ({"extra": [1]}, "extra must be a dict, not list"),
+            ({"extra": {"n": object()}}, "extra must be a JSON value: object is no JSON value"),
             ({"code": 7}, "code must be a string, not 7"),
             ({"content": "text"}, "content must be a list of parts and strings"),
             ({"content": [5]}, "content must be a list of parts and strings"),
@@ -164,7 +217,7 @@ class Failures(unittest.TestCase):
 
     def test_an_error_that_cannot_be_converted_arrives_with_its_kind_and_message(self) -> None:
         changes: list[tuple[str, Any]] = [
-            ("retry_after_ms", 0.5), ("details", float("nan")), ("meta", 5), ("content", [5]), ("content", None), ("code", 7),
+            ("retry_after_ms", 0.5), ("details", float("nan")), ("meta", 5), ("extra", "ttl"), ("content", [5]), ("content", None), ("code", 7),
             ("content", [sdk.image("not bytes", "image/png")]),  # type: ignore[arg-type]
             ("content", [sdk.resource_link("a:b", "b", size=-1)]), ("content", [sdk.text(5)]),  # type: ignore[arg-type]
         ]
@@ -265,7 +318,7 @@ class Failures(unittest.TestCase):
         host = Host(stores=["notes"], http=refuse, tools={"slot": failing})
         for function, kind, code in [
             (store, "internal", "kv_no_such_store"), (conflict, "conflict", "kv_conflict"), (ask, "denied", "http_denied"),
-            (limit, "other", "http_limit_reached"), (reveal, "denied", "secret_denied"), (other_tool, "auth-required", "c"),
+            (limit, "limit-reached", "http_limit_reached"), (reveal, "denied", "secret_denied"), (other_tool, "auth-required", "c"),
         ]:
             with self.assertRaises(ToolError) as failed:
                 called(function, host)
@@ -284,9 +337,22 @@ class Capabilities(unittest.TestCase):
             return f"{context.id} {context.remaining_ms}"
 
         host = Host(remaining_ms=50)
-        self.assertEqual(called(work, host).first_text(), "test 50")
+        self.assertEqual(called(work, host).content[-1], sdk.text("test 50"))
         self.assertEqual((host.progress, host.parts), ([(1.0, 2.0, "half")], [sdk.text("early")]))
         self.assertEqual((host.logs[0].level, host.logs[0].fields), ("warn", {"rows": "3"}))
+
+    def test_the_content_of_a_result_or_an_error_begins_with_the_parts_that_were_sent_before_it(self) -> None:
+        def work(context: Context, fails: bool) -> str:
+            context.emit("early")
+            if fails:
+                raise ToolError("conflict", "x", content=["late"])
+            return "late"
+
+        host, both = Host(), [sdk.text("early"), sdk.text("late")]
+        self.assertEqual(called(work, host, fails=False).content, both)
+        with self.assertRaises(ToolError) as failed:
+            called(work, host, fails=True)
+        self.assertEqual((failed.exception.content, len(host.parts)), (both, 2))
 
     def test_a_configuration_is_read_by_member_and_by_type(self) -> None:
         @dataclass
@@ -351,13 +417,13 @@ class Capabilities(unittest.TestCase):
         self.assertEqual((len(keys), keys[-1]), (2_500, "n/2499"))
 
     def test_pages_of_keys_and_of_tools_that_are_short_or_empty_do_not_end_a_list(self) -> None:
-        pages: dict[str | None, tuple[list[str], str | None]] = {None: (["a"], "p"), "p": ([], "q"), "q": (["b", "c"], "r"), "r": ([], None)}
+        pages: dict[str | None, tuple[list[str], str | None]] = {None: (["z"], "p"), "p": ([], "q"), "q": (["a-b", "a-c"], "r"), "r": ([], None)}
         host: Any = Host()
-        host.kv_open = lambda name: SimpleNamespace(keys=lambda prefix, cursor, limit: _native.kv.Page(*pages[cursor]))
+        host.kv_open = lambda name: SimpleNamespace(keys=lambda prefix, cursor, limit: _native.kv.KeyPage(*pages[cursor]))
         host.tools_list = lambda cursor, limit: _native.tools.ToolPage(
             [_native.tools.ToolSummary(name, None, "") for name in pages[cursor][0]], pages[cursor][1])
-        self.assertEqual(host.run(lambda: list(kv.open("notes").keys())), ["a", "b", "c"])
-        self.assertEqual(host.run(lambda: [item.name for item in tools.list()]), ["a", "b", "c"])
+        self.assertEqual(host.run(lambda: list(kv.open("notes").keys())), ["z", "a-b", "a-c"])
+        self.assertEqual(host.run(lambda: [item.name for item in tools.list()]), ["z", "a-b", "a-c"])
 
     def test_reading_more_entries_than_one_host_call_returns_fails_and_the_message_names_the_bounds(self) -> None:
         def work() -> None:
@@ -368,11 +434,36 @@ class Capabilities(unittest.TestCase):
                 store.set(name, bytes(1 << 20))
             self.assertEqual(len(store.get_many(names[:8])), 8)
             for refused in (names, names[:9]):
-                with self.assertRaisesRegex(kv.KvError, "1 MiB.*1,000 keys.*together") as failed:
+                with self.assertRaisesRegex(kv.KvError, "1 MiB.*the store's quota; one read has at most 1,000 keys, and values of limited size$") as failed:
                     store.get_many(refused)
                 self.assertEqual(failed.exception.kind, "too-large")
 
         Host(stores=["notes"]).run(work)
+
+    def test_an_entry_that_is_larger_than_the_quota_is_too_large_and_one_that_does_not_fit_exceeds_it(self) -> None:
+        def work() -> None:
+            store = kv.open("notes")
+
+            def refused(key: str, value: str) -> str:
+                with self.assertRaises(kv.KvError) as failed:
+                    store.set(key, value)
+                return failed.exception.kind
+
+            self.assertEqual(refused("k", "123456"), "too-large")
+            store.set("k", "12345")
+            store.set("k", "54321")
+            self.assertEqual(refused("l", ""), "quota-exceeded")
+            store.delete("k")
+            store.set("l", "")
+
+        Host(stores={"notes": 70}).run(work)
+
+    def test_a_status_that_is_no_success_has_the_kind_that_fits(self) -> None:
+        for status, kind in {400: "invalid-input", 401: "auth-required", 409: "conflict", 410: "not-found", 500: "unavailable"}.items():
+            with self.assertRaises(ToolError) as failed:
+                Host(http=lambda request: Reply(status, "taken")).run(lambda: http.get("https://a.example/").ok())
+            error = failed.exception
+            self.assertEqual((error.kind, error.code, error.message), (kind, f"http_{status}", f"the server responded with {status}: taken"))
 
     def test_a_request_is_sent_as_the_contract_has_it(self) -> None:
         def respond(request: Any) -> Reply:
@@ -412,6 +503,17 @@ class Capabilities(unittest.TestCase):
             self.assertEqual(failed.exception.kind, "not-found")
 
         Host(tools={"double": double}).run(work)
+
+    def test_slots_are_listed_before_the_tools_by_full_name_and_a_descriptor_has_its_annotations_in_full(self) -> None:
+        host: Any = Host(tools=dict.fromkeys(["a-b", "z", "a-a", "y"], lambda arguments: "1"))
+        self.assertEqual(host.run(lambda: [item.name for item in tools.list()]), ["y", "z", "a-a", "a-b"])
+        page = host.tools_list("z", 1)
+        self.assertEqual((page.items[0].name, page.next), ("a-a", "a-a"))
+        found = host.tools_describe("z")
+        found.annotations = _native.types.ToolAnnotations(True, None, None, None, '{"audience": "staff"}')
+        host.tools_describe = lambda name: found
+        expected = {"read_only": True, "destructive": None, "idempotent": None, "open_world": None, "extra": {"audience": "staff"}}
+        self.assertEqual(host.run(lambda: tools.describe("z").annotations), expected)
 
     def test_a_secret_exists_or_not_and_is_revealed(self) -> None:
         host = Host(secrets={"token": "s"})

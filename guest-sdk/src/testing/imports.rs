@@ -2,7 +2,7 @@
 //! Without a host, reading finds nothing and everything else is unavailable.
 
 use super::{Line, Progress, State, current};
-use crate::{ErrorKind, wire};
+use crate::wire;
 
 /// Reason of every refusal without a host.
 const NO_HOST: &str =
@@ -89,7 +89,7 @@ pub(crate) mod secrets_reveal {
         match state.secrets.borrow().get(name) {
             Some(secret) if secret.is_revealed => Ok(secret.value.clone()),
             Some(_) => Err(SecretError::Denied),
-            None => Err(SecretError::NotFound),
+            None => Err(SecretError::NoSuchSecret),
         }
     }
 }
@@ -107,11 +107,9 @@ pub(crate) mod kv {
 }
 
 pub(crate) mod tools {
-    use std::ops::Bound;
-
     use serde_json::{Value, json};
 
-    use super::{ErrorKind, NO_HOST, State, current, wire};
+    use super::{NO_HOST, State, current, wire};
     use crate::bindings::airlock::types::types::{ToolDescriptor, ToolError, ToolOutput};
     use crate::{Descriptor, Error};
 
@@ -122,15 +120,23 @@ pub(crate) mod tools {
     }
 
     fn missing(name: &str) -> ToolError {
-        let message = format!("there is no tool {name}");
-        wire::error_to_host(Error::new(ErrorKind::NotFound, message))
+        let message = format!("tool '{name}' is not available or not permitted");
+        wire::error_to_host(Error::not_found(message).with_code("airlock.not_found"))
+    }
+
+    /// Returns the position of a name in the list: slots come first, and have no `-`.
+    fn position(name: &str) -> (bool, &str) {
+        (name.contains('-'), name)
     }
 
     pub(crate) fn list(cursor: Option<&str>, limit: u32) -> Result<ToolPage, ToolError> {
         let state = host()?;
         let tools = state.tools.borrow();
-        let after = cursor.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut names = tools.range::<str, _>((after, Bound::Unbounded)).map(|(name, _)| name);
+        let mut names: Vec<_> = tools.keys().collect();
+        names.sort_by_key(|name| position(name));
+        let after = cursor.map(position);
+        let mut names =
+            names.into_iter().filter(|name| after.is_none_or(|after| position(name) > after));
         let summary = |name: &String| ToolSummary {
             name: name.clone(),
             title: None,
@@ -154,14 +160,11 @@ pub(crate) mod tools {
         // Not borrowed during the call, because the function may itself call tools.
         let tool = host()?.tools.borrow().get(&request.name).cloned();
         let tool = tool.ok_or_else(|| missing(&request.name))?;
-        match serde_json::from_str(&request.arguments) {
-            Ok(arguments @ Value::Object(_)) => {
-                tool(arguments).map(wire::output_to_host).map_err(wire::error_to_host)
-            }
-            _ => Err(wire::error_to_host(Error::invalid_input(
-                "the arguments must be a JSON object",
-            ))),
-        }
+        let Ok(arguments @ Value::Object(_)) = serde_json::from_str(&request.arguments) else {
+            let error = Error::invalid_input("the arguments must be a JSON object");
+            return Err(wire::error_to_host(error.with_code("airlock.bad_arguments")));
+        };
+        tool(arguments).map(wire::output_to_host).map_err(wire::error_to_host)
     }
 
     pub(crate) fn call_batch(requests: &[CallRequest]) -> Vec<Result<ToolOutput, ToolError>> {

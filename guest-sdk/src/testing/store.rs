@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use crate::bindings::airlock::host::kv::{Entry, KvError, Page};
+use crate::bindings::airlock::host::kv::{Entry, KeyPage, KvError};
 
 const MAX_KEY_BYTES: usize = 512;
 const MAX_VALUE_BYTES: usize = 1 << 20;
+/// Most bytes of the values of one reading: those that the host copies at once by default.
+const MAX_READ_BYTES: usize = 8 << 20;
 /// Largest number of keys in one page and in one reading.
 const MAX_KEYS: usize = 1_000;
 /// Bytes that an entry counts besides its key and its value.
@@ -71,7 +73,9 @@ impl Store {
         if keys.len() > MAX_KEYS {
             return Err(KvError::TooLarge);
         }
-        keys.iter().map(|key| self.get(key)).collect()
+        let found: Vec<_> = keys.iter().map(|key| self.get(key)).collect::<Result<_, _>>()?;
+        let bytes: usize = found.iter().flatten().map(|entry| entry.value.len()).sum();
+        if bytes > MAX_READ_BYTES { Err(KvError::TooLarge) } else { Ok(found) }
     }
 
     pub(crate) fn set(
@@ -87,8 +91,11 @@ impl Store {
         }
         let mut contents = self.0.borrow_mut();
         contents.expect(key, if_version)?;
-        let bytes = contents.bytes_without(key) + key.len() + value.len() + ENTRY_BYTES;
-        if bytes > contents.quota {
+        let entry = key.len() + value.len() + ENTRY_BYTES;
+        if entry > contents.quota {
+            return Err(KvError::TooLarge);
+        }
+        if contents.bytes_without(key) + entry > contents.quota {
             return Err(KvError::QuotaExceeded);
         }
         contents.version += 1;
@@ -113,7 +120,7 @@ impl Store {
         prefix: &str,
         cursor: Option<&str>,
         limit: u32,
-    ) -> Result<Page, KvError> {
+    ) -> Result<KeyPage, KvError> {
         if prefix.len() > MAX_KEY_BYTES || cursor.is_some_and(|cursor| cursor.len() > MAX_KEY_BYTES)
         {
             return Err(KvError::TooLarge);
@@ -125,7 +132,7 @@ impl Store {
         let limit = (limit as usize).clamp(1, MAX_KEYS);
         let keys: Vec<String> = found.by_ref().take(limit).cloned().collect();
         let next = found.next().and_then(|_| keys.last().cloned());
-        Ok(Page { keys, next })
+        Ok(KeyPage { keys, next })
     }
 }
 
@@ -167,12 +174,15 @@ mod tests {
         }
         assert_eq!(store.get_many(&["k"; 1_000]).map(|found| found.len()), Ok(1_000));
         assert_eq!(store.get_many(&["k"; 1_001]), Err(KvError::TooLarge));
+        store.set("large", vec![0; 1 << 20]).unwrap();
+        assert_eq!(store.get_many(&["large"; 8]).map(|found| found.len()), Ok(8));
+        assert_eq!(store.get_many(&["large"; 9]), Err(KvError::TooLarge));
     }
 
     #[test]
     fn an_entry_beyond_the_quota_is_refused_and_a_smaller_one_is_not() {
         let store = Host::new().kv_with_quota("s", 70).store("s");
-        assert_eq!(store.set("k", "123456"), Err(KvError::QuotaExceeded));
+        assert_eq!(store.set("k", "123456"), Err(KvError::TooLarge));
         store.set("k", "12345").unwrap();
         store.set("k", "54321").unwrap();
         assert_eq!(store.set("l", ""), Err(KvError::QuotaExceeded));

@@ -19,7 +19,7 @@ fn without_a_declaration_everything_is_refused_as_in_a_gateway() {
         assert_eq!(kv::open("s").unwrap_err(), kv::KvError::NoSuchStore);
         assert_eq!(send(&[]).unwrap_err().kind, HttpErrorKind::Denied);
         assert!(!secrets::exists("token"));
-        assert_eq!(secrets::reveal("token").unwrap_err().code(), Some("secret_not_found"));
+        assert_eq!(secrets::reveal("token").unwrap_err().code(), Some("secret_no_such_secret"));
         assert_eq!(tools::call("t", &json!({})).unwrap_err().kind(), ErrorKind::NotFound);
         assert_eq!(tools::describe("t").unwrap_err().kind(), ErrorKind::NotFound);
         assert_eq!(tools::list(None, 10).unwrap().items, []);
@@ -94,6 +94,8 @@ fn a_tool_is_called_by_its_slot_and_may_call_others() {
         assert_eq!(kinds, [true, false]);
         let error = tools::call("inner", &json!([])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        let error = tools::call("unknown", &json!({})).unwrap_err();
+        assert!(error.is_from_host() && error.kind() == ErrorKind::NotFound, "{error:?}");
         let page = tools::list(None, 1).unwrap();
         assert_eq!((page.items[0].name.as_str(), page.next.as_deref()), ("inner", Some("inner")));
         assert_eq!(tools::list(page.next.as_deref(), 1).unwrap().items[0].name, "outer");
@@ -118,6 +120,54 @@ fn progress_lines_and_parts_are_kept_in_their_order() {
         fields: vec![("row".to_owned(), "3".to_owned())],
     };
     assert_eq!(host.logs(), [line]);
+}
+
+/// Sends a part ahead, and fails if its arguments are `true`.
+struct Early;
+
+impl Tool for Early {
+    const NAME: &'static str = "early";
+
+    fn descriptor() -> crate::Descriptor {
+        crate::Descriptor::new(Self::NAME, "", json!({}).try_into().unwrap())
+    }
+
+    fn invoke(arguments: &str, context: &Context<'_>) -> Result<Output, Error> {
+        context.emit("early");
+        if arguments == "true" {
+            Err(Error::conflict("m").with("late"))
+        } else {
+            Ok(Output::text("late"))
+        }
+    }
+}
+
+#[test]
+fn the_content_of_a_result_and_of_an_error_begins_with_the_emitted_parts() {
+    let host = Host::new();
+    let texts = |content: &[Content]| {
+        content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
+    };
+    let output = host.call::<Early>(false).unwrap();
+    assert_eq!(texts(&output.content), "early late");
+    let error = host.call::<Early>(true).unwrap_err();
+    assert_eq!(texts(error.content()), "early late");
+    assert_eq!(host.parts().len(), 2);
+}
+
+#[test]
+fn slots_come_first_in_the_list() {
+    let answer = |_| Ok(crate::Output::default());
+    let host =
+        ["b-x", "c", "a-x", "d"].iter().fold(Host::new(), |host, name| host.tool(*name, answer));
+    host.run(|_| {
+        let list = |cursor: Option<&str>, limit| {
+            let page = tools::list(cursor, limit).unwrap();
+            page.items.into_iter().map(|item| item.name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(list(None, 10), "c d a-x b-x");
+        assert_eq!(list(Some("d"), 1), "a-x");
+    });
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `airlock call`.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     Done, input,
@@ -14,7 +16,7 @@ use crate::{
     config::{Config, Source},
     door::{Caller, Origin},
     gateway::Gateway,
-    tool::{CallError, Content, ToolOutput},
+    tool::{CallError, Content, Members, ToolOutput},
 };
 
 /// Call one tool and print its result
@@ -33,7 +35,8 @@ pub(super) struct Args {
     /// The arguments: a JSON object, or `-` to read one from standard input.
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// Print a JSON document: `{name, ok, content, structured, error, duration_ms, fuel, calls}`.
+    /// Print a JSON document: `{name, ok, content, structured, meta, extra, error, duration_ms, fuel,
+    /// calls}`.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -44,6 +47,10 @@ struct Report<'a> {
     ok: bool,
     content: Vec<Content>,
     structured: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meta: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra: Members,
     error: Option<Failure>,
     duration_ms: f64,
     fuel: Option<u64>,
@@ -72,21 +79,32 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         .await
 }
 
-/// Returns whether a call of `tool` can reach `client`. These are the tool's own client and the
-/// clients of the tools that its plugin was granted. For a tool name without a client, a meta-tool,
-/// they are all code-mode clients.
+/// Returns whether a call of `tool` can reach `client`. For a tool name without a client, a
+/// meta-tool, all code-mode clients take part.
 fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
-    let client_of = |tool: &str| tool.split_once('-').map(|(client, _)| client.to_owned());
-    let Some(own) = client_of(tool) else { return client.policy.code_mode };
-    let granted =
-        config.clients.iter().filter(|other| other.name.as_str() == own).flat_map(|plugin| {
-            match &plugin.source {
-                Source::Plugin(plugin) => plugin.grant.tools.as_slice(),
-                Source::Upstream(_) => &[],
-            }
-        });
-    client.name.as_str() == own
-        || granted.filter_map(|tool| client_of(tool)).any(|granted| granted == client.name.as_str())
+    match client_of(tool) {
+        Some(own) => reachable(config, own).contains(client.name.as_str()),
+        None => client.policy.code_mode,
+    }
+}
+
+fn client_of(tool: &str) -> Option<&str> {
+    tool.split_once('-').map(|(client, _)| client)
+}
+
+/// Returns the names of the clients that a call of a client's tool can reach: its own, and those of
+/// the tools that plugins on the way were granted.
+fn reachable<'c>(config: &'c Config, first: &'c str) -> BTreeSet<&'c str> {
+    let (mut found, mut waiting) = (BTreeSet::from([first]), vec![first]);
+    while let Some(name) = waiting.pop() {
+        for client in config.clients.iter().filter(|client| client.name.as_str() == name) {
+            let Source::Plugin(plugin) = &client.source else { continue };
+            waiting.extend(
+                plugin.grant.callable().filter_map(client_of).filter(|next| found.insert(next)),
+            );
+        }
+    }
+    found
 }
 
 async fn call(caller: &Caller, name: &str, arguments: &str) -> Result<ToolOutput, CallError> {
@@ -105,6 +123,8 @@ fn report<'a>(
         ok: result.is_ok(),
         content: output.map(|output| output.content.clone()).unwrap_or_default(),
         structured: output.and_then(|output| output.structured.clone()),
+        meta: output.and_then(|output| output.meta.clone()),
+        extra: output.and_then(|output| output.extra.clone()),
         error: result.as_ref().err().map(Failure::from),
         duration_ms: millis(account.duration),
         fuel: account.fuel,
@@ -127,5 +147,35 @@ pub(super) fn show(
             output::complain(&failure);
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_client_that_a_call_can_reach_through_slots_and_full_names_takes_part() {
+        let plugin = |name: &str, grants: Value| {
+            let component = json!({"component": "p.wasm", "grants": grants});
+            json!({"name": name, "connection_type": "wasm", "wasm_config": component})
+        };
+        let clients = json!([
+            plugin("a", json!({"slot": {"find": "b-x"}})),
+            plugin("b", json!({"tools": ["c-y", "a-z"]})),
+            plugin("c", json!({})),
+            plugin("d", json!({"slot": {"find": "a-x"}})),
+        ]);
+        let text = json!({"mcp": {"client_configs": clients}}).to_string();
+        let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
+        let taking_part = |tool| {
+            reachable(&config, client_of(tool).expect("a client")).into_iter().collect::<String>()
+        };
+        assert_eq!(taking_part("a-t"), "abc");
+        assert_eq!(taking_part("c-t"), "c");
+        assert_eq!(taking_part("d-t"), "abcd");
+        assert_eq!(client_of("executeToolCode"), None);
     }
 }

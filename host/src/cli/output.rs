@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     config::ConfigError,
     text::{causes, visible, visible_line},
-    tool::CallError,
+    tool::{CallError, Content, ErrorKind},
 };
 
 /// Reason for a missing result, in machine-readable form.
@@ -21,9 +21,33 @@ pub(super) struct Failure {
     /// Structured details that a tool attached to its error; for a script, the position of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<Value>,
+    /// Kind of the failed call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<ErrorKind>,
+    /// Time to wait before the next try, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after_ms: Option<u128>,
+    /// Further parts of a tool's error, such as a screenshot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) content: Vec<Content>,
     /// Causes of the failure, nearest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) causes: Vec<String>,
+}
+
+impl Failure {
+    /// Creates a failure without details.
+    pub(super) fn new(code: &str, message: String) -> Self {
+        Self {
+            code: code.to_owned(),
+            message,
+            details: None,
+            kind: None,
+            retry_after_ms: None,
+            content: Vec::new(),
+            causes: Vec::new(),
+        }
+    }
 }
 
 impl From<&CallError> for Failure {
@@ -34,17 +58,19 @@ impl From<&CallError> for Failure {
             }
             _ => error.to_string(),
         };
+        let common = Self {
+            kind: Some(error.kind()),
+            retry_after_ms: error.retry_after().map(|wait| wait.as_millis()),
+            ..Self::new(error.code(), message)
+        };
         match error {
-            CallError::Tool(tool) => {
-                let code = tool.code.clone().unwrap_or_else(|| error.code().to_owned());
-                Self { code, message, details: tool.details.clone(), causes: Vec::new() }
-            }
-            _ => Self {
-                code: error.code().to_owned(),
-                message,
-                details: None,
-                causes: new_causes(error),
+            CallError::Tool(tool) => Self {
+                code: tool.code.clone().unwrap_or(common.code),
+                details: tool.details.clone(),
+                content: tool.content.clone(),
+                ..common
             },
+            _ => Self { causes: new_causes(error), ..common },
         }
     }
 }
@@ -56,12 +82,7 @@ impl From<&anyhow::Error> for Failure {
             None if error.is::<ConfigError>() => "config",
             None => "failed",
         };
-        Self {
-            code: code.to_owned(),
-            message: error.to_string(),
-            details: None,
-            causes: new_causes(error.as_ref()),
-        }
+        Self { causes: new_causes(error.as_ref()), ..Self::new(code, error.to_string()) }
     }
 }
 

@@ -56,10 +56,7 @@ impl From<CallRecord> for NestedCall {
         let (status, error) = match record.outcome {
             Outcome::Ok => ("ok", None),
             Outcome::Cancelled => ("cancelled", None),
-            Outcome::Error { code, message } => (
-                "error",
-                Some(Failure { code: code.to_owned(), message, details: None, causes: Vec::new() }),
-            ),
+            Outcome::Error { code, message } => ("error", Some(Failure::new(code, message))),
         };
         Self {
             name: record.name.to_string(),

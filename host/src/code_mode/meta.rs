@@ -181,6 +181,7 @@ fn read_only(mut tool: Tool) -> Arc<Tool> {
         destructive: Some(false),
         idempotent: Some(true),
         open_world: Some(false),
+        ..Annotations::default()
     };
     Arc::new(tool)
 }

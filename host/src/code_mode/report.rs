@@ -65,7 +65,7 @@ impl Report {
         Some(ToolOutput {
             content: vec![Content::text(text)],
             structured: Some(json!({ "result": result })),
-            meta: None,
+            ..ToolOutput::default()
         })
     }
 

@@ -25,7 +25,7 @@ impl<'c> Callable<'c> {
 
     /// Returns the problems with the tools that a grant names. `key` is that of the grants.
     pub(super) fn problems(&mut self, key: &KeyPath, grant: &Grant) -> Vec<Problem> {
-        let slots = grant.slots.iter().map(|(slot, tool)| (key.member("tool").member(slot), tool));
+        let slots = grant.slots.iter().map(|(slot, tool)| (key.member("slot").member(slot), tool));
         let tools = grant.tools.iter().enumerate();
         let tools = tools.map(|(index, tool)| (key.member("tools").element(index), tool));
         let problem = |(key, tool): (KeyPath, &String)| {

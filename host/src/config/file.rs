@@ -259,7 +259,7 @@ pub(super) struct Grants {
     /// Tools that it may call by its own slots: the full name `CLIENT-TOOL` for each slot of its
     /// manifest.
     #[serde(default)]
-    pub(super) tool: BTreeMap<String, String>,
+    pub(super) slot: BTreeMap<String, String>,
     /// Tools that it may call by full name, `CLIENT-TOOL`.
     #[serde(default)]
     pub(super) tools: Vec<String>,

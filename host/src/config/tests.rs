@@ -151,7 +151,7 @@ fn every_grant_of_a_plugin_is_read() {
                 "kv": {"notes": {}, "cache": {"max_bytes": "1MiB"}},
                 "files": {"out": {"path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}},
                 "scratch": {"max_files": 3},
-                "tool": {"forecast": "p-today"},
+                "slot": {"forecast": "p-today"},
                 "clocks": true,
             },
             "limits": {"http_requests": 3, "http_timeout": "2s", "memory": "1GiB"},
@@ -430,13 +430,13 @@ fn grants_and_limits_are_checked() {
     let files = json!({"a/b": directory, "ok": directory, "*": directory});
     let tools = json!(["read", "q-read", "p-*"]);
     let slots = json!({"forecast": "today", "search": "q-web"});
-    let grants = json!({"kv": {"": {}}, "files": files, "tool": slots, "tools": tools});
+    let grants = json!({"kv": {"": {}}, "files": files, "slot": slots, "tools": tools});
     assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
         mcp.client_configs[0].wasm_config.grants.kv[""]: found the name "", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["*"]: found the name "*", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["a/b"]: found the name "a/b", expected 1 to 64 letters, digits, `_` or `-`
-        mcp.client_configs[0].wasm_config.grants.tool.forecast: found "today", expected one tool's full name: CLIENT-TOOL
-        mcp.client_configs[0].wasm_config.grants.tool.search: "q-web": no client is named "q"
+        mcp.client_configs[0].wasm_config.grants.slot.forecast: found "today", expected one tool's full name: CLIENT-TOOL
+        mcp.client_configs[0].wasm_config.grants.slot.search: "q-web": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
         mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
         mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
@@ -660,7 +660,7 @@ async fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_ru
              "tools_to_execute": ["today"]},
             {"name": "web", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
             {"name": "plan", "connection_type": "wasm",
-             "wasm_config": {"component": "plan.wasm", "grants": {"tool": tool, "tools": tools}}},
+             "wasm_config": {"component": "plan.wasm", "grants": {"slot": tool, "tools": tools}}},
         ]));
         let origin = home.path().join("gateway.json").display().to_string();
         let config = Config::parse(&file.to_string(), &origin, &|_| None).expect("a configuration");
@@ -673,7 +673,7 @@ async fn a_tool_for_a_slot_must_be_one_that_the_configured_plugin_has_and_may_ru
         check(json!({"forecast": "weather-tomorrow"}), json!(["weather-week"])).await.expect_err("unknown"),
         @r#"
     gateway.json has 2 errors:
-      mcp.client_configs[name = "plan"].wasm_config.grants.tool.forecast: the plugin weather has no tool "weather-tomorrow"; it has weather-today, weather-week
+      mcp.client_configs[name = "plan"].wasm_config.grants.slot.forecast: the plugin weather has no tool "weather-tomorrow"; it has weather-today, weather-week
       mcp.client_configs[name = "plan"].wasm_config.grants.tools[0]: "weather-week" is not in the `tools_to_execute` of weather, so nothing can call it
     "#
     );

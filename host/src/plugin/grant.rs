@@ -42,6 +42,13 @@ pub struct Grant {
     pub limits: LimitSet,
 }
 
+impl Grant {
+    /// Returns the full names of the tools that the plugin may call.
+    pub fn callable(&self) -> impl Iterator<Item = &str> {
+        self.slots.values().chain(&self.tools).map(String::as_str)
+    }
+}
+
 /// One grant of network access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HttpGrant {

@@ -44,10 +44,11 @@ impl Plugins {
             info!(%client, note, "grants");
         }
         for (request, effect) in metadata.manifest.iter().flat_map(Manifest::unused) {
-            warn!(%client, %request, effect = effect.name(), "no tool declares the effect that the request is for");
+            warn!(%client, %request, %effect, "no tool declares the effect that the request is for");
         }
         let host = self.host_resources(&grants).await?;
         let resources = &self.0.resources;
+        let grants = Grants { recorder: resources.recorder.clone(), ..grants };
         let load = resources.sandbox.plugin(client, bytes.clone(), grants, limits, host);
         let plugin = compiling(&resources.progress, client.as_str(), &bytes, load).await?;
         let mut definitions = plugin.definitions(&bytes).await?;

@@ -29,7 +29,7 @@ pub use self::{
 };
 use crate::{
     json::check_unique_keys,
-    sandbox::{Effect, Effects},
+    sandbox::{DeclaredEffect, Effects},
 };
 
 /// Description of a plugin and the rights that it requests.
@@ -75,7 +75,7 @@ pub struct ToolEffects {
     pub name: String,
     /// Effects; each needs a request that makes it possible.
     #[serde(default)]
-    pub effects: BTreeSet<Effect>,
+    pub effects: BTreeSet<DeclaredEffect>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -126,18 +126,18 @@ impl Manifest {
 
     /// Returns the declared effects of each listed tool.
     pub fn effects(&self) -> BTreeMap<String, Effects> {
-        let effects = |tool: &ToolEffects| tool.effects.iter().copied().collect();
+        let effects = |tool: &ToolEffects| tool.effects.iter().cloned().collect();
         self.tools.iter().map(|tool| (tool.name.clone(), effects(tool))).collect()
     }
 
     /// Returns the requests that no tool can use, each with the effect that a tool would have to
     /// declare for it.
-    pub fn unused(&self) -> Vec<(Request<'_>, Effect)> {
-        let declared: Effects = self.tools.iter().flat_map(|tool| &tool.effects).copied().collect();
+    pub fn unused(&self) -> Vec<(Request<'_>, DeclaredEffect)> {
+        let declared: BTreeSet<_> = self.tools.iter().flat_map(|tool| &tool.effects).collect();
         let mut unused = Vec::new();
         for request in self.request.all() {
-            let effect = request.effect();
-            unused.extend(effect.filter(|it| !declared.contains(*it)).map(|it| (request, it)));
+            let is_used = declared.iter().any(|effect| request.allows(effect));
+            unused.extend(request.effect().filter(|_| !is_used).map(|effect| (request, effect)));
         }
         unused
     }

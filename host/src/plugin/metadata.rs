@@ -1,12 +1,14 @@
 //! Metadata of a component: known without running it, accepted by the operator, and compared
 //! later.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
 use crate::{
-    sandbox::{self, Effect, LoadError},
+    sandbox::{self, DeclaredEffect, Effect, LoadError},
     text,
     tool::ToolDefinition,
 };
@@ -55,13 +57,26 @@ pub struct Metadata {
 }
 
 impl ToolEffects {
+    /// Returns whether the tool declares an effect on any request.
+    pub fn has(&self, effect: Effect) -> bool {
+        self.effects.iter().any(|declared| declared.effect == effect)
+    }
+
     fn lock_lines(&self) -> impl Iterator<Item = String> {
-        self.effects.iter().map(|effect| self.lock_line(*effect))
+        self.effects.iter().map(|effect| self.lock_line(effect))
     }
 
     /// Returns the line of the lock file about an effect of the tool.
-    pub(super) fn lock_line(&self, effect: Effect) -> String {
-        format!("effect {} of {}", effect.name(), self.name)
+    fn lock_line(&self, effect: &DeclaredEffect) -> String {
+        format!("effect {effect} of {}", self.name)
+    }
+
+    /// Returns the effects of the tool in lines of the lock file.
+    pub(super) fn accepted(&self, lines: &[String]) -> BTreeSet<DeclaredEffect> {
+        let of_tool = format!(" of {}", self.name);
+        let effect =
+            |line: &String| line.strip_prefix("effect ")?.strip_suffix(&of_tool)?.parse().ok();
+        lines.iter().filter_map(effect).collect()
     }
 }
 
@@ -76,7 +91,7 @@ impl Metadata {
         };
         // A component that exports no contract has its functions as tools, whatever the contract.
         if let (Some(Manifest { contract, .. }), Some(exported)) = (&manifest, exported)
-            && !sandbox::is_of_contract(contract, &exported)
+            && !sandbox::exports_contract(wasm, contract)?
         {
             return Err(MetadataError::Contract { stated: contract.clone(), exported });
         }
@@ -224,13 +239,13 @@ mod tests {
             "scratch": {"max_bytes": "1500B", "max_files": 3, "reason": "r"},
             "tools": {"call": ["text-count", "files-read"], "reason": "r"},
             "clocks": {"reason": "r"},
-            "tool": {
+            "slot": {
                 "forecast": {"description": "Returns a forecast.", "reason": "r"},
                 "notify": {"reason": "r", "optional": true},
             },
             "limits": {
                 "fuel": 5, "cpu_time": "1500ms", "deadline": "2m", "memory": "1MiB", "result": "1KiB",
-                "host_calls": 7, "http_requests": 3, "http_response": "1000B",
+                "host_calls": 7, "http_requests": 3, "http_request": "2KiB", "http_response": "1000B", "http_timeout": "5s",
             },
         });
         insta::assert_snapshot!(lock_lines(&request).join("\n"), @r"
@@ -246,14 +261,16 @@ mod tests {
         limits.deadline 2m
         limits.fuel 5
         limits.host_calls 7
+        limits.http_request 2KiB
         limits.http_requests 3
         limits.http_response 1000B
+        limits.http_timeout 5s
         limits.memory 1MiB
         limits.result 1KiB
         scratch 1500B 3 files
         secret.t in header x-key to api, web and shown to the plugin
-        tool.forecast Returns a forecast.
-        tool.notify
+        slot.forecast Returns a forecast.
+        slot.notify
         tools files-read
         tools text-count
         ");
@@ -263,7 +280,7 @@ mod tests {
     fn every_effect_of_a_tool_has_its_line_in_the_lock_file() {
         let manifest = json!({
             "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
-            "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "count"}],
+            "tool": [{"name": "put", "effects": ["write_kv.notes", "http"]}, {"name": "count"}],
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
@@ -271,7 +288,7 @@ mod tests {
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
         let lines = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new()).lock_lines();
-        assert_eq!(lines[..2], ["effect http of put", "effect write_kv of put"]);
+        assert_eq!(lines[..2], ["effect http of put", "effect write_kv.notes of put"]);
         assert!(!lines.iter().any(|line| line.contains("count")), "{lines:?}");
     }
 

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     catalog::{Catalog, State, report_dropped},
     egress::{self, Egress},
-    sandbox::{LoadError, Sandbox},
+    sandbox::{LoadError, Sandbox, UseRecorder},
     store::{self, Database},
     text::with_causes,
     tool::{ClientName, Policy},
@@ -97,6 +97,8 @@ pub struct Resources {
     pub environment: fn(&str) -> Option<String>,
     /// Progress of compilations, shown on a terminal.
     pub progress: MultiProgress,
+    /// Records which of their grants the plugins use; `None` to record nothing.
+    pub recorder: Option<UseRecorder>,
 }
 
 /// One plugin of the configuration.

@@ -14,7 +14,7 @@ use std::{fmt, sync::Arc};
 use self::secrets::Secrets;
 use super::{Grant, Manifest, Profile, Request, Requests};
 use crate::{
-    sandbox::{Denied, Effects, Grants, Limits, ToolNames},
+    sandbox::{Denied, Grants, Limits, ToolNames},
     schema::CompiledSchema,
     secret::{Secret, Source, SourceError},
 };
@@ -124,13 +124,15 @@ impl Rights {
                 requests.clocks.as_ref().map(Request::Clocks)
             }),
             http: http.map(Arc::new),
+            destinations: Arc::new(sides.destinations()),
             denied: Arc::new(sides.denied()),
             credentials: Arc::new(credentials),
             secrets: Arc::new(names),
             revealed: Arc::new(revealed),
             scrubber: Arc::new(scrubber),
             declared: manifest.map(|manifest| Arc::new(manifest.effects())),
-            undeclared: Effects::default(),
+            narrowing: None,
+            recorder: None,
         };
         if sides.refusals.is_empty() {
             Ok(Self { grants, limits, notes: sides.notes })

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Grant, HttpGrant, Manifest, Pin, Request, ToolEffects, manifest::ANY};
-use crate::{sandbox::Effect, text::visible_line};
+use crate::{sandbox::DeclaredEffect, text::visible_line};
 
 /// A request that is granted and wider than the accepted one. Its texts have invisible characters
 /// made visible.
@@ -46,23 +46,24 @@ impl Widening {
     /// tool, for example that it runs without an approval.
     pub(super) fn effects(pin: &Pin, manifest: Option<&Manifest>, grant: &Grant) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let is_granted = |effect: Effect| {
+        let is_granted = |effect: &DeclaredEffect| {
             let mut possible = manifest.request.all().filter(|request| request.allows(effect));
             possible.any(|request| request.is_granted(grant))
         };
+        let moved = moved_to_any(pin, manifest, grant);
         let known = |tool: &&ToolEffects| pin.tools.iter().any(|pinned| pinned.name == tool.name);
         let widened = manifest.tools.iter().filter(known).filter_map(|tool| {
-            let line = |effect: &Effect| tool.lock_line(*effect);
-            let is_accepted = |effect: &Effect| pin.requests.contains(&line(effect));
-            let (was, is): (Vec<_>, Vec<_>) = tool.effects.iter().copied().partition(is_accepted);
-            let names = |effects: Vec<Effect>| -> Vec<String> {
-                effects.into_iter().map(|effect| effect.name().to_owned()).collect()
-            };
-            let is: Vec<_> = is.into_iter().filter(|effect| is_granted(*effect)).collect();
+            let was = tool.accepted(&pin.requests);
+            let is_wider = |effect: &&DeclaredEffect| !was.iter().any(|was| was.includes(effect));
+            let wider = tool.effects.iter().filter(is_wider).filter(|effect| is_granted(effect));
+            let reached = tool.effects.iter().flat_map(|effect| of_directories(effect, &moved));
+            let reached = reached.filter(|effect| is_wider(&effect));
+            let wider = wider.cloned().chain(reached);
+            let is: Vec<_> = wider.map(|effect| visible_line(&effect.to_string())).collect();
             (!is.is_empty()).then(|| Self {
                 request: visible_line(&format!("effects.{}", tool.name)),
-                was: names(was),
-                is: names(is),
+                was: was.iter().map(|effect| visible_line(&effect.to_string())).collect(),
+                is,
                 secrets: Vec::new(),
             })
         });
@@ -107,6 +108,25 @@ fn covered_by_any<'a>(
     let any = files.get(ANY);
     let unnamed = grant.files.keys().filter(|name| !files.contains_key(*name));
     unnamed.filter_map(move |name| any.map(|request| Request::Files(name, request)))
+}
+
+/// Returns the granted directories that had an accepted request of their own and that now only the
+/// request for any directory covers.
+fn moved_to_any<'g>(pin: &Pin, manifest: &Manifest, grant: &'g Grant) -> Vec<&'g str> {
+    let had_own = |name: &str| {
+        let key = format!("files.{name} ");
+        pin.requests.iter().any(|line| line.starts_with(&key))
+    };
+    let names = grant.files.keys().map(String::as_str);
+    names.filter(|name| !manifest.request.files.contains_key(*name) && had_own(name)).collect()
+}
+
+/// Returns an effect on any directory as effects on these directories.
+fn of_directories(effect: &DeclaredEffect, names: &[&str]) -> Vec<DeclaredEffect> {
+    let is_any = effect.request.as_deref() == Some(ANY);
+    let of =
+        |name: &&str| DeclaredEffect { effect: effect.effect, request: Some((*name).to_owned()) };
+    names.iter().filter(|_| is_any).map(of).collect()
 }
 
 /// Returns the granted secrets that are attached to requests to a network destination.
@@ -356,5 +376,83 @@ mod tests {
         );
         assert_eq!(widened(&["http", "write_kv"], &Grant::default()), "");
         assert_eq!(widened(&[], &everything()), "");
+    }
+
+    #[test]
+    fn an_effect_on_any_directory_is_wider_if_one_loses_its_own_request() {
+        let build = |is_named: bool| {
+            let read = json!({"access": "read_only", "reason": "r"});
+            let mut files = json!({"*": read});
+            if is_named {
+                files["data"] = read;
+            }
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "tool": [{"name": "sum", "effects": ["read_files.*"]}, {"name": "all", "effects": ["read_files"]}],
+                "request": {"files": files},
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            let tools =
+                json!([{"name": "sum", "inputSchema": {}}, {"name": "all", "inputSchema": {}}]);
+            let tools = serde_json::from_value(tools).expect("tools");
+            Metadata::new(b"", tools, Some(manifest), Vec::new())
+        };
+        let widened = |was: bool, is: bool| {
+            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was));
+            let widened = Widening::effects(&pin, build(is).manifest.as_ref(), &everything());
+            widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(
+            widened(true, false),
+            @"granted: effects.sum is now read_files.data (accepted: read_files.*)"
+        );
+        for (was, is) in [(true, true), (false, false), (false, true)] {
+            assert_eq!(widened(was, is), "");
+        }
+    }
+
+    #[test]
+    fn an_effect_on_more_requests_is_wider_and_one_on_fewer_is_not() {
+        let build = |effects: &[&str]| {
+            let api = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
+            let store = json!({"max_bytes": "1KiB", "reason": "r"});
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "tool": [{"name": "sum", "effects": effects}],
+                "request": {
+                    "http": {"api": api("a.example.com"), "b": api("b.example.com"), "c": api("c.example.com")},
+                    "kv": {"notes": store},
+                },
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            let tool = json!([{"name": "sum", "inputSchema": {}}]);
+            let tool = serde_json::from_value(tool).expect("tools");
+            Metadata::new(b"", tool, Some(manifest), Vec::new())
+        };
+        let mut grant = everything();
+        grant.http.push(HttpGrant::Requested("b".to_owned()));
+        let widened = |was: &[&str], is: &[&str]| {
+            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was));
+            let widened = Widening::effects(&pin, build(is).manifest.as_ref(), &grant);
+            widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(
+            widened(&["http.api"], &["http"]),
+            @"granted: effects.sum is now http (accepted: http.api)"
+        );
+        insta::assert_snapshot!(
+            widened(&["http.api", "read_kv.notes"], &["http.api", "http.b", "write_kv.notes"]),
+            @"granted: effects.sum is now http.b, write_kv.notes (accepted: http.api, read_kv.notes)"
+        );
+        for (was, is) in [
+            (&["http"][..], &["http.api"][..]),
+            (&["http.api", "http.b"], &["http.b"]),
+            (&["write_kv.notes"], &["read_kv.notes"]),
+            (&["write_kv"], &["read_kv.notes", "read_kv"]),
+            // The request is not granted.
+            (&["http.api"], &["http.api", "http.c"]),
+        ] {
+            assert_eq!(widened(was, is), "", "{was:?} {is:?}");
+        }
     }
 }

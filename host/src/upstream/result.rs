@@ -6,7 +6,9 @@ use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value};
 
 use super::limits::MAX_RESULT_BYTES;
-use crate::tool::{CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput};
+use crate::tool::{
+    CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
+};
 
 /// Key of the metadata that names the server. It is for the operator and not for the caller.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -38,6 +40,7 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
         content: content(result.remove("content")),
         structured: result.remove("structuredContent").filter(|value| !value.is_null()),
         meta: meta(result.remove("_meta")),
+        extra: result_extra(result),
     };
     if output.size() > MAX_RESULT_BYTES {
         return Err(too_large(tool));
@@ -124,10 +127,12 @@ mod tests {
 
     #[test]
     fn structured_data_keeps_its_order_and_the_servers_name_is_left_out() {
-        let named = json!({"structuredContent": {"b": 1, "a": null}, "_meta": {"k": 1, SERVER_INFO: {"name": "internal-7"}}});
+        let named = json!({"structuredContent": {"b": 1, "a": null}, "ttl": 7, "resultType": "complete",
+                           "_meta": {"k": 1, SERVER_INFO: {"name": "internal-7"}}});
         let output = output(named);
         assert_eq!(output.structured.expect("data").to_string(), r#"{"b":1,"a":null}"#);
         assert_eq!(output.meta, json!({"k": 1}).as_object().cloned());
+        assert_eq!(output.extra.as_deref(), json!({"ttl": 7}).as_object());
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Guests {
     /// returns that path. The crate's name is `airlock-` and the directory's. A crate without a
     /// plugin.toml is compiled with WASI, because nothing says that it does without.
     pub fn component(&self, directory: &Path) -> Result<PathBuf, String> {
-        self.place(directory, |guest| {
+        self.place(directory, &name(directory), |guest| {
             let manifest = airlock_manifest::read(directory).map_err(|bad| bad.to_string())?;
             if manifest.is_none_or(|manifest| manifest.needs_wasi()) {
                 self.compile(guest, "wasm32-wasip2", &[])
@@ -93,10 +93,16 @@ impl Guests {
         })
     }
 
+    /// Compiles a plugin with WASI, whatever it requests, to `OUT_DIR`/<name>.wasm, and returns that
+    /// path.
+    pub fn component_with_wasi(&self, directory: &Path, name: &str) -> Result<PathBuf, String> {
+        self.place(directory, name, |guest| self.compile(guest, "wasm32-wasip2", &[]))
+    }
+
     /// Compiles the script executor `plugins/<name>` to a component, which still has to be
     /// prepared.
     pub fn executor(&self, name: &str) -> Result<PathBuf, String> {
-        self.place(&self.root.join("plugins").join(name), |guest| self.compile_module(guest))
+        self.place(&self.root.join("plugins").join(name), name, |guest| self.compile_module(guest))
     }
 
     /// Compiles a guest without WASI, and converts the module to a component.
@@ -121,20 +127,24 @@ impl Guests {
     fn place(
         &self,
         directory: &Path,
+        stem: &str,
         compile: impl FnOnce(&Crate<'_>) -> Result<Vec<u8>, String>,
     ) -> Result<PathBuf, String> {
-        let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        let file = format!("{name}.wasm");
+        let file = format!("{stem}.wasm");
         let bytes = match &self.finished {
             Some(finished) => read(&finished.join(&file))
                 .map_err(|error| format!("{error}; {FINISHED} names a directory with {file}")),
-            None => compile(&Crate { package: format!("airlock-{name}"), directory }),
+            None => compile(&Crate { package: format!("airlock-{}", name(directory)), directory }),
         }?;
         let placed = self.out.join(file);
         fs::write(&placed, bytes)
             .map_err(|error| format!("cannot write {}: {error}", placed.display()))?;
         Ok(placed)
     }
+}
+
+fn name(directory: &Path) -> String {
+    directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, String> {

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_full_store_is_too_large() {
-        let host = Host::new().kv_with_quota("notes", 200);
+        let host = Host::new().kv_with_quota("notes", 400);
         let error = host
             .call::<add::add_note>(json!({ "title": "a", "text": "x".repeat(200) }))
             .unwrap_err();

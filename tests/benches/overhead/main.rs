@@ -68,7 +68,8 @@ async fn measure(hurry: usize) {
         "{:34} {:>10} {:>10} {:>10} {:>10} {:>10} {:>7}",
         "", "fuel", "p50", "p99", "bare p50", "native", "ratio"
     );
-    rounds(&gateway, &HOSTILE, "plugin call that does nothing", "{}", times(20_000)).await;
+    rounds(&gateway, &NOOP, "plugin call that does nothing", "{}", times(20_000)).await;
+    rounds(&gateway, &NOOP_WITH_WASI, "the same, built with WASI", "{}", times(20_000)).await;
     for (what, words, count) in [
         ("plugin counts words in 1 KiB", 200, 10_000),
         ("plugin counts words in 64 KiB", 13_000, 1_000),
@@ -108,12 +109,14 @@ struct Work {
     aim: &'static str,
 }
 
-static HOSTILE: Work = Work {
-    tool: "hostile-ok",
-    component: guests::HOSTILE,
-    native: |_| drop(black_box(airlock_hostile::ok::invoke("{}", &Host::new().context()))),
+const NOOP: Work = Work {
+    tool: "noop-ok",
+    component: guests::NOOP,
+    native: |_| drop(black_box(airlock_noop::ok::invoke("{}", &Host::new().context()))),
     aim: "10 µs",
 };
+const NOOP_WITH_WASI: Work =
+    Work { tool: "noop_with_wasi-ok", component: guests::NOOP_WITH_WASI, aim: "", ..NOOP };
 static TEXT: Work = Work {
     tool: "text-word_count",
     component: guests::TEXT,
@@ -214,6 +217,8 @@ const SCRIPTS: [(&str, &str, usize); 4] = [
 fn setup() -> Setup {
     Setup::new()
         .client(Client::wasm("hostile", guests::HOSTILE).auto(&["ok"]).code_mode())
+        .client(Client::wasm("noop", guests::NOOP))
+        .client(Client::wasm("noop_with_wasi", guests::NOOP_WITH_WASI))
         .client(Client::wasm("text", guests::TEXT))
         .client(Client::wasm("nested", guests::HOSTILE).tools(&["nested-ok"]))
         .client(

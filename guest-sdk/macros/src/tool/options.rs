@@ -90,6 +90,9 @@ impl Options {
     pub(super) fn annotations(&self) -> TokenStream {
         let fields = HINTS.map(|hint| Ident::new(hint, Span::call_site()));
         let values = self.hints.map(|hint| super::option(hint.as_ref()));
-        quote!(::airlock_guest::Annotations { #(#fields: #values),* })
+        quote!(::airlock_guest::Annotations {
+            #(#fields: #values,)*
+            ..::core::default::Default::default()
+        })
     }
 }

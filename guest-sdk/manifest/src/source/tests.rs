@@ -85,19 +85,19 @@ optional = "yes"
   plugin.toml:1:10: schema: found "airlock.plugin/2", expected "airlock.plugin/1"
   plugin.toml:2:6: id: found "Weather", expected 1 to 32 of the characters a-z, 0-9 and `-`
   plugin.toml:4:1: licence: unknown key; did you mean "license"?
-  plugin.toml:8:12: tool[0].effects[0]: found "network", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "tools"
+  plugin.toml:8:12: tool[0].effects[0]: found "network", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "call_tools"
   plugin.toml:11:8: tool[1].name: another [[tool]] is named "get" already
-  plugin.toml:13:15: request.http.api.reason: is missing, expected 1 to 300 bytes of text for the person who decides
+  plugin.toml:13:15: request.http.api.reason: is missing, expected 1 to 300 characters of text for the person who decides
   plugin.toml:14:7: request.http.api.url: found 7, expected a scheme and a host, such as "https://api.example.com", or "*" for hosts that the operator chooses
   plugin.toml:15:1: request.http.api.resaon: unknown key; did you mean "reason"?
   plugin.toml:17:16: request.files."my data": found the name "my data", expected 1 to 64 letters, digits, `_` or `-`, or "*"
   plugin.toml:18:10: request.files."my data".access: found "read-only"; did you mean "read_only"? Valid: "read_only" or "read_write"
   plugin.toml:19:13: request.files."my data".max_files: found -1, expected a whole number from 0
-  plugin.toml:20:10: request.files."my data".reason: found "", expected 1 to 300 bytes of text for the person who decides
+  plugin.toml:20:10: request.files."my data".reason: found "", expected 1 to 300 characters of text for the person who decides
   plugin.toml:24:13: request.secret.token.audience[0]: found "apo", expected a name of [request.http]: "api"
   plugin.toml:28:13: request.kv.max_bytes: found "1MiB", expected a table: [request.kv.NAME]
   plugin.toml:32:12: request.clocks.optional: found "yes", expected true or false
-  plugin.toml:34:10: request.directories: unknown key; valid here are http, secret, kv, files, scratch, tool, tools, clocks, limits"#;
+  plugin.toml:34:10: request.directories: unknown key; valid here are http, secret, kv, files, scratch, slot, tools, clocks, limits"#;
     assert_eq!(faults("all", text), expected);
 }
 

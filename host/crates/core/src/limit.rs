@@ -104,11 +104,11 @@ limits! {
     /// HTTP requests, redirects included.
     HttpRequests("http_requests", Count): 0, 20, 10_000, true;
     /// Size of the body of an HTTP request.
-    HttpRequest("http_request", Bytes): 0, MIB, 64 * MIB, false;
+    HttpRequest("http_request", Bytes): 0, MIB, 64 * MIB, true;
     /// Size of the body of an HTTP response.
     HttpResponse("http_response", Bytes): 0, 8 * MIB, 64 * MIB, true;
     /// Time for an HTTP exchange.
-    HttpTimeout("http_timeout", Nanoseconds): MILLISECOND, 30 * SECOND, HOUR, false;
+    HttpTimeout("http_timeout", Nanoseconds): MILLISECOND, 30 * SECOND, HOUR, true;
     /// Consecutive HTTP redirects.
     HttpRedirects("http_redirects", Count): 0, 5, 20, false;
 }

@@ -37,6 +37,8 @@ pub struct Credential {
     value: Secret,
     injection: Injection,
     audience: Vec<Rule>,
+    /// Names of the destinations that the audience consists of.
+    destinations: BTreeSet<String>,
 }
 
 /// Reason that a credential cannot be used. Its value is never shown.
@@ -114,7 +116,18 @@ impl Credential {
             return Err(BadCredential::Value { name: name.to_owned() });
         }
         injection.check(name, text)?;
-        Ok(Self { name: name.to_owned(), value, injection, audience })
+        let destinations = BTreeSet::new();
+        Ok(Self { name: name.to_owned(), value, injection, audience, destinations })
+    }
+
+    /// Names the destinations that the audience consists of, see [`Policy::narrowed`]. A tool has the
+    /// credential only for those of them that it declares.
+    ///
+    /// [`Policy::narrowed`]: super::Policy::narrowed
+    #[must_use]
+    pub fn for_destinations(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.destinations = names.into_iter().collect();
+        self
     }
 
     /// Returns its name.
@@ -136,6 +149,11 @@ impl Credential {
     /// Returns whether it may be attached to a request.
     pub(super) fn is_for(&self, target: &Target, method: &Method) -> bool {
         self.audience.iter().any(|rule| rule.matches(target, method))
+    }
+
+    /// Returns the names of the destinations of its audience; none if its rules alone decide.
+    pub(super) fn destinations(&self) -> &BTreeSet<String> {
+        &self.destinations
     }
 
     /// Returns whether the URL already has its parameter, which the guest must not set itself.

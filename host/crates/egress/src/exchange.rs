@@ -18,10 +18,10 @@ use super::{
     headers,
     hop::{self, Hop},
     message::{Redirects, Request, Response},
-    policy::Permit,
+    policy::{Missing, Permit},
     resolve,
     rule::Rule,
-    session::{Inner, Outlet},
+    session::{Inner, Observed, Outlet},
     target::Host,
 };
 
@@ -57,6 +57,7 @@ impl<'a> Exchange<'a> {
         self.require_audience(&hop)?;
         let mut followed = 0;
         loop {
+            self.report(&hop);
             let response = self.dispatch(&hop, permit).await?;
             let status = response.status();
             debug!(%caller, host = %self.host(&hop), method = %hop.method, status = status.as_u16(), "outbound request");
@@ -81,7 +82,11 @@ impl<'a> Exchange<'a> {
             };
             hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
             permit = self.decide(&hop)?;
-            hop.credentials.retain(|credential| credential.is_for(&hop.target, &hop.method));
+            let (target, method) = (&hop.target, &hop.method);
+            hop.credentials.retain(|credential| {
+                credential.is_for(target, method)
+                    && policy.check_audience(credential.destinations(), target, method).is_ok()
+            });
         }
     }
 
@@ -90,13 +95,26 @@ impl<'a> Exchange<'a> {
     fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
+            if let Missing::Declaration(_) = missing {
+                warn!(%caller, host = %self.host(hop), reason = %missing, "outbound request refused");
+                return refusal(&missing);
+            }
             // The path is the guest's own text: a guest that knows a secret could write it there.
             let is_secret = credentials.occur_in(hop.target.url().path().as_bytes());
             let rule = Rule::needed(&hop.target, &hop.method, is_secret);
             let rule = credentials.blotted(&rule);
             warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
-            Error::denied()
+            refusal(&missing)
         })
+    }
+
+    /// Reports a permitted request to the observer, if there is one.
+    fn report(&self, hop: &Hop<'_>) {
+        let Outlet { policy, observed, .. } = &self.session.outlet;
+        let Some(Observed { observer, destinations }) = observed else { return };
+        let destinations = policy.destinations_of(destinations, &hop.target, &hop.method);
+        let credentials: Vec<_> = hop.credentials.iter().map(|it| it.name()).collect();
+        observer.permitted(&destinations, &credentials);
     }
 
     /// Logs the first credential that the guest names and does not have. The guest learns nothing of
@@ -113,11 +131,22 @@ impl<'a> Exchange<'a> {
     /// Fails if the request is outside the audience of one of its credentials. On redirects such a
     /// credential is dropped instead, because the server chose the target.
     fn require_audience(&self, hop: &Hop<'_>) -> Result<(), Error> {
-        let is_outside = |credential: &&&Credential| !credential.is_for(&hop.target, &hop.method);
-        let Some(credential) = hop.credentials.iter().find(is_outside) else { return Ok(()) };
-        let reason = "the credential's audience does not include this request";
-        warn!(caller = %self.session.outlet.caller, host = %self.host(hop), credential = credential.name(), reason, "outbound request refused");
-        Err(Error::denied())
+        let Outlet { caller, policy, .. } = &self.session.outlet;
+        let Hop { target, method, .. } = hop;
+        for credential in &hop.credentials {
+            let (reason, error) = if credential.is_for(target, method) {
+                match policy.check_audience(credential.destinations(), target, method) {
+                    Ok(()) => continue,
+                    Err(missing) => (missing.to_string(), refusal(&missing)),
+                }
+            } else {
+                let reason = "the credential's audience does not include this request";
+                (reason.to_owned(), Error::denied())
+            };
+            warn!(%caller, host = %self.host(hop), credential = credential.name(), reason, "outbound request refused");
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Returns the host for the operator's log, with credentials redacted: a guest can write a
@@ -196,6 +225,14 @@ impl<'a> Exchange<'a> {
             final_url: String::from_utf8_lossy(&final_url).into_owned(),
             memory,
         })
+    }
+}
+
+/// Returns the error for the guest. A tool learns which effect it lacks for what its plugin may do.
+fn refusal(missing: &Missing) -> Error {
+    match missing {
+        Missing::Declaration(name) => Error::undeclared(&format!("http.{name}")),
+        Missing::Request | Missing::Grant => Error::denied(),
     }
 }
 

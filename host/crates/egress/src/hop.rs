@@ -53,10 +53,9 @@ impl<'a> Hop<'a> {
             return Err(Error::invalid(format!("a {method} request has no body")));
         }
         if body.as_ref().is_some_and(|body| body.len() > bounds.request_bytes) {
-            return Err(Error::invalid(format!(
-                "the request's body has more than {} bytes",
-                bounds.request_bytes
-            )));
+            let limit = bounds.request_bytes;
+            let problem = format!("the request's body has more than {limit} bytes");
+            return Err(Error::new(ErrorKind::TooLarge, problem));
         }
         Ok(Self { method, target, headers, body, credentials: named })
     }
@@ -154,7 +153,7 @@ mod tests {
         };
         insta::assert_snapshot!(refused(body("GET", b"1")), @"InvalidRequest: a GET request has no body");
         insta::assert_snapshot!(refused(body("HEAD", b"1")), @"InvalidRequest: a HEAD request has no body");
-        insta::assert_snapshot!(refused(body("POST", b"12345")), @"InvalidRequest: the request's body has more than 4 bytes");
+        insta::assert_snapshot!(refused(body("POST", b"12345")), @"TooLarge: the request's body has more than 4 bytes");
         let unknown =
             Request { credentials: vec!["token".to_owned()], ..request("GET", "https://x.com") };
         insta::assert_snapshot!(refused(unknown), @"Denied: the request is not permitted");

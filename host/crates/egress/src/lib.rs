@@ -36,10 +36,10 @@ pub use self::{
     injection::Injection,
     message::{Redirects, Request, Response},
     path::{BadPath, BadPattern},
-    policy::{Bounds, Policy},
+    policy::{Bounds, Destinations, Policy},
     resolve::Resolver,
     rule::{BadRule, Rule},
-    session::{Outlet, RequestSlot, Session},
+    session::{Observer, Outlet, RequestSlot, Session},
 };
 
 /// Maximum requests of the whole process in flight.

@@ -1,7 +1,12 @@
 //! The requests that one caller may send, and the bounds on them. Pure: a decision depends only on
 //! the rules and the request.
 
-use std::{fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
 use http::Method;
@@ -51,9 +56,23 @@ impl Bounds {
 /// The requests that one caller may send: those that it asks for and that its operator grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    requested: Option<Vec<Rule>>,
-    granted: Vec<Rule>,
+    requested: Option<Arc<[Rule]>>,
+    granted: Arc<[Rule]>,
     bounds: Bounds,
+    /// `None` if every destination may be used.
+    scope: Option<Scope>,
+}
+
+/// Rules of the destinations that a plugin requests, by the names of the requests.
+pub type Destinations = BTreeMap<String, Vec<Rule>>;
+
+/// The destinations that one tool of a plugin may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Scope {
+    /// Those of the whole plugin.
+    destinations: Arc<Destinations>,
+    /// Names of those that the tool declares.
+    declared: BTreeSet<String>,
 }
 
 /// Conditions under which a permitted request is sent.
@@ -66,11 +85,14 @@ pub(super) struct Permit {
     pub(super) any_host: bool,
 }
 
-/// Side of a policy that has no rule for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Part of a policy that has no rule for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Missing {
     Request,
     Grant,
+    /// The plugin may send the request, but the running tool does not declare the destination of
+    /// this name.
+    Declaration(String),
 }
 
 impl Policy {
@@ -90,12 +112,21 @@ impl Policy {
                 });
             }
         }
-        Ok(Self { requested, granted, bounds })
+        let requested = requested.map(Arc::from);
+        Ok(Self { requested, granted: granted.into(), bounds, scope: None })
     }
 
     /// Returns a policy that permits no request.
     pub fn closed() -> Self {
-        Self { requested: None, granted: Vec::new(), bounds: Bounds::PLUGIN }
+        Self { requested: None, granted: Arc::default(), bounds: Bounds::PLUGIN, scope: None }
+    }
+
+    /// Returns the policy for a tool that declares only some `destinations` of its plugin. The rules
+    /// are shared, because a plugin may have thousands of tools.
+    #[must_use]
+    pub fn narrowed(&self, destinations: &Arc<Destinations>, declared: &BTreeSet<String>) -> Self {
+        let scope = Scope { destinations: destinations.clone(), declared: declared.clone() };
+        Self { scope: Some(scope), ..self.clone() }
     }
 
     /// Returns the bounds on requests and responses.
@@ -104,20 +135,109 @@ impl Policy {
     }
 
     /// Decides on a request: it is permitted if a rule of each side matches it. It is private if a
-    /// matching rule of each side is private. Fails with the side that has no matching rule.
+    /// matching rule of each side is private. The declared destinations of a tool are a third side.
+    /// Fails with the side that has no matching rule.
     pub(super) fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
-        let granted = side(&self.granted, target, method).ok_or(Missing::Grant)?;
-        let Some(requested) = &self.requested else { return Ok(granted) };
-        let requested = side(requested, target, method).ok_or(Missing::Request)?;
-        Ok(Permit {
-            private: granted.private && requested.private,
-            any_host: granted.any_host && requested.any_host,
-        })
+        let mut permit = side(self.granted.iter(), target, method).ok_or(Missing::Grant)?;
+        if let Some(requested) = &self.requested {
+            let requested = side(requested.iter(), target, method).ok_or(Missing::Request)?;
+            permit = permit.and(requested);
+        }
+        match &self.scope {
+            None => Ok(permit),
+            Some(scope) => scope.decide(target, method).map(|declared| permit.and(declared)),
+        }
+    }
+
+    /// Returns the names of the `destinations` that a permitted request is within, of those that the
+    /// running tool declares.
+    pub(super) fn destinations_of<'d>(
+        &self,
+        destinations: &'d Destinations,
+        target: &Target,
+        method: &Method,
+    ) -> Vec<&'d str> {
+        let is_declared =
+            |name: &String| self.scope.as_ref().is_none_or(|scope| scope.declared.contains(name));
+        let matches = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(target, method));
+        let within =
+            destinations.iter().filter(|(name, rules)| is_declared(name) && matches(rules));
+        within.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Checks that the running tool declares a destination to which a credential may be sent with
+    /// this request. `audience` has the names of the credential's destinations; it is empty if its
+    /// rules alone decide.
+    pub(super) fn check_audience(
+        &self,
+        audience: &BTreeSet<String>,
+        target: &Target,
+        method: &Method,
+    ) -> Result<(), Missing> {
+        match &self.scope {
+            Some(scope) if !audience.is_empty() => scope.check_audience(audience, target, method),
+            _ => Ok(()),
+        }
     }
 }
 
-fn side(rules: &[Rule], target: &Target, method: &Method) -> Option<Permit> {
-    let mut matching = rules.iter().filter(|rule| rule.matches(target, method)).peekable();
+impl Scope {
+    fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
+        let rules = self.declared.iter().filter_map(|name| self.destinations.get(name)).flatten();
+        side(rules, target, method).ok_or_else(|| {
+            let mut names = self.destinations.keys();
+            names
+                .find(|name| self.is_for(name, target, method))
+                .map_or(Missing::Request, |name| Missing::Declaration(name.clone()))
+        })
+    }
+
+    fn check_audience(
+        &self,
+        audience: &BTreeSet<String>,
+        target: &Target,
+        method: &Method,
+    ) -> Result<(), Missing> {
+        let mut matching: Vec<_> =
+            audience.iter().filter(|name| self.is_for(name, target, method)).collect();
+        if matching.is_empty() {
+            // The operator chose the hosts of one of them, and this one among them: of one that has
+            // no rules of its own, if there is one.
+            let has_no_rules =
+                |name: &&String| self.destinations.get(name.as_str()).is_none_or(Vec::is_empty);
+            matching = audience.iter().filter(has_no_rules).collect();
+        }
+        if matching.is_empty() {
+            matching = audience.iter().collect();
+        }
+        match matching.first() {
+            Some(first) if !matching.iter().any(|name| self.declared.contains(*name)) => {
+                Err(Missing::Declaration((*first).clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a request is within the destination of this name.
+    fn is_for(&self, name: &str, target: &Target, method: &Method) -> bool {
+        let mut rules = self.destinations.get(name).into_iter().flatten();
+        rules.any(|rule| rule.matches(target, method))
+    }
+}
+
+impl Permit {
+    /// Returns the conditions of both.
+    fn and(self, other: Self) -> Self {
+        Self { private: self.private && other.private, any_host: self.any_host && other.any_host }
+    }
+}
+
+fn side<'r>(
+    rules: impl Iterator<Item = &'r Rule>,
+    target: &Target,
+    method: &Method,
+) -> Option<Permit> {
+    let mut matching = rules.filter(|rule| rule.matches(target, method)).peekable();
     matching.peek()?;
     let closed = Permit { private: false, any_host: true };
     Some(matching.fold(closed, |permit, rule| Permit {
@@ -128,10 +248,13 @@ fn side(rules: &[Rule], target: &Target, method: &Method) -> Option<Permit> {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Request => "the manifest does not request this",
-            Self::Grant => "the operator does not grant this",
-        })
+        match self {
+            Self::Request => f.write_str("the manifest does not request this"),
+            Self::Grant => f.write_str("the operator does not grant this"),
+            Self::Declaration(name) => {
+                write!(f, "the tool does not declare the effect http.{name}")
+            }
+        }
     }
 }
 
@@ -198,6 +321,91 @@ mod tests {
         };
         assert!(any_host(Some(&[wide]), &[wide]) && any_host(None, &[wide]));
         assert!(!any_host(Some(&[narrow]), &[wide]) && !any_host(Some(&[wide]), &[wide, narrow]));
+    }
+
+    /// Returns a policy that grants three destinations to a plugin, two of them with the same host,
+    /// for a tool that declares some of them.
+    fn narrowed(declared: &[&str]) -> Policy {
+        let destinations = [
+            ("read", "https://api.x.com GET /**"),
+            ("write", "https://api.x.com GET,POST /v1/** private"),
+            ("other", "https://*.y.com GET /**"),
+        ];
+        let all = rules(&destinations.map(|(_, rule)| rule));
+        let destinations = destinations.map(|(name, rule)| (name.to_owned(), rules(&[rule])));
+        let policy = Policy::new(Some(all.clone()), all, Bounds::PLUGIN).unwrap();
+        let declared = declared.iter().map(|name| (*name).to_owned()).collect();
+        policy.narrowed(&Arc::new(destinations.into()), &declared)
+    }
+
+    fn declaration(name: &str) -> Missing {
+        Missing::Declaration(name.to_owned())
+    }
+
+    #[test]
+    fn a_tool_that_declares_some_destinations_reaches_no_other_and_learns_which_one_to_declare() {
+        let decide = |declared: &[&str], method: Method, url: &str| {
+            narrowed(declared).decide(&Target::parse(url).unwrap(), &method)
+        };
+        let v1 = "https://api.x.com/v1/a";
+        assert!(decide(&["read"], Method::GET, v1).is_ok());
+        assert_eq!(decide(&["read"], Method::POST, v1), Err(declaration("write")));
+        assert!(decide(&["write"], Method::POST, v1).is_ok());
+        assert_eq!(decide(&["write"], Method::GET, "https://api.x.com/"), Err(declaration("read")));
+        for declared in [&["read", "write"][..], &[]] {
+            let other = decide(declared, Method::GET, "https://a.y.com/");
+            assert_eq!(other, Err(declaration("other")), "{declared:?}");
+        }
+        // A destination outside the grant is refused as ever.
+        for declared in [&["other"][..], &["read"]] {
+            let outside = decide(declared, Method::GET, "https://z.com/");
+            assert_eq!(outside, Err(Missing::Grant), "{declared:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_within_every_declared_destination_that_has_a_rule_for_it() {
+        let plugin = narrowed(&["read", "other"]);
+        let destinations = plugin.scope.as_ref().unwrap().destinations.clone();
+        let whole = Policy { scope: None, ..plugin.clone() };
+        let within = |policy: &Policy, method: Method, url: &str| {
+            let target = Target::parse(url).unwrap();
+            policy.destinations_of(&destinations, &target, &method).join(" ")
+        };
+        let v1 = "https://api.x.com/v1/a";
+        assert_eq!(within(&whole, Method::GET, v1), "read write");
+        assert_eq!(within(&whole, Method::POST, v1), "write");
+        assert_eq!(within(&plugin, Method::GET, v1), "read");
+        assert_eq!(within(&plugin, Method::GET, "https://a.y.com/"), "other");
+    }
+
+    #[test]
+    fn a_tool_has_only_the_private_networks_and_the_host_patterns_of_its_destinations() {
+        let permit = |declared: &[&str], url: &str| {
+            narrowed(declared).decide(&Target::parse(url).unwrap(), &Method::GET).unwrap()
+        };
+        let v1 = "https://api.x.com/v1/a";
+        assert!(!permit(&["read"], v1).private);
+        assert!(permit(&["write"], v1).private && permit(&["read", "write"], v1).private);
+        assert!(permit(&["other"], "https://a.y.com/").any_host && !permit(&["read"], v1).any_host);
+    }
+
+    #[test]
+    fn a_credential_goes_only_to_a_declared_destination_of_its_audience() {
+        let check = |declared: &[&str], audience: &[&str]| {
+            let audience = audience.iter().map(|name| (*name).to_owned()).collect();
+            let target = Target::parse("https://api.x.com/v1/a").unwrap();
+            narrowed(declared).check_audience(&audience, &target, &Method::GET)
+        };
+        // Both destinations permit the request; only one is of the audience.
+        assert_eq!(check(&["read"], &["write"]), Err(declaration("write")));
+        assert_eq!(check(&["write"], &["write"]), Ok(()));
+        assert_eq!(check(&["read"], &["read", "write"]), Ok(()));
+        // The operator chose this host for a destination without one.
+        assert_eq!(check(&["other"], &["other"]), Ok(()));
+        assert_eq!(check(&["read"], &["other"]), Err(declaration("other")));
+        assert_eq!(check(&["other"], &["open", "other"]), Err(declaration("open")));
+        assert_eq!(check(&["read"], &[]), Ok(()));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{
     error::{Error, ErrorKind},
     exchange::Exchange,
     message::{Request, Response},
-    policy::{Bounds, Policy},
+    policy::{Bounds, Destinations, Policy},
 };
 
 /// Maximum requests of one caller in flight, over all its calls, so that no caller can take all
@@ -52,6 +52,21 @@ impl Shared {
     }
 }
 
+/// Receives the names of what the requests of an outlet use.
+pub trait Observer: Send + Sync {
+    /// Takes the destinations of a request and the credentials that are attached to it. Called for
+    /// every request that the policy permits, before it is sent; a redirect that is followed is a
+    /// request too.
+    fn permitted(&self, destinations: &[&str], credentials: &[&str]);
+}
+
+/// An observer, and the names by which it knows the destinations.
+#[derive(Clone)]
+pub(super) struct Observed {
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) destinations: Arc<Destinations>,
+}
+
 /// The permissions of one caller. Opens a [`Session`] for each call. Cheap to clone.
 #[derive(Clone)]
 pub struct Outlet {
@@ -59,6 +74,8 @@ pub struct Outlet {
     pub(super) caller: Arc<str>,
     pub(super) policy: Arc<Policy>,
     pub(super) credentials: Arc<Credentials>,
+    /// `None` if the requests are not observed.
+    pub(super) observed: Option<Observed>,
     in_flight: Pool,
 }
 
@@ -91,7 +108,22 @@ impl Outlet {
         credentials: Arc<Credentials>,
     ) -> Self {
         let in_flight = Pool::new(MAX_OF_CALLER, CALLER_WEIGHT);
-        Self { shared: shared.clone(), caller: caller.into(), policy, credentials, in_flight }
+        let (shared, caller) = (shared.clone(), caller.into());
+        Self { shared, caller, policy, credentials, observed: None, in_flight }
+    }
+
+    /// Returns an outlet for some of the caller's calls, under a narrower policy. It shares the slots
+    /// of this one.
+    #[must_use]
+    pub fn narrowed(&self, policy: Arc<Policy>) -> Self {
+        Self { policy, ..self.clone() }
+    }
+
+    /// Returns an outlet whose requests are reported to `observer`, by the names of `destinations`. It
+    /// shares the slots of this one.
+    #[must_use]
+    pub fn observed(&self, destinations: Arc<Destinations>, observer: Arc<dyn Observer>) -> Self {
+        Self { observed: Some(Observed { observer, destinations }), ..self.clone() }
     }
 
     /// Opens the session of one call of `tenant`, which may send requests until `deadline`. Each

@@ -1,6 +1,7 @@
 mod credentials;
 mod limits;
 mod names;
+mod observed;
 mod redirects;
 
 use std::time::{Duration, Instant};

@@ -9,15 +9,21 @@
 mod known;
 pub(super) mod v0_1;
 
-use airlock_core::tool::{ToolDefinition, ToolError, ToolOutput};
+use airlock_core::{
+    text::cut,
+    tool::{ToolDefinition, ToolError, ToolOutput},
+};
 use futures_util::future::BoxFuture;
 use wasmtime::{
     Store,
     component::{Component, InstancePre, Linker},
 };
 
-use crate::{LoadError, plain, run::instance::State};
+use crate::{LoadError, engine, plain, run::instance::State};
 
+/// Versions that an error lists, and bytes of each.
+const MAX_LISTED: usize = 3;
+const MAX_SHOWN: usize = 64;
 /// Name of the interface that every tool plugin exports, without its version.
 const TOOLS: &str = "airlock:plugin/tools";
 
@@ -74,25 +80,53 @@ pub(super) fn open(
     component: &Component,
     wasm: &[u8],
 ) -> Result<Box<dyn ToolGuest>, LoadError> {
+    engine::check_resources(component)?;
     let unknown = known::unknown_imports(component);
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImports { names: unknown });
     }
-    let Some(found) = exported_version(component) else {
+    let exports = component.component_type();
+    let exports = exports.exports(component.engine()).map(|(name, _)| name);
+    let found: Vec<_> = exports.filter_map(version_of).collect();
+    if found.is_empty() {
         return plain::open(linker, component, wasm);
-    };
-    let Some(version) = VERSIONS.iter().find(|version| is_of(version.range, &found)) else {
-        let supported = supported().join(", ");
+    }
+    if let Some(repeated) = repeated(&found) {
+        return Err(LoadError::Versions { range: repeated });
+    }
+    let Some((version, _)) = newest(&found) else {
+        let shown: Vec<_> = found
+            .iter()
+            .take(MAX_LISTED)
+            .map(|found| cut((*found).to_owned(), MAX_SHOWN))
+            .collect();
+        let (found, supported) = (shown.join(", "), supported().join(", "));
         return Err(LoadError::Version { found, supported });
     };
     let opened = linker.instantiate_pre(component).and_then(version.open);
     opened.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })
 }
 
-fn exported_version(component: &Component) -> Option<String> {
-    let exports = component.component_type();
-    let mut exports = exports.exports(component.engine());
-    exports.find_map(|(name, _)| version_of(name).map(str::to_owned))
+/// Returns the range of which a component exports several versions. It would not be clear which of
+/// them a call runs.
+fn repeated(exported: &[&str]) -> Option<&'static str> {
+    let several = |range: &&str| exported.iter().filter(|found| is_of(range, found)).count() > 1;
+    supported().into_iter().find(several)
+}
+
+/// Returns the newest supported version of those that a component exports. A component may export
+/// several, so that older gateways load it too.
+fn newest<'v>(exported: &[&'v str]) -> Option<(&'static Version, &'v str)> {
+    VERSIONS.iter().find_map(|version| {
+        let found = exported.iter().find(|found| is_of(version.range, found))?;
+        Some((version, *found))
+    })
+}
+
+/// Returns the version of those that a component exports that a call would use; the first one if
+/// none is supported.
+pub(super) fn selected<'v>(exported: &[&'v str]) -> Option<&'v str> {
+    newest(exported).map(|(_, found)| found).or_else(|| exported.first().copied())
 }
 
 /// Returns the version in the name of a plugin's `tools` export; `None` for any other export.
@@ -117,6 +151,14 @@ mod tests {
     }
 
     #[test]
+    fn of_several_exported_versions_the_newest_supported_one_is_used_in_any_order() {
+        assert_eq!(selected(&["0.2.0", "0.1.0"]), Some("0.1.0"));
+        assert_eq!(selected(&["0.1.0", "0.2.0"]), Some("0.1.0"));
+        assert_eq!(selected(&["0.2.0"]), Some("0.2.0"));
+        assert_eq!(selected(&[]), None);
+    }
+
+    #[test]
     fn unsupported_versions_and_unknown_imports_are_refused_by_name() {
         let engine = crate::engine::engine(1).expect("an engine");
         let mut linker = Linker::new(&engine);
@@ -130,6 +172,16 @@ mod tests {
         insta::assert_snapshot!(
             open_text(&format!("(component {instance})")),
             @"the plugin was built for version 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
+        );
+        let two = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (export "airlock:plugin/tools@0.1.3" (instance $i))"#;
+        insta::assert_snapshot!(
+            open_text(&format!("(component {two})")),
+            @"the component exports several versions of 0.1 of the contract; a component exports one of each"
+        );
+        let two = r#"(instance $i) (export "airlock:plugin/tools@0.3.0" (instance $i)) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
+        insta::assert_snapshot!(
+            open_text(&format!("(component {two})")),
+            @"the plugin was built for version 0.3.0, 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
         );
         insta::assert_snapshot!(
             open_text(r#"(component (import "acme:gpu/compute@1.0.0" (instance)) (import "run" (func)))"#),

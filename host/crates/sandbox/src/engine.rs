@@ -6,18 +6,20 @@ use std::num::NonZeroUsize;
 use tracing::warn;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
-    WasmBacktraceDetails,
+    WasmBacktraceDetails, component::Component,
 };
+
+use crate::LoadError;
 
 /// Most core instances of one component. wit-component makes three or four of a guest;
 /// componentize-py makes fourteen, one for each of Python's libraries. The number bounds a counter
 /// and reserves nothing.
-const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
+pub(super) const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
 /// Most bytes that the host keeps for one instance besides its memory and tables. Most of them are
 /// for functions: Python has 6,000 functions in 400 KB. Allocated as needed.
 const INSTANCE_BYTES: usize = 512 << 10;
-const MEMORIES_PER_COMPONENT: u32 = 2;
-const TABLES_PER_COMPONENT: u32 = 4;
+pub(super) const MEMORIES_PER_COMPONENT: u32 = 2;
+pub(super) const TABLES_PER_COMPONENT: u32 = 4;
 /// Most mappings that one slot of the pool uses: two for its stack, four for each memory. Measured.
 const MAPPINGS_PER_SLOT: u32 = 2 + 4 * MEMORIES_PER_COMPONENT;
 /// Largest memory that any limit may grant, in bytes. The instance pool enforces it in addition to
@@ -27,6 +29,22 @@ pub const MAX_MEMORY_BYTES: usize = 1 << 30;
 pub(super) const MAX_TABLE_ELEMENTS: usize = 20_000;
 /// Fuel that a guest burns before it yields: about 0.1 ms of Starlark.
 pub(super) const YIELD_INTERVAL: u64 = 1_000_000;
+
+/// Fails if instances of a component need more memories or tables than the pool has for one. The
+/// pool checks it too; without a pool, the same components are refused.
+pub(super) fn check_resources(component: &Component) -> Result<(), LoadError> {
+    // A component without imported modules, and others are refused, states what it needs.
+    let Some(needed) = component.resources_required() else { return Ok(()) };
+    for (what, found, limit) in [
+        ("memories", needed.num_memories, MEMORIES_PER_COMPONENT),
+        ("tables", needed.num_tables, TABLES_PER_COMPONENT),
+    ] {
+        if found > limit {
+            return Err(LoadError::TooMuch { what, found: found.into(), limit: limit.into() });
+        }
+    }
+    Ok(())
+}
 
 /// Builds the engine with a pool of `slots` instances. If the address space or the kernel's limit
 /// on mappings does not allow that many, instances are allocated on demand, which is slower.
@@ -157,5 +175,23 @@ mod tests {
         ] {
             assert!(!compiles(module), "{proposal}");
         }
+    }
+
+    #[test]
+    fn a_component_that_the_pool_has_no_room_for_is_refused_without_a_pool_too() {
+        let engine = compiler().expect("an engine");
+        let checked = |module: &str, instances: usize| {
+            let instances = "(core instance (instantiate $m))".repeat(instances);
+            let text = format!("(component (core module $m {module}) {instances})");
+            let wasm = wat::parse_str(text).expect("a component");
+            let component = Component::new(&engine, wasm).expect("it compiles");
+            check_resources(&component).map_err(|error| error.to_string())
+        };
+        assert_eq!(checked("(memory 1)", 2), Ok(()));
+        let memories = "the component has 3 memories; the limit is 2";
+        assert_eq!(checked("(memory 1)", 3), Err(memories.to_owned()));
+        assert_eq!(checked("(table 1 funcref)", 4), Ok(()));
+        let tables = "the component has 5 tables; the limit is 4";
+        assert_eq!(checked("(table 1 funcref)", 5), Err(tables.to_owned()));
     }
 }

@@ -57,6 +57,14 @@ pub enum LoadError {
         /// Versions that this build supports.
         supported: String,
     },
+    /// The component exports several versions of one range, so that it is not clear which runs.
+    #[error(
+        "the component exports several versions of {range} of the contract; a component exports one of each"
+    )]
+    Versions {
+        /// The range, such as `0.1`.
+        range: &'static str,
+    },
     /// The imports or exports of the component differ from those of its world.
     #[error("the component does not fit the world {world}")]
     Contract {

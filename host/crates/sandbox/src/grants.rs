@@ -8,11 +8,11 @@ use std::{
 };
 
 use airlock_core::secret::{Scrubber, Secret};
-use airlock_egress::{Credentials, Egress, Policy};
+use airlock_egress::{Credentials, Destinations, Egress, Policy};
 use airlock_store::Database;
 use serde_json::{Map, Value};
 
-use crate::{Effect, Effects};
+use crate::{DeclaredEffect, Effect, Effects, UseRecorder, effects::Reach};
 
 /// Everything that a plugin may use besides its log and its own call.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,8 @@ pub struct Grants {
     pub clocks: bool,
     /// Policy on its HTTP requests; `None` denies all of them.
     pub http: Option<Arc<Policy>>,
+    /// Rules of the destinations that it requests, for the tools that may use only some of them.
+    pub destinations: Arc<Destinations>,
     /// Secrets that are attached to its requests.
     pub credentials: Arc<Credentials>,
     /// Names that it asks for and is not granted, so that a guest can distinguish a denial from a
@@ -47,8 +49,19 @@ pub struct Grants {
     /// Effects that its manifest declares for each of its tools. A tool that is not listed has
     /// none. `None` for a component without a manifest: all its tools may use all of the grants.
     pub declared: Option<Arc<BTreeMap<String, Effects>>>,
-    /// Effects that the running tool does not declare, so that their grants are left out here.
-    pub undeclared: Effects,
+    /// Narrowing of these grants to the effects of one tool; `None` if they are those of the plugin.
+    pub narrowing: Option<Narrowing>,
+    /// Records which of the grants are used; `None` in a gateway that serves.
+    pub recorder: Option<UseRecorder>,
+}
+
+/// Narrowing of the grants of a plugin to one of its tools.
+#[derive(Debug, Clone)]
+pub struct Narrowing {
+    /// Effects of the tool.
+    effects: Effects,
+    /// Grants of the plugin.
+    whole: Arc<Grants>,
 }
 
 /// Tools that a plugin may call, by the names that it calls them.
@@ -66,33 +79,104 @@ impl ToolNames {
     pub(crate) fn tools(&self) -> BTreeSet<String> {
         self.slots.values().flatten().chain(&self.full).cloned().collect()
     }
+
+    /// Returns the names that a tool with these effects may call. An effect on one slot is none on
+    /// tools by full name.
+    fn narrowed(&self, effects: &Effects) -> Self {
+        match effects.reach(Effect::CallTools) {
+            None => Self::default(),
+            Some(Reach::All) => self.clone(),
+            Some(Reach::Named(names)) => {
+                let slots = self.slots.iter().filter(|(slot, _)| names.contains(*slot));
+                let slots = slots.map(|(slot, tool)| (slot.clone(), tool.clone()));
+                Self { slots: slots.collect(), full: BTreeSet::new() }
+            }
+        }
+    }
 }
 
 impl Grants {
     /// Returns the grants that a tool with these effects may use. The configuration, the scratch
     /// directory and the clocks are no effects: they change nothing outside the call.
-    pub(crate) fn narrowed(&self, effects: Effects) -> Self {
-        let has = |effect| effects.contains(effect);
-        let has_credential = has(Effect::Secret);
+    pub(crate) fn narrowed(self: &Arc<Self>, effects: &Effects) -> Self {
+        let has_secret = |name: &String| effects.covers(Effect::Secret, name);
+        let stores = self.stores.iter().filter(|it| effects.covers(Effect::ReadKv, &it.name));
+        let secrets = self.secrets.iter().filter(|name| has_secret(name));
+        let has_secrets = effects.contains(Effect::Secret);
+        let revealed = self.revealed.iter().filter(|(name, _)| has_secret(name));
+        let revealed = revealed.map(|(name, secret)| (name.clone(), secret.clone()));
         Self {
             directories: self.directories_for(effects),
-            stores: if has(Effect::ReadKv) { self.stores.clone() } else { Vec::new() },
-            tools: if has(Effect::Tools) { self.tools.clone() } else { ToolNames::default() },
-            http: self.http.clone().filter(|_| has(Effect::Http)),
-            credentials: if has_credential { self.credentials.clone() } else { Arc::default() },
-            secrets: if has_credential { self.secrets.clone() } else { Arc::default() },
-            revealed: if has_credential { self.revealed.clone() } else { Arc::default() },
-            undeclared: effects.complement(),
-            ..self.clone()
+            stores: stores.cloned().collect(),
+            tools: self.tools.narrowed(effects),
+            http: self.policy_for(effects),
+            credentials: if has_secrets { self.credentials.clone() } else { Arc::default() },
+            secrets: Arc::new(secrets.cloned().collect()),
+            revealed: Arc::new(revealed.collect()),
+            narrowing: Some(Narrowing { effects: effects.clone(), whole: self.clone() }),
+            ..(**self).clone()
         }
     }
 
-    fn directories_for(&self, effects: Effects) -> Vec<Directory> {
-        if effects.contains(Effect::WriteFiles) {
-            return self.directories.clone();
+    fn directories_for(&self, effects: &Effects) -> Vec<Directory> {
+        let covers = |effect, directory: &Directory| effects.covers(effect, &directory.request);
+        let readable = self.directories.iter().filter(|it| covers(Effect::ReadFiles, it));
+        let access = |directory: &Directory| {
+            if covers(Effect::WriteFiles, directory) { directory.access } else { Access::ReadOnly }
+        };
+        readable.map(|it| Directory { access: access(it), ..it.clone() }).collect()
+    }
+
+    fn policy_for(&self, effects: &Effects) -> Option<Arc<Policy>> {
+        let policy = self.http.as_ref()?;
+        Some(match effects.reach(Effect::Http)? {
+            Reach::All => policy.clone(),
+            Reach::Named(names) => Arc::new(policy.narrowed(&self.destinations, names)),
+        })
+    }
+
+    /// Returns the effect that the running tool would have to declare for the use of a granted
+    /// request; `None` if it declares it, or if nothing of this name is granted. Without a name,
+    /// an effect on any request is enough.
+    pub(crate) fn undeclared(
+        &self,
+        effect: Effect,
+        request: Option<&str>,
+    ) -> Option<DeclaredEffect> {
+        let Narrowing { effects, whole } = self.narrowing.as_ref()?;
+        if !effects.contains(effect) {
+            return Some(effect.into());
         }
-        let readable = self.directories.iter().filter(|_| effects.contains(Effect::ReadFiles));
-        readable.map(|it| Directory { access: Access::ReadOnly, ..it.clone() }).collect()
+        let request = request.filter(|name| !effects.covers(effect, name))?;
+        whole.effect_on(effect, request)
+    }
+
+    /// Returns the effect on a granted request; `None` if nothing of this name is granted.
+    fn effect_on(&self, effect: Effect, request: &str) -> Option<DeclaredEffect> {
+        let is_granted = match effect {
+            Effect::ReadFiles | Effect::WriteFiles => {
+                self.directories.iter().any(|it| it.request == request)
+            }
+            Effect::Http => self.destinations.contains_key(request),
+            Effect::Secret => self.secrets.contains(request),
+            Effect::ReadKv | Effect::WriteKv => self.stores.iter().any(|it| it.name == request),
+            // A full name is no request of its own.
+            Effect::CallTools if self.tools.full.contains(request) => return Some(effect.into()),
+            Effect::CallTools => self.tools.slots.contains_key(request),
+        };
+        let request = Some(request.to_owned());
+        is_granted.then_some(DeclaredEffect { effect, request })
+    }
+
+    /// Returns the requests of the directories that the plugin may change and the running tool may
+    /// not.
+    pub(crate) fn unwritable(&self) -> Vec<String> {
+        let whole = self.narrowing.as_ref().map_or(&[][..], |it| &it.whole.directories);
+        let writable = |directories: &[Directory]| -> BTreeSet<String> {
+            let writable = directories.iter().filter(|it| it.access == Access::ReadWrite);
+            writable.map(|it| it.request.clone()).collect()
+        };
+        writable(whole).difference(&writable(&self.directories)).cloned().collect()
     }
 }
 
@@ -119,6 +203,8 @@ pub struct HostResources {
 pub struct Directory {
     /// Its name in the guest: `[A-Za-z0-9_-]{1,64}`.
     pub name: String,
+    /// Name of the request that it is granted under: its own, or `*`.
+    pub request: String,
     /// The directory on the host.
     pub path: PathBuf,
     /// Access that the guest has to it.
@@ -161,64 +247,125 @@ mod tests {
 
     use super::*;
 
-    /// Returns grants of everything that an effect covers.
-    fn everything() -> Grants {
-        let directory = Directory {
-            name: "d".to_owned(),
+    /// Returns grants of everything that an effect covers, most of it twice.
+    fn everything() -> Arc<Grants> {
+        let directory = |name: &str, request: &str| Directory {
+            name: name.to_owned(),
+            request: request.to_owned(),
             path: "/d".into(),
             access: Access::ReadWrite,
             quota: Quota { bytes: 1, files: 1 },
         };
-        Grants {
-            directories: vec![directory],
+        let store = |name: &str| Store { name: name.to_owned(), max_bytes: 1 };
+        Arc::new(Grants {
+            directories: vec![directory("a", "a"), directory("b", "b"), directory("c", "*")],
             scratch: Some(Quota { bytes: 1, files: 1 }),
-            stores: vec![Store { name: "s".to_owned(), max_bytes: 1 }],
+            stores: vec![store("a"), store("b")],
             tools: ToolNames {
-                slots: [("slot".to_owned(), Some("p-a".to_owned()))].into(),
+                slots: [("a".to_owned(), Some("p-a".to_owned())), ("b".to_owned(), None)].into(),
                 full: ["p-b".to_owned()].into(),
             },
             clocks: true,
             http: Some(Arc::new(Policy::closed())),
-            secrets: Arc::new(["t".to_owned()].into()),
-            revealed: Arc::new([("t".to_owned(), Secret::new("value"))].into()),
+            destinations: Arc::new([("a".to_owned(), Vec::new())].into()),
+            secrets: Arc::new(["a".to_owned(), "b".to_owned()].into()),
+            revealed: Arc::new([("a".to_owned(), Secret::new("value"))].into()),
             ..Grants::default()
-        }
+        })
+    }
+
+    fn narrowed(effects: &[&str]) -> Grants {
+        let parse = |text: &&str| text.parse::<DeclaredEffect>().expect("an effect");
+        everything().narrowed(&effects.iter().map(parse).collect())
     }
 
     /// Returns what is left of [`everything`], in words.
-    fn left(effects: &[Effect]) -> String {
-        let grants = everything().narrowed(effects.iter().copied().collect());
+    fn left(effects: &[&str]) -> String {
+        let grants = narrowed(effects);
         assert!(grants.scratch.is_some() && grants.clocks, "these are no effects");
         let directories = grants.directories.iter().map(|it| match it.access {
-            Access::ReadOnly => "read",
-            Access::ReadWrite => "write",
+            Access::ReadOnly => format!("read/{}", it.name),
+            Access::ReadWrite => format!("write/{}", it.name),
         });
-        let rest = [
-            ("store", !grants.stores.is_empty()),
-            ("slot", !grants.tools.slots.is_empty()),
-            ("full", !grants.tools.full.is_empty()),
-            ("http", grants.http.is_some()),
-            ("secret", !grants.secrets.is_empty()),
-            ("revealed", !grants.revealed.is_empty()),
-        ];
-        let rest = rest.into_iter().filter(|(_, is_left)| *is_left).map(|(name, _)| name);
-        directories.chain(rest).collect::<Vec<_>>().join(" ")
+        let stores = grants.stores.iter().map(|it| format!("store/{}", it.name));
+        let slots = grants.tools.slots.keys().map(|slot| format!("slot/{slot}"));
+        let full = grants.tools.full.iter().map(|tool| format!("full/{tool}"));
+        let http = grants.http.iter().map(|_| "http".to_owned());
+        let secrets = grants.secrets.iter().map(|name| format!("secret/{name}"));
+        let revealed = grants.revealed.keys().map(|name| format!("revealed/{name}"));
+        let all = directories.chain(stores).chain(slots).chain(full).chain(http);
+        all.chain(secrets).chain(revealed).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn a_tool_keeps_only_the_grants_that_its_effects_cover() {
         assert_eq!(left(&[]), "");
         for (effect, expected) in [
-            (Effect::ReadFiles, "read"),
-            (Effect::WriteFiles, "write"),
-            (Effect::Http, "http"),
-            (Effect::Secret, "secret revealed"),
-            (Effect::ReadKv, "store"),
-            (Effect::WriteKv, "store"),
-            (Effect::Tools, "slot full"),
+            ("read_files", "read/a read/b read/c"),
+            ("write_files", "write/a write/b write/c"),
+            ("http", "http"),
+            ("secret", "secret/a secret/b revealed/a"),
+            ("read_kv", "store/a store/b"),
+            ("write_kv", "store/a store/b"),
+            ("call_tools", "slot/a slot/b full/p-b"),
         ] {
-            assert_eq!(left(&[effect]), expected, "{effect:?}");
+            assert_eq!(left(&[effect]), expected, "{effect}");
         }
-        assert_eq!(left(Effect::ALL), "write store slot full http secret revealed");
+        let all: Vec<_> = Effect::ALL.iter().map(|effect| effect.name()).collect();
+        assert_eq!(
+            left(&all),
+            "write/a write/b write/c store/a store/b slot/a slot/b full/p-b http secret/a secret/b revealed/a"
+        );
+    }
+
+    #[test]
+    fn an_effect_on_one_request_keeps_the_grant_of_that_one_alone() {
+        for (effects, expected) in [
+            (&["read_files.a"][..], "read/a"),
+            (&["write_files.b"], "write/b"),
+            (&["read_files", "write_files.b"], "read/a write/b read/c"),
+            (&["read_files.*"], "read/c"),
+            (&["http.a"], "http"),
+            (&["secret.a"], "secret/a revealed/a"),
+            (&["secret.b"], "secret/b"),
+            (&["read_kv.a"], "store/a"),
+            (&["write_kv.b"], "store/b"),
+            (&["call_tools.a"], "slot/a"),
+            (&["call_tools.a", "call_tools.b"], "slot/a slot/b"),
+        ] {
+            assert_eq!(left(effects), expected, "{effects:?}");
+        }
+    }
+
+    #[test]
+    fn the_effect_to_declare_is_the_one_on_a_granted_request_or_else_none() {
+        let missing = |effects: &[&str], effect, request| {
+            narrowed(effects).undeclared(effect, request).map(|effect| effect.to_string())
+        };
+        for (effect, one, other) in [
+            (Effect::ReadFiles, "read_files.a", "read_files.b"),
+            (Effect::WriteFiles, "write_files.a", "write_files.b"),
+            (Effect::Secret, "secret.a", "secret.b"),
+            (Effect::ReadKv, "read_kv.a", "read_kv.b"),
+            (Effect::WriteKv, "write_kv.a", "write_kv.b"),
+            (Effect::CallTools, "call_tools.a", "call_tools.b"),
+        ] {
+            assert_eq!(missing(&[], effect, Some("b")).as_deref(), Some(effect.name()));
+            assert_eq!(missing(&[one], effect, Some("b")).as_deref(), Some(other));
+            for request in [None, Some("a"), Some("ungranted")] {
+                assert_eq!(missing(&[one], effect, request), None, "{effect:?} {request:?}");
+            }
+            assert_eq!(missing(&[effect.name()], effect, Some("b")), None);
+        }
+        let full = missing(&["call_tools.a"], Effect::CallTools, Some("p-b"));
+        assert_eq!(full.as_deref(), Some("call_tools"));
+        assert_eq!(everything().undeclared(Effect::Http, None), None, "it is not narrowed");
+    }
+
+    #[test]
+    fn directories_that_only_other_tools_may_change_are_named_by_their_requests() {
+        assert_eq!(narrowed(&["write_files.a"]).unwritable(), ["*", "b"]);
+        assert!(narrowed(&["write_files"]).unwritable().is_empty());
+        assert!(everything().unwritable().is_empty());
     }
 }

@@ -42,19 +42,24 @@ pub fn imported_functions(wasm: &[u8], interface: &str) -> Result<Vec<String>, L
     section::imported_functions(wasm, interface)
 }
 
-/// Returns the version of the plugin contract that a component exports; `None` if it exports none.
+/// Returns the version of the plugin contract that calls of a component use: the newest supported
+/// one that it exports, else the first one. `None` if it exports none.
 pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {
     let exports = section::exports(wasm)?;
-    Ok(exports.iter().find_map(|name| Some(contract::version_of(name)?.to_owned())))
+    Ok(contract::selected(&versions(&exports)).map(str::to_owned))
+}
+
+/// Returns whether a component exports a version of the plugin contract, such as `0.1`.
+pub fn exports_contract(wasm: &[u8], contract: &str) -> Result<bool, LoadError> {
+    let exports = section::exports(wasm)?;
+    Ok(versions(&exports).iter().any(|version| contract::is_of(contract, version)))
+}
+
+fn versions(exports: &[String]) -> Vec<&str> {
+    exports.iter().filter_map(|name| contract::version_of(name)).collect()
 }
 
 /// Returns the versions of the plugin contract that this build supports, the newest first: `0.1`.
 pub fn supported_contracts() -> Vec<&'static str> {
     contract::supported().to_vec()
-}
-
-/// Returns whether the version of a contract that a component exports, such as `0.1.0`, is of a
-/// supported version, such as `0.1`.
-pub fn is_of_contract(supported: &str, exported: &str) -> bool {
-    contract::is_of(supported, exported)
 }

@@ -21,6 +21,7 @@ mod run;
 mod schemas;
 mod script;
 mod settings;
+mod uses;
 mod wasi;
 
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use tracing::warn;
 use wasmtime::{Engine, Store, component::Linker};
 
 pub use self::{
-    effects::{Effect, Effects},
+    effects::{DeclaredEffect, Effect, Effects},
     engine::MAX_MEMORY_BYTES,
     error::LoadError,
     executor::Executor,
@@ -41,8 +42,8 @@ pub use self::{
         Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
     },
     inspect::{
-        contract_version, embed, embed_tools, embedded, embedded_tools, imported_functions,
-        imports, is_of_contract, supported_contracts,
+        contract_version, embed, embed_tools, embedded, embedded_tools, exports_contract,
+        imported_functions, imports, supported_contracts,
     },
     limits::Limits,
     load::compile::{
@@ -53,6 +54,7 @@ pub use self::{
     schemas::Tools,
     script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
     settings::{OffLimits, Settings},
+    uses::{ToolUses, Use, UseRecorder},
 };
 use self::{
     load::{cache::CodeCache, compile::Compiler},

@@ -25,7 +25,7 @@ mod unfold;
 use std::collections::BTreeMap;
 
 use airlock_core::tool::{
-    Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolOutput,
+    Annotations, CallError, ErrorKind, ToolDefinition, ToolError, ToolName, ToolOutput,
 };
 use futures_util::future::BoxFuture;
 use tracing::warn;
@@ -45,8 +45,6 @@ use crate::{
     run::instance::{Guest, State},
 };
 
-/// Characters that the name of a tool may have.
-const MAX_NAME: usize = 64;
 /// Exports that an error or a log line lists.
 const MAX_LISTED: usize = 20;
 
@@ -76,7 +74,7 @@ pub enum BadComponent {
     },
     /// The name of a function cannot be the name of a tool.
     #[error(
-        "its export {export} would be the tool {name:?}; a tool's name has 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9, _ and -"
+        "its export {export} would be the tool {name:?}; a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
     )]
     Name {
         /// The export of the function.
@@ -245,8 +243,7 @@ impl ToolGuest for Plain {
 }
 
 fn check_name(name: &str, export: &str) -> Result<(), BadComponent> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(fits) {
+    if ToolName::is_valid(name) {
         return Ok(());
     }
     Err(BadComponent::Name { export: export.to_owned(), name: name.to_owned() })

@@ -12,6 +12,7 @@ use airlock_core::{
     tenant::Tenant,
     tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput},
 };
+use airlock_egress::Outlet;
 use airlock_store::Database;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -30,6 +31,7 @@ use crate::{
         instance::{Call, Guest, State},
     },
     schemas::{Schemas, Tools},
+    uses::CallRecorder,
     wasi::{self, Mounts, Wasi},
 };
 
@@ -173,6 +175,7 @@ impl Plugin {
         let arguments = call.arguments().as_str();
         let chain = call.chain();
         let ToolRights { grants, outlet, origin } = self.rights.of(&tool.original);
+        let recorder = grants.recorder.as_ref().map(|it| it.of_call(&self.client, &tool.original));
         let slot = self
             .share
             .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
@@ -184,6 +187,7 @@ impl Plugin {
             grants,
             &self.mounts,
             self.sandbox.memory(),
+            recorder.as_ref(),
         )
         .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?;
         let guest_call = Call {
@@ -194,8 +198,9 @@ impl Plugin {
             limits: self.limits,
             grants: grants.clone(),
             database: self.database.clone(),
-            outlet: outlet.clone(),
+            outlet: outlet.as_ref().map(|outlet| recorded(outlet, grants, recorder.as_ref())),
             wasi,
+            recorder,
         };
         let answered = self
             .sandbox
@@ -228,6 +233,15 @@ impl Provider for Plugin {
 
     fn status(&self) -> Map<String, Value> {
         Map::from_iter([("circuit".to_owned(), self.circuit.describe().into())])
+    }
+}
+
+/// Returns the outlet for one call, which reports the requests to the call's recorder if there is
+/// one.
+fn recorded(outlet: &Outlet, grants: &Grants, recorder: Option<&CallRecorder>) -> Outlet {
+    match recorder {
+        Some(recorder) => outlet.observed(grants.destinations.clone(), Arc::new(recorder.clone())),
+        None => outlet.clone(),
     }
 }
 
@@ -285,8 +299,11 @@ mod tests {
         };
         let check = |path: PathBuf, access| {
             let quota = Quota { bytes: 1, files: 1 };
-            check_directory(&Directory { name: "d".into(), path, access, quota }, &off_limits)
-                .is_ok()
+            check_directory(
+                &Directory { name: "d".into(), request: "d".into(), path, access, quota },
+                &off_limits,
+            )
+            .is_ok()
         };
         for hidden in
             [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")]

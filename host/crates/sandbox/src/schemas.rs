@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 use airlock_core::{
     json::JsonText,
     schema::{BadSchema, CompiledSchema, Violations},
+    text::cut,
     tool::{CallError, ToolDefinition, ToolName, ToolOutput},
 };
 use serde_json::Value;
 
+/// Characters that the name of a tool may have.
+const MAX_NAME: usize = 64;
 /// Most memory that the compiled schemas of one plugin may take, in bytes: enough for thousands of
 /// ordinary ones.
 const MAX_BYTES: usize = 64 << 20;
@@ -24,7 +27,8 @@ const MAX_BYTES: usize = 64 << 20;
 pub struct Tools {
     /// Definitions of the tools that the plugin runs.
     pub definitions: Vec<ToolDefinition>,
-    /// The tools that are left out, because a schema of theirs is invalid, with the reasons.
+    /// The tools that are left out, because their name or a schema of theirs is invalid, with the
+    /// reasons.
     pub left_out: Vec<String>,
     /// The schemas that values are not checked against, with the tools and the reasons.
     pub unchecked: Vec<String>,
@@ -49,6 +53,17 @@ enum Check {
     Unchecked,
 }
 
+/// Reason for which a tool is left out.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -")]
+    Name,
+    #[error("another tool of the plugin has this name")]
+    Repeated,
+    #[error(transparent)]
+    Schema(#[from] BadSchema),
+}
+
 /// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
 /// Content).
 #[derive(Debug, thiserror::Error)]
@@ -56,11 +71,12 @@ enum Check {
 struct NoStructuredResult;
 
 impl Schemas {
-    /// Compiles the schemas of each definition. Blocks.
+    /// Compiles the schemas of each definition. Leaves out the tools that cannot be used. Blocks.
     pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Tools) {
         let (mut schemas, mut tools) = (Self::default(), Tools::default());
         for definition in definitions {
-            let named = |reason: &str| format!("tool {:?}: {reason}", definition.name);
+            let name = cut(definition.name.clone(), 2 * MAX_NAME);
+            let named = |reason: &str| format!("tool {name:?}: {reason}");
             match schemas.add(&definition) {
                 Err(bad) => tools.left_out.push(named(&bad.to_string())),
                 Ok(unchecked) => {
@@ -73,15 +89,20 @@ impl Schemas {
     }
 
     /// Adds the schemas of a tool. Returns the reason for each that values are not checked against.
-    /// Fails if a schema is invalid.
-    fn add(&mut self, definition: &ToolDefinition) -> Result<Vec<String>, BadSchema> {
+    /// Fails if its name or a schema is invalid.
+    fn add(&mut self, definition: &ToolDefinition) -> Result<Vec<String>, Unusable> {
+        if !ToolName::is_valid(&definition.name) {
+            return Err(Unusable::Name);
+        }
+        if self.tools.contains_key(&definition.name) {
+            return Err(Unusable::Repeated);
+        }
         let mut unchecked = Vec::new();
         let input = self.check("inputSchema", &definition.input_schema, &mut unchecked)?;
         let output = definition.output_schema.as_ref();
         let output = output.map(|schema| self.check("outputSchema", schema, &mut unchecked));
         let pair = Pair { input, output: output.transpose()? };
-        // If two tools have one name, the first wins, as in the catalog.
-        self.tools.entry(definition.name.clone()).or_insert(pair);
+        self.tools.insert(definition.name.clone(), pair);
         Ok(unchecked)
     }
 
@@ -223,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_with_an_invalid_schema_is_left_out_and_the_first_of_two_wins() {
+    fn a_tool_with_an_invalid_schema_is_left_out_and_so_is_the_second_of_a_name() {
         let second = json!({"name": "t", "inputSchema": {"required": ["other"]}});
         let (schemas, tools) = compile(&json!([
             tool(&json!({})),
@@ -234,8 +255,25 @@ mod tests {
         assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
         assert!(schemas.check_arguments("t", &name(), r#"{"other": 1}"#).is_err());
         let Tools { left_out, unchecked, .. } = tools;
-        assert_eq!((left_out.len(), unchecked.len()), (2, 0), "{left_out:?}");
-        insta::assert_snapshot!(left_out[0], @r##"tool "gone": invalid inputSchema: #: nothing is at the reference "#/$defs/gone""##);
+        assert_eq!((left_out.len(), unchecked.len()), (3, 0), "{left_out:?}");
+        insta::assert_snapshot!(left_out[0], @r#"tool "t": another tool of the plugin has this name"#);
+        insta::assert_snapshot!(left_out[1], @r##"tool "gone": invalid inputSchema: #: nothing is at the reference "#/$defs/gone""##);
+    }
+
+    #[test]
+    fn a_tool_with_a_name_that_the_contract_does_not_permit_is_left_out() {
+        let named = |name: &str| json!({"name": name, "inputSchema": {}});
+        let longest = "a".repeat(64);
+        let (_, tools) = compile(&json!([
+            named(&longest),
+            named("Get-it_2"),
+            named(&format!("{longest}a")),
+            named("get it"),
+            named("")
+        ]));
+        let kept: Vec<_> = tools.definitions.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(kept, [longest.as_str(), "Get-it_2"]);
+        insta::assert_snapshot!(tools.left_out[1], @r#"tool "get it": a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"#);
     }
 
     #[test]

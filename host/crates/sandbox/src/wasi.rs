@@ -18,7 +18,7 @@ mod scratch;
 mod stdio;
 mod streams;
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use airlock_core::{
     tenant::{Pool, Tenant},
@@ -32,6 +32,7 @@ use self::{files::Files, mount::Mount, scratch::ScratchRoot};
 use crate::{
     Access, Grants,
     run::{instance::State, meter::LateFuel},
+    uses::CallRecorder,
 };
 
 /// Links all of WASI except HTTP, with the host's own files, clocks and randomness.
@@ -48,8 +49,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// State that all calls of one plugin share: the use of its directories, and the place of its
 /// scratch directories.
 pub(super) struct Mounts {
-    /// In the order of the grants; `None` for a read-only directory.
-    directories: Vec<Option<Arc<Mount>>>,
+    /// Directories that may be written to, by their names in the guest.
+    directories: BTreeMap<String, Arc<Mount>>,
     scratch: Option<Arc<ScratchRoot>>,
 }
 
@@ -57,10 +58,9 @@ impl Mounts {
     /// Prepares the mounts. Nothing is measured before a guest writes. Fails if the base of the
     /// scratch directories cannot be made.
     pub(super) fn new(grants: &Grants) -> io::Result<Self> {
-        let directories = grants.directories.iter().map(|directory| match directory.access {
-            Access::ReadOnly => None,
-            Access::ReadWrite => Some(Mount::new(directory.path.clone(), directory.quota)),
-        });
+        let writable = grants.directories.iter().filter(|it| it.access == Access::ReadWrite);
+        let directories =
+            writable.map(|it| (it.name.clone(), Mount::new(it.path.clone(), it.quota)));
         let scratch = grants.scratch.map(|_| ScratchRoot::new()).transpose()?.map(Arc::new);
         Ok(Self { directories: directories.collect(), scratch })
     }
@@ -86,27 +86,30 @@ impl Wasi {
 
     /// Grants the access of `grants`, which are those of the plugin or of one of its tools, to a call
     /// of `client` for `tenant`. Listings take their memory
-    /// from `memory`. Fails if a granted directory no longer exists.
+    /// from `memory`. Uses of directories go to `recorder`. Fails if a granted directory no longer
+    /// exists.
     pub(super) fn granted(
         client: &ClientName,
         tenant: &Tenant,
         grants: &Grants,
         mounts: &Mounts,
         memory: &Pool,
+        recorder: Option<&CallRecorder>,
     ) -> Result<Self, Cause> {
         let mut context = WasiCtxBuilder::new();
         let output = || stdio::Output::new(client, &grants.scrubber);
         context.stdout(output()).stderr(output());
         let mut files = Files::new(tenant.clone(), memory.clone());
-        for (directory, mount) in grants.directories.iter().zip(&mounts.directories) {
+        for directory in &grants.directories {
             // The mounts are those of the plugin; the running tool may have less access.
-            let mount = mount.clone().filter(|_| directory.access == Access::ReadWrite);
+            let is_writable = directory.access == Access::ReadWrite;
+            let mount = mounts.directories.get(&directory.name).filter(|_| is_writable).cloned();
             let access = if mount.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             context.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
-            files.add(mount);
+            files.add(mount, recorder.map(|it| it.of_directory(&directory.request)));
         }
         if let (Some(root), Some(quota)) = (&mounts.scratch, grants.scratch) {
-            files.add_scratch(root.clone(), quota);
+            files.add_scratch(root.clone(), quota, recorder.map(CallRecorder::of_scratch));
         }
         Ok(Self::new(&mut context, files, grants.clocks))
     }

@@ -3,6 +3,7 @@
 
 mod call;
 mod gateway;
+mod uses;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
-use self::watch::Sources;
+use self::{uses::Session, watch::Sources};
 use super::{
     build::{self, Finished, Transcript},
     check,
@@ -31,8 +32,10 @@ pub(super) const FILTER: &str =
 ///
 /// Watches the sources and `plugin.toml` in a directory. After a change it builds the plugin and
 /// checks it. With `--call` it then calls a tool in this process, and prints its log, progress, parts
-/// and result. With `--gateway` it installs the component into that gateway's configuration and
-/// reloads it. A failed build leaves the last component in place. Ctrl-C ends the command.
+/// and result. It also prints which requests of `plugin.toml` the calls of the session have used, and
+/// the smaller tables that would do for them. With `--gateway` it installs the component into that
+/// gateway's configuration and reloads it. A failed build leaves the last component in place. Ctrl-C
+/// ends the command.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin dev --call get_weather '{\"city\": \"Oslo\"}'\n  \
@@ -69,9 +72,11 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     // A grant is the operator's consent to what the plugin requests now, and not to what a later
     // change of plugin.toml requests under the same name.
     let mut grants = &args.grants[..];
+    // One call need not use every request, and the next round may call another tool.
+    let mut session = Session::default();
     loop {
         tokio::select! {
-            installed = round(args, &settings, grants, state.path()) => {
+            installed = round(args, &settings, grants, state.path(), &mut session) => {
                 if installed {
                     grants = &[];
                 }
@@ -93,8 +98,9 @@ async fn round(
     settings: &Map<String, Value>,
     grants: &[GrantOption],
     state: &Path,
+    session: &mut Session,
 ) -> bool {
-    let done = attempt(args, settings, grants, state).await;
+    let done = attempt(args, settings, grants, state, session).await;
     done.inspect_err(|error| output::complain(&Failure::from(error))).is_ok()
 }
 
@@ -103,6 +109,7 @@ async fn attempt(
     settings: &Map<String, Value>,
     grants: &[GrantOption],
     state: &Path,
+    session: &mut Session,
 ) -> anyhow::Result<()> {
     let mut transcript = Transcript::new(false);
     let finished = build::build(&args.directory, None, &mut transcript).await?;
@@ -114,9 +121,15 @@ async fn attempt(
     if let Some(url) = &args.gateway {
         gateway::reload(url, file, &args.config, grants).await?;
     }
+    if args.call.is_empty() {
+        return Ok(());
+    }
+    let entry = call::Entry { component: file, grants: &args.grants, settings, state };
     for call in args.call.chunks_exact(2) {
-        let entry = call::Entry { component: file, grants: &args.grants, settings, state };
-        entry.call(&finished.metadata, &call[0], &call[1]).await?;
+        entry.call(&finished.metadata, &call[0], &call[1], session).await?;
+    }
+    for line in entry.report(&finished.metadata, session) {
+        output::line(&output::for_stdout(&line))?;
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(super) enum GrantOption {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
-     secret.NAME=file:PATH, tool.NAME=CLIENT-TOOL, scratch, clocks or tools"
+     secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools"
 )]
 pub(super) struct BadGrantOption;
 
@@ -72,7 +72,7 @@ impl FromStr for GrantOption {
             ("secret", Some(name), Some(from)) => {
                 Ok(Self::Secret { name: name.to_owned(), from: from.to_owned() })
             }
-            ("tool", Some(name), Some(tool)) => {
+            ("slot", Some(name), Some(tool)) => {
                 Ok(Self::Slot { name: name.to_owned(), tool: tool.to_owned() })
             }
             ("scratch", None, None) if text == kind => Ok(Self::Scratch),
@@ -96,7 +96,7 @@ impl fmt::Display for GrantOption {
             Self::Secret { name, from } => write!(f, "secret.{name}={from}"),
             Self::Scratch => f.write_str("scratch"),
             Self::Clocks => f.write_str("clocks"),
-            Self::Slot { name, tool } => write!(f, "tool.{name}={tool}"),
+            Self::Slot { name, tool } => write!(f, "slot.{name}={tool}"),
             Self::Tools => f.write_str("tools"),
         }
     }
@@ -126,7 +126,7 @@ impl GrantOption {
             Self::Host(_) => None,
             Self::Files { name, .. } => Some(format!("files.{name}")),
             Self::Secret { name, .. } => Some(format!("secret.{name}")),
-            Self::Slot { name, .. } => Some(format!("tool.{name}")),
+            Self::Slot { name, .. } => Some(format!("slot.{name}")),
             Self::Http(_) | Self::Kv(_) | Self::Scratch | Self::Clocks | Self::Tools => {
                 Some(self.to_string())
             }
@@ -162,7 +162,7 @@ impl GrantOption {
                 grants.insert("clocks".to_owned(), json!(true));
             }
             Self::Slot { name, tool } => {
-                object(grants, "tool").insert(name.clone(), json!(tool));
+                object(grants, "slot").insert(name.clone(), json!(tool));
             }
             Self::Tools => {
                 let tools = requests.and_then(|requests| requests.tools.as_ref());
@@ -212,7 +212,7 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
             let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
             format!("secret.{name}=env:{variable}")
         }
-        Request::Slot(name, _) => format!("tool.{name}=CLIENT-TOOL"),
+        Request::Slot(name, _) => format!("slot.{name}=CLIENT-TOOL"),
         _ => request.to_string(),
     }
 }
@@ -250,7 +250,7 @@ mod tests {
             "files.d=/d:rw",
             "secret.t=file:/s",
             "scratch",
-            "tool.forecast=weather-today",
+            "slot.forecast=weather-today",
         ] {
             assert_eq!(parse(text).map(|grant| grant.to_string()).as_deref(), Ok(text));
         }
@@ -265,8 +265,8 @@ mod tests {
             "secret.t",
             "clocks.x",
             "random",
-            "tool.forecast",
-            "tool=weather-today",
+            "slot.forecast",
+            "slot=weather-today",
             "all",
         ] {
             assert_eq!(parse(bad), Err(BadGrantOption), "{bad}");
@@ -287,11 +287,11 @@ mod tests {
             "files.data=/d",
             "secret.t=env:NEW",
             "clocks",
-            "tool.forecast=weather-today",
+            "slot.forecast=weather-today",
         ] {
             grant.parse::<GrantOption>().expect("a grant").apply(object, None);
         }
-        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true,"tool":{"forecast":"weather-today"}}"#);
+        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true,"slot":{"forecast":"weather-today"}}"#);
     }
 
     /// Returns requests of every kind, and a second one of some kinds.
@@ -309,7 +309,7 @@ mod tests {
                 "x": {"access": "read_write", "reason": "r"},
             },
             "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
-            "tool": {"forecast": {"reason": "r"}, "x": {"reason": "r"}},
+            "slot": {"forecast": {"reason": "r"}, "x": {"reason": "r"}},
             "tools": {"call": ["text-count"], "reason": "r"},
             "clocks": {"reason": "r"},
         });
@@ -331,8 +331,8 @@ mod tests {
         files.data=DIRECTORY
         files.x=DIRECTORY:rw
         scratch
-        tool.forecast=CLIENT-TOOL
-        tool.x=CLIENT-TOOL
+        slot.forecast=CLIENT-TOOL
+        slot.x=CLIENT-TOOL
         tools
         clocks
         ");

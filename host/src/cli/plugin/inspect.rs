@@ -169,7 +169,7 @@ fn requests(component: &Component) -> Vec<String> {
 }
 
 fn tool(tool: &ToolDefinition, manifest: Option<&Manifest>) -> Vec<String> {
-    let hints = hints(tool.annotations);
+    let hints = hints(&tool.annotations);
     let result = if tool.output_schema.is_some() { " → structured" } else { "" };
     let mut lines = vec![format!(
         "  {}{}{result}{hints}",
@@ -186,12 +186,13 @@ fn tool(tool: &ToolDefinition, manifest: Option<&Manifest>) -> Vec<String> {
 /// Returns the effects that a manifest declares for a tool, as people read them.
 fn effects(manifest: &Manifest, tool: &str) -> String {
     let declared = manifest.tools.iter().filter(|listed| listed.name == tool);
-    let names: Vec<_> = declared.flat_map(|listed| &listed.effects).map(|it| it.name()).collect();
+    let names: Vec<_> =
+        declared.flat_map(|listed| &listed.effects).map(ToString::to_string).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-fn hints(annotations: Annotations) -> String {
-    let Annotations { read_only, destructive, idempotent, open_world } = annotations;
+fn hints(annotations: &Annotations) -> String {
+    let Annotations { read_only, destructive, idempotent, open_world, extra: _ } = *annotations;
     let hints = [
         (read_only, "read-only", "writes"),
         (destructive, "destructive", ""),

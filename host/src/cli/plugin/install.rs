@@ -51,7 +51,7 @@ pub(super) struct Args {
     #[arg(long)]
     name: Option<String>,
     /// Grant something that it requests: `http.api`, `kv.notes`, `files.data=/path:rw`,
-    /// `secret.token=env:NAME`, `tool.forecast=CLIENT-TOOL`, `scratch`, `clocks`, `tools`.
+    /// `secret.token=env:NAME`, `slot.forecast=CLIENT-TOOL`, `scratch`, `clocks`, `tools`.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,
     /// Grant everything that it requests, except what needs a value from you.

@@ -56,7 +56,7 @@ const INTERFACES: [Interface; 10] = [
         "[request.secret.NAME] with `inject`, `audience` and `reason`",
     ),
     host("secrets-reveal", Condition::Reveal, "`reveal = true` in a [request.secret.NAME]"),
-    host("tools", Condition::Request(&["tool", "tools"]), "[request.tool.SLOT] with `reason`"),
+    host("tools", Condition::Request(&["slot", "tools"]), "[request.slot.SLOT] with `reason`"),
     Interface {
         package: "wasi:http",
         name: "outgoing-handler",

@@ -26,16 +26,17 @@ const MAX_DEPTH: u32 = 128;
 
 /// Runs every check on the definitions of tools, and on the manifest's statements about them.
 pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
-    let fail = |check, write: &str, found: fn(&ToolDefinition) -> Vec<String>| {
+    let unless = |outcome, check, write: &str, found: fn(&ToolDefinition) -> Vec<String>| {
         let found = tools.iter().flat_map(|tool| about(tool, write, found(tool)));
-        Check::unless(check, Outcome::Fail, found)
+        Check::unless(check, outcome, found)
     };
+    let fail = |check, write, found| unless(Outcome::Fail, check, write, found);
     let none = Finding::from("it has none").write("a tool: `airlock plugin new` shows one");
     let mut checks = vec![
         Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then_some(none)),
         fail("every tool has a description", WRITE_DESCRIPTION, description),
         fail("every parameter has a description and a type", WRITE_PARAMETER, parameters),
-        fail("names are in snake_case", "a name such as `get_weather`", names),
+        unless(Outcome::Warn, "names are in snake_case", "a name such as `get_weather`", names),
         fail("no text has invisible characters", "the text without these characters", hidden),
         fail("every tool says whether it only reads", WRITE_READ_ONLY, annotations),
         Check::unless(
@@ -140,7 +141,7 @@ fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
 }
 
 fn annotations(tool: &ToolDefinition) -> Vec<String> {
-    let Annotations { read_only, destructive, .. } = tool.annotations;
+    let Annotations { read_only, destructive, .. } = &tool.annotations;
     let write = match (read_only, destructive) {
         (Some(_), _) => return Vec::new(),
         (None, None) => "it has no annotation `readOnlyHint`",
@@ -171,9 +172,10 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
             .write("a [[tool]] with its name, and `effects = []` if it has none")
     });
     let unused = manifest.unused().into_iter().map(|(request, effect)| {
-        Finding::from("no tool may use it")
-            .of_key(format!("request.{request}"))
-            .write(format!("{:?} in the `effects` of the [[tool]] that uses it", effect.name()))
+        Finding::from("no tool may use it").of_key(format!("request.{request}")).write(format!(
+            "{:?} in the `effects` of the [[tool]] that uses it",
+            effect.to_string()
+        ))
     });
     let notes = || manifest.tools.iter().enumerate();
     [
@@ -205,8 +207,7 @@ fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> 
         let write = "the name of a tool that the plugin has";
         return Some(finding.of_key(format!("tool[{index}].name")).write(write));
     };
-    let writes =
-        [Effect::WriteFiles, Effect::WriteKv].iter().any(|effect| note.effects.contains(effect));
+    let writes = note.has(Effect::WriteFiles) || note.has(Effect::WriteKv);
     (writes && tool.annotations.read_only == Some(true)).then(|| {
         of_effects(
             index,
@@ -220,7 +221,7 @@ fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> 
 fn closed_world(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
     let tool = tools.iter().find(|tool| tool.name == note.name)?;
     let is_closed = tool.annotations.open_world == Some(false);
-    (note.effects.contains(&Effect::Http) && is_closed).then(|| {
+    (note.has(Effect::Http) && is_closed).then(|| {
         of_effects(
             index,
             note,
@@ -269,7 +270,7 @@ mod tests {
         insta::assert_snapshot!(told(json!([tool]), None), @r#"
             Fail every tool has a description: getWeather: its description has 9 characters; the minimum is 20
             Fail every parameter has a description and a type: getWeather: the parameter aB has neither description nor type
-            Fail names are in snake_case: getWeather: its name is not in snake_case; getWeather: the parameter aB is not in snake_case
+            Warn names are in snake_case: getWeather: its name is not in snake_case; getWeather: the parameter aB is not in snake_case
             Fail no text has invisible characters: getWeather: found "Weather.⟨U+200B⟩"; getWeather: found "x⟨U+202E⟩"
             Fail every tool says whether it only reads: getWeather: it has no annotation `readOnlyHint`
             Warn every tool has an output schema: getWeather: it has none, which is right for plain text; scripts need one to use a structured result

@@ -35,7 +35,7 @@ pub(super) fn resolve(
         kv: stores(&grants.member("kv"), file.kv),
         files: directories(&grants.member("files"), file.files),
         scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
-        slots: slots(&grants.member("tool"), file.tool, names),
+        slots: slots(&grants.member("slot"), file.slot, names),
         tools: tools(&grants.member("tools"), file.tools, names),
         clocks: file.clocks,
         limits: limits(&field.member("limits"), wasm.limits, wasm.profile),

@@ -6,7 +6,7 @@ use super::{
     ANY, FilesRequest, HttpRequest, InjectRequest, KvRequest, ScratchRequest, SecretRequest,
     SlotRequest, SwitchRequest, ToolsRequest,
 };
-use crate::sandbox::Effect;
+use crate::sandbox::{DeclaredEffect, Effect};
 
 /// End of the lock line of a secret whose value the plugin may read.
 pub(super) const REVEALED: &str = "and shown to the plugin";
@@ -52,25 +52,33 @@ impl<'a> Request<'a> {
 
     /// Returns the least effect that a tool must declare to use the request; `None` if every tool
     /// may use it.
-    pub fn effect(self) -> Option<Effect> {
+    pub fn effect(self) -> Option<DeclaredEffect> {
+        let on =
+            |effect, name: &str| Some(DeclaredEffect { effect, request: Some(name.to_owned()) });
         match self {
-            Self::Http(..) => Some(Effect::Http),
-            Self::Secret(..) => Some(Effect::Secret),
-            Self::Kv(..) => Some(Effect::ReadKv),
-            Self::Files(..) => Some(Effect::ReadFiles),
-            Self::Slot(..) | Self::Tools(_) => Some(Effect::Tools),
+            Self::Http(name, _) => on(Effect::Http, name),
+            Self::Secret(name, _) => on(Effect::Secret, name),
+            Self::Kv(name, _) => on(Effect::ReadKv, name),
+            Self::Files(name, _) => on(Effect::ReadFiles, name),
+            Self::Slot(name, _) => on(Effect::CallTools, name),
+            Self::Tools(_) => Some(Effect::CallTools.into()),
             Self::Scratch(_) | Self::Clocks(_) => None,
         }
     }
 
     /// Returns whether the request makes an effect possible.
-    pub(in crate::plugin) fn allows(self, effect: Effect) -> bool {
+    pub fn allows(self, declared: &DeclaredEffect) -> bool {
+        let (effect, name) = (declared.effect, declared.request.as_deref());
+        let is_named = |own: &str| name.is_none_or(|name| name == own);
         match self {
-            Self::Http(..) => effect == Effect::Http,
-            Self::Secret(..) => effect == Effect::Secret,
-            Self::Kv(..) => matches!(effect, Effect::ReadKv | Effect::WriteKv),
-            Self::Files(..) => matches!(effect, Effect::ReadFiles | Effect::WriteFiles),
-            Self::Slot(..) | Self::Tools(_) => effect == Effect::Tools,
+            Self::Http(own, _) => effect == Effect::Http && is_named(own),
+            Self::Secret(own, _) => effect == Effect::Secret && is_named(own),
+            Self::Kv(own, _) => matches!(effect, Effect::ReadKv | Effect::WriteKv) && is_named(own),
+            Self::Files(own, _) => {
+                matches!(effect, Effect::ReadFiles | Effect::WriteFiles) && is_named(own)
+            }
+            Self::Slot(own, _) => effect == Effect::CallTools && is_named(own),
+            Self::Tools(_) => effect == Effect::CallTools && name.is_none(),
             Self::Scratch(_) | Self::Clocks(_) => false,
         }
     }
@@ -108,7 +116,7 @@ impl fmt::Display for Request<'_> {
             Self::Kv(name, _) => write!(f, "kv.{name}"),
             Self::Files(name, _) => write!(f, "files.{name}"),
             Self::Scratch(_) => f.write_str("scratch"),
-            Self::Slot(name, _) => write!(f, "tool.{name}"),
+            Self::Slot(name, _) => write!(f, "slot.{name}"),
             Self::Tools(_) => f.write_str("tools"),
             Self::Clocks(_) => f.write_str("clocks"),
         }

@@ -36,7 +36,7 @@ pub struct Requests {
     pub scratch: Option<ScratchRequest>,
     /// Slots for other tools, by names that the author chose. The operator binds a tool to each.
     #[serde(default)]
-    pub tool: BTreeMap<String, SlotRequest>,
+    pub slot: BTreeMap<String, SlotRequest>,
     /// Other tools, by full name.
     #[serde(default)]
     pub tools: Option<ToolsRequest>,
@@ -169,7 +169,7 @@ impl Requests {
             .chain(kv)
             .chain(files)
             .chain(self.scratch.iter().map(Request::Scratch))
-            .chain(self.tool.iter().map(|(name, slot)| Request::Slot(name, slot)))
+            .chain(self.slot.iter().map(|(name, slot)| Request::Slot(name, slot)))
             .chain(self.tools.iter().map(Request::Tools))
             .chain(self.clocks.iter().map(Request::Clocks))
     }

@@ -1,3 +1,6 @@
+mod golden;
+mod schema;
+
 use std::collections::HashSet;
 
 use serde_json::json;
@@ -31,7 +34,7 @@ fn every_kind_of_request_is_parsed_with_its_reason() {
             "scratch": {"max_bytes": "1MiB", "max_files": 3, "reason": "unpacks"},
             "tools": {"call": ["text-word_count"], "reason": "counts"},
             "clocks": {"reason": "dates"},
-            "tool": {"forecast": {"description": "Returns a forecast.", "reason": "plans"}},
+            "slot": {"forecast": {"description": "Returns a forecast.", "reason": "plans"}},
             "limits": {"memory": "32MiB", "cpu_time": "1s"}
         },
         "config": {"schema": {"type": "object"}}
@@ -48,7 +51,7 @@ fn every_kind_of_request_is_parsed_with_its_reason() {
     kv.cache remembers true
     files.data reads false
     scratch unpacks false
-    tool.forecast plans false
+    slot.forecast plans false
     tools counts false
     clocks dates false
     ");
@@ -71,19 +74,19 @@ fn whole() -> Value {
     json!({
         "schema": SCHEMA, "id": "weather", "version": "1.2.0", "contract": "0.1",
         "description": "Tells the weather.", "license": "MIT", "metadata": {"author": "Ann"},
-        "tool": [{"name": "get", "effects": ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "tools"]}],
+        "tool": [{"name": "get", "effects": ["read_files", "write_files", "http", "secret", "read_kv", "write_kv", "call_tools"]}],
         "request": {
             "http": {"api": terms(http)},
             "secret": {"header": terms(header), "query": terms(query), "basic": terms(basic)},
             "kv": {"cache": terms(json!({"max_bytes": "1MiB"}))},
             "files": {"*": terms(files)},
             "scratch": terms(json!({"max_bytes": "1MiB", "max_files": 3})),
-            "tool": {"slot": terms(json!({"description": "Counts."}))},
+            "slot": {"search": terms(json!({"description": "Counts."}))},
             "tools": terms(json!({"call": ["text-word_count"]})),
             "clocks": terms(json!({})),
             "limits": {
                 "fuel": 1, "cpu_time": "1s", "deadline": "1m", "memory": "1MiB", "host_calls": 1,
-                "result": "1KiB", "http_requests": 1, "http_response": "1KiB",
+                "result": "1KiB", "http_requests": 1, "http_request": "1KiB", "http_response": "1KiB", "http_timeout": "1s",
             },
         },
         "config": {"schema": {"type": "object"}},
@@ -96,7 +99,7 @@ fn collect(path: &str, value: &Value, paths: &mut HashSet<String>) {
     match value {
         Value::Object(members) if !is_leaf => {
             let kind = path.strip_prefix("request.").unwrap_or_default();
-            let has_names = ["http", "secret", "kv", "files", "tool"].contains(&kind);
+            let has_names = ["http", "secret", "kv", "files", "slot"].contains(&kind);
             for (name, value) in members {
                 let name = if has_names { "NAME" } else { name };
                 let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
@@ -147,7 +150,7 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
     insta::assert_snapshot!(refusal(&json!({"request": {"htp": {}}})), @r#"request.htp: unknown key; did you mean "http"?"#);
     insta::assert_snapshot!(
         refusal(&json!({"request": {"clocks": {"reason": " "}}})),
-        @r#"request.clocks.reason: found " ", expected 1 to 300 bytes of text for the person who decides"#
+        @r#"request.clocks.reason: found " ", expected 1 to 300 characters of text for the person who decides"#
     );
     insta::assert_snapshot!(
         refusal(&json!({"tool": [{"name": "a"}, {"name": "b", "effects": ["http"]}]})),
@@ -178,7 +181,7 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
     assert!(parse(&longest(128)).is_ok() && parse(&longest(129)).is_err());
     assert!(
         refusal(&json!({"request": {"http": {"api": {"url": "https://*", "reason": "all"}}}}))
-            .starts_with("request.http.api: ")
+            .starts_with("request.http.api.url: ")
     );
 }
 
@@ -252,7 +255,7 @@ fn all_faults_are_reported_at_once_without_the_names_of_types() {
         "version: ",
         "contract: ",
         "request.http.api.reason: ",
-        "request.http.api: ",
+        "request.http.api.url: ",
         "request.secret.t.inject: ",
         "request.kv.notes.max_bytes: ",
         "request.kv.notes.reason: ",
@@ -296,7 +299,7 @@ fn a_wildcard_of_a_url_means_the_same_in_a_request_and_in_a_grant() {
 #[test]
 fn a_slot_has_a_name_of_its_own_kind_and_a_description_on_one_line() {
     let slot = |name: &str, description: &str| {
-        parse(&json!({"request": {"tool": {name: {"reason": "r", "description": description}}}}))
+        parse(&json!({"request": {"slot": {name: {"reason": "r", "description": description}}}}))
     };
     let longest = format!("a{}", "b".repeat(31));
     for name in ["a", "search_web2", longest.as_str()] {
@@ -307,18 +310,18 @@ fn a_slot_has_a_name_of_its_own_kind_and_a_description_on_one_line() {
     }
     insta::assert_snapshot!(
         slot("a-b", "Searches.").expect_err("refused"),
-        @"request.tool.a-b: the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`"
+        @"request.slot.a-b: the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`"
     );
     insta::assert_snapshot!(
         slot("a", "Searches.\n  clocks").expect_err("refused"),
-        @r#"request.tool.a.description: found "Searches.\n  clocks", expected one line of 1 to 300 bytes"#
+        @r#"request.slot.a.description: found "Searches.\n  clocks", expected one line of 1 to 300 characters"#
     );
     assert!(slot("a", " ").is_err() && slot("a", &"x".repeat(301)).is_err());
-    let unreasoned = json!({"request": {"tool": {"a": {"reason": ""}}}});
-    assert!(refusal(&unreasoned).starts_with("request.tool.a.reason: "));
+    let unreasoned = json!({"request": {"slot": {"a": {"reason": ""}}}});
+    assert!(refusal(&unreasoned).starts_with("request.slot.a.reason: "));
     let many: serde_json::Map<_, _> =
         (0..33).map(|n| (format!("a{n}"), json!({"reason": "r"}))).collect();
-    assert!(refusal(&json!({"request": {"tool": many}})).starts_with("request.tool: found 33"));
+    assert!(refusal(&json!({"request": {"slot": many}})).starts_with("request.slot: found 33"));
 }
 
 #[test]
@@ -333,12 +336,64 @@ fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() 
         @r#"tool[0].name: found "a\nb", expected 1 to 64 letters, digits, `_` or `-`"#
     );
     insta::assert_snapshot!(
-        refused(json!([{"name": "a", "effects": ["tools"]}])),
-        @r#"tool[0].effects[0]: found "tools", which needs a [request.tool.NAME] or [request.tools]"#
+        refused(json!([{"name": "a", "effects": ["call_tools"]}])),
+        @r#"tool[0].effects[0]: found "call_tools", which needs a [request.slot.NAME] or [request.tools]"#
     );
+    let by_name = |effect: &str| {
+        let manifest = json!({
+            "tool": [{"name": "a", "effects": [effect]}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "files": {
+                    "in": {"access": "read_only", "reason": "r"},
+                    "*": {"access": "read_write", "reason": "r"},
+                },
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+                "slot": {"search": {"reason": "r"}},
+                "tools": {"call": ["text-count"], "reason": "r"},
+            },
+        });
+        parse(&manifest).map_err(|error| error.to_string())
+    };
+    for effect in [
+        "http.api",
+        "read_files.in",
+        "read_files.*",
+        "write_files.*",
+        "read_kv.notes",
+        "write_kv.notes",
+        "call_tools.search",
+    ] {
+        let manifest = by_name(effect).expect("it is requested");
+        assert_eq!(manifest.tools[0].effects, [effect.parse().expect("an effect")].into());
+    }
+    let refused: Vec<_> = [
+        "http.web",
+        "http.",
+        "http.api.x",
+        "secret.api",
+        "write_files.in",
+        "read_files.data",
+        "call_tools.text-count",
+        "netwrk.api",
+        ".api",
+    ]
+    .map(|effect| by_name(effect).expect_err(effect))
+    .into();
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    tool[0].effects[0]: found "http.web", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "http.", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "http.api.x", expected a name of [request.http] after the dot: "api"
+    tool[0].effects[0]: found "secret.api", expected a name of [request.secret] after the dot: there is none
+    tool[0].effects[0]: found "write_files.in", which needs [request.files.in] with `access = "read_write"`
+    tool[0].effects[0]: found "read_files.data", expected a name of [request.files] after the dot: "in", "*"
+    tool[0].effects[0]: found "call_tools.text-count", expected a name of [request.slot] after the dot: "search"
+    tool[0].effects[0]: found "netwrk", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "call_tools"
+    tool[0].effects[0]: found "", expected "read_files", "write_files", "http", "secret", "read_kv", "write_kv" or "call_tools"
+    "#);
     let by_slot = json!({
-        "tool": [{"name": "a", "effects": ["tools"]}],
-        "request": {"tool": {"search": {"reason": "r"}}},
+        "tool": [{"name": "a", "effects": ["call_tools"]}],
+        "request": {"slot": {"search": {"reason": "r"}}},
     });
     assert!(parse(&by_slot).is_ok());
 }
@@ -350,16 +405,21 @@ fn a_request_that_no_tool_can_use_is_named_with_the_effect_that_it_needs() {
             "tool": tools,
             "request": {
                 "kv": {"n": {"max_bytes": "1KiB", "reason": "r"}},
-                "tool": {"search": {"reason": "r"}},
+                "slot": {"search": {"reason": "r"}},
                 "clocks": {"reason": "r"},
                 "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
             },
         }));
         let manifest = manifest.expect("a good manifest");
         let unused = manifest.unused().into_iter();
-        unused.map(|(request, effect)| format!("{request} {}", effect.name())).collect()
+        unused.map(|(request, effect)| format!("{request} {effect}")).collect()
     };
-    assert_eq!(unused(json!([])), ["kv.n read_kv", "tool.search tools"]);
-    assert_eq!(unused(json!([{"name": "a", "effects": ["write_kv"]}])), ["tool.search tools"]);
-    assert!(unused(json!([{"name": "a", "effects": ["read_kv", "tools"]}])).is_empty());
+    assert_eq!(unused(json!([])), ["kv.n read_kv.n", "slot.search call_tools.search"]);
+    assert_eq!(
+        unused(json!([{"name": "a", "effects": ["write_kv"]}])),
+        ["slot.search call_tools.search"]
+    );
+    assert!(unused(json!([{"name": "a", "effects": ["read_kv", "call_tools"]}])).is_empty());
+    let named = json!([{"name": "a", "effects": ["write_kv.n"]}, {"name": "b", "effects": ["call_tools.search"]}]);
+    assert!(unused(named).is_empty());
 }

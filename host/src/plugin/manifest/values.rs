@@ -51,8 +51,11 @@ fn deserialized<'de, T: Deserialize<'de>>(text: &'de str) -> Result<(), String> 
 pub(super) fn check(document: &Value, faults: &mut Faults) {
     let request = &document["request"];
     for (name, http) in members(&request["http"]) {
+        let key = KeyPath::from_iter(["request", "http", name]);
+        if ["url", "paths"].iter().any(|part| faults.are_within(&key.member(*part))) {
+            continue;
+        }
         if let Err(problem) = rule(http) {
-            let key = KeyPath::from_iter(["request", "http", name]);
             faults.push(Fault::new(key, problem));
         }
     }

@@ -23,6 +23,7 @@ fn plugins() -> Plugins {
         store: "airlock.db".into(),
         environment: |_| None,
         progress: MultiProgress::new(),
+        recorder: None,
     };
     let guest = Configured {
         client: ClientName::parse("guest").expect("a name"),

@@ -2,7 +2,7 @@
 
 use super::{Intersection, Reason, list};
 use crate::{
-    egress::{Policy, Rule},
+    egress::{Destinations, Policy, Rule},
     plugin::{HttpGrant, HttpRequest, Request},
 };
 
@@ -33,6 +33,34 @@ impl Intersection<'_> {
         Policy::new(requested, granted, bounds)
             .map_err(|error| self.refuse(format!("grants.http: {error}")))
             .ok()
+    }
+
+    /// Returns the rules of each requested destination. A request that leaves the choice to the
+    /// operator stands for the operator's own rules, and not for the other requests that are granted
+    /// by name or by a narrower rule.
+    pub(super) fn destinations(&self) -> Destinations {
+        let named: Vec<_> = self
+            .requests
+            .into_iter()
+            .flat_map(|requests| requests.http.values())
+            .filter_map(|request| request.rule().ok().flatten())
+            .collect();
+        let is_of_named = |rule: &Rule| named.iter().any(|named| named.contains(rule));
+        let own = || {
+            let rules = self.grant.http.iter().filter_map(|grant| match grant {
+                HttpGrant::Rule(rule) if !is_of_named(rule) => Some(rule.clone()),
+                _ => None,
+            });
+            rules.collect()
+        };
+        let requests = self.requests.into_iter().flat_map(|requests| &requests.http);
+        let rules = |request: &HttpRequest| match request.rule() {
+            Ok(Some(rule)) => vec![rule],
+            Ok(None) => own(),
+            // The manifest was checked when it was parsed.
+            Err(_) => Vec::new(),
+        };
+        requests.map(|(name, request)| (name.clone(), rules(request))).collect()
     }
 
     fn note_missing_http(&mut self, name: &str, request: &HttpRequest, granted: &[Rule]) {
@@ -89,8 +117,17 @@ impl Intersection<'_> {
         let request = requests.and_then(|requests| requests.get(name));
         let rule = request.and_then(|request| request.rule().ok().flatten());
         if rule.is_none() {
-            let names: Vec<_> = requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
-            self.refuse(format!("{key}: found {name:?}; the plugin requests {}", list(&names)));
+            let reason = if request.is_some() {
+                format!(
+                    "the request {name:?} of the plugin leaves the host to you; grant a rule in its \
+                     place, such as {{\"url\": \"https://api.example.com\"}}"
+                )
+            } else {
+                let names: Vec<_> =
+                    requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
+                format!("found {name:?}; the plugin requests {}", list(&names))
+            };
+            self.refuse(format!("{key}: {reason}"));
         }
         rule
     }

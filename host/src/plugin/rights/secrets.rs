@@ -108,6 +108,8 @@ impl Intersection<'_> {
             }
         };
         let made = Credential::new(name, value.clone(), injection, audience);
+        let names = request.iter().flat_map(|request| &request.audience).cloned();
+        let made = made.map(|credential| credential.for_destinations(names));
         made.map_err(|error| self.refuse(format!("{key}: {error}"))).ok()
     }
 

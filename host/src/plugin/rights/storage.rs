@@ -13,6 +13,8 @@ use crate::{
 /// requests.
 pub(super) const DEFAULT_DIRECTORY: Quota = Quota { bytes: 1 << 30, files: 10_000 };
 pub(super) const DEFAULT_SCRATCH: Quota = Quota { bytes: 64 << 20, files: 1_000 };
+/// Name of the scratch directory in the guest, which no granted directory may have.
+const SCRATCH: &str = "tmp";
 pub(super) const DEFAULT_STORE_BYTES: u64 = 4 << 20;
 
 impl Intersection<'_> {
@@ -48,7 +50,18 @@ impl Intersection<'_> {
                 self.unrequested(&format!("grants.files.{name}"));
                 continue;
             }
-            directories.push(self.directory(name, grant, request.flatten()));
+            if name == SCRATCH {
+                self.refuse(format!(
+                    "grants.files.{name}: is the scratch directory in the guest; choose another name"
+                ));
+                continue;
+            }
+            let is_named = self.requests.is_none_or(|requests| requests.files.contains_key(name));
+            let covered_by = if is_named { name } else { ANY };
+            directories.push(Directory {
+                request: covered_by.to_owned(),
+                ..self.directory(name, grant, request.flatten())
+            });
         }
         for (name, request) in self.requests.into_iter().flat_map(|requests| &requests.files) {
             self.note_missing_directory(name, request, &directories);
@@ -70,7 +83,8 @@ impl Intersection<'_> {
         if access == Access::ReadWrite {
             self.note_quota(&format!("files.{name}"), requested, quota);
         }
-        Directory { name: name.to_owned(), path: grant.path.clone(), access, quota }
+        let (name, path) = (name.to_owned(), grant.path.clone());
+        Directory { request: name.clone(), name, path, access, quota }
     }
 
     fn note_missing_directory(

@@ -8,7 +8,7 @@ use crate::{
     egress::{Bounds, Injection, Policy, Rule},
     limit::{Limit, LimitSet},
     plugin::{FilesGrant, HttpGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant},
-    sandbox::{Access, Effect, KvStore, Quota},
+    sandbox::{Access, Effect, Effects, KvStore, Quota},
 };
 
 fn manifest(request: &Value, config: Option<Value>) -> Manifest {
@@ -147,6 +147,22 @@ fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
             Policy::new(None, vec![private.clone()], Bounds::PLUGIN).expect("a policy")
         );
     }
+    insta::assert_snapshot!(
+        refused(&asked(false), &http(&[named("web")])),
+        @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}; the plugin needs http.web (hosts of your choice) (reads), which is not granted; grant hosts with "http": [{"url": "https://…"}]"#
+    );
+}
+
+#[test]
+fn a_destination_of_the_operators_choice_stands_for_the_operators_rules_and_not_for_named_grants() {
+    let mut asked = api(&json!({}));
+    asked["http"]["web"] = json!({"url": "*", "reason": "reads"});
+    let news = rule("https://news.example.org GET /**");
+    let grant = http(&[named("api"), HttpGrant::Rule(news.clone())]);
+    let destinations = granted(&asked, &grant).grants.destinations;
+    let own = rule("https://api.example.com GET,HEAD /**");
+    let expected = [("api".to_owned(), vec![own]), ("web".to_owned(), vec![news])];
+    assert_eq!(*destinations, expected.into());
 }
 
 #[test]
@@ -171,7 +187,7 @@ fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
         slots: bound.iter().map(|slot| ((*slot).to_owned(), format!("p-{slot}"))).collect(),
         ..Grant::default()
     };
-    let asked = json!({"tool": {
+    let asked = json!({"slot": {
         "forecast": {"reason": "plans"},
         "notify": {"reason": "reports", "optional": true},
     }});
@@ -182,13 +198,13 @@ fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
     assert_eq!(
         found.notes,
         [
-            "grants.tool.other opens nothing: the plugin does not ask for it",
-            "tool.notify is not granted, and the plugin can do without",
+            "grants.slot.other opens nothing: the plugin does not ask for it",
+            "slot.notify is not granted, and the plugin can do without",
         ]
     );
     insta::assert_snapshot!(
         refused(&asked, &slots(&["notify"])),
-        @r#"the plugin needs tool.forecast (plans), which is not granted; bind a tool to it with "tool": {"forecast": "CLIENT-TOOL"}"#
+        @r#"the plugin needs slot.forecast (plans), which is not granted; bind a tool to it with "slot": {"forecast": "CLIENT-TOOL"}"#
     );
     let without_manifest = Rights::intersect(None, &slots(&["any"]), &read).expect("it is granted");
     assert_eq!(without_manifest.grants.tools.slots["any"].as_deref(), Some("p-any"));
@@ -261,7 +277,7 @@ fn a_limit_is_the_least_of_request_grant_and_ceiling() {
 
 #[test]
 fn times_and_sizes_are_limited_like_counts() {
-    let asked = json!({"limits": {"memory": "1MiB", "cpu_time": "10ms", "deadline": "2s", "http_requests": 3}});
+    let asked = json!({"limits": {"memory": "1MiB", "cpu_time": "10ms", "deadline": "2s", "http_requests": 3, "http_request": "2KiB", "http_timeout": "5s"}});
     let limits = granted(&asked, &Grant::default()).limits;
     let expected =
         (1 << 20, std::time::Duration::from_millis(10), std::time::Duration::from_secs(2));
@@ -269,7 +285,23 @@ fn times_and_sizes_are_limited_like_counts() {
     let mut with_http = api(&json!({}));
     with_http["limits"] = asked["limits"].clone();
     let policy = granted(&with_http, &http(&[named("api")])).grants.http.expect("a policy");
-    assert_eq!(policy.bounds().requests, 3);
+    let bounds = Bounds {
+        requests: 3,
+        request_bytes: 2 << 10,
+        timeout: std::time::Duration::from_secs(5),
+        ..Bounds::PLUGIN
+    };
+    assert_eq!(*policy.bounds(), bounds);
+    with_http["limits"] = json!({"http_request": "1GiB", "http_timeout": "1h"});
+    let beyond = granted(&with_http, &http(&[named("api")]));
+    assert_eq!(*beyond.grants.http.expect("a policy").bounds(), Bounds::PLUGIN);
+    assert_eq!(
+        beyond.notes,
+        [
+            "limits.http_request is 1MiB; the plugin requests 1GiB",
+            "limits.http_timeout is 30s; the plugin requests 1h",
+        ]
+    );
 }
 
 #[test]

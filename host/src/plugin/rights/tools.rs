@@ -14,15 +14,15 @@ impl Intersection<'_> {
         let Some(requests) = self.requests else {
             return grant.slots.keys().map(|slot| (slot.clone(), bound(slot))).collect();
         };
-        for slot in grant.slots.keys().filter(|slot| !requests.tool.contains_key(*slot)) {
-            self.unrequested(&format!("grants.tool.{slot}"));
+        for slot in grant.slots.keys().filter(|slot| !requests.slot.contains_key(*slot)) {
+            self.unrequested(&format!("grants.slot.{slot}"));
         }
-        for (slot, request) in requests.tool.iter().filter(|(slot, _)| bound(slot).is_none()) {
+        for (slot, request) in requests.slot.iter().filter(|(slot, _)| bound(slot).is_none()) {
             let request = Request::Slot(slot, request);
-            let remedy = format!("bind a tool to it with \"tool\": {{{slot:?}: \"CLIENT-TOOL\"}}");
+            let remedy = format!("bind a tool to it with \"slot\": {{{slot:?}: \"CLIENT-TOOL\"}}");
             self.missing(&request, request, &remedy);
         }
-        requests.tool.keys().map(|slot| (slot.clone(), bound(slot))).collect()
+        requests.slot.keys().map(|slot| (slot.clone(), bound(slot))).collect()
     }
 
     /// Returns the tools that are granted by full name.

@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 use super::super::limits::{MAX_CODE_BYTES, MAX_FAILURE_BYTES, MAX_RAW_CHARS};
 use crate::{
     text::{self, cut, one_line},
-    tool::{Content, ErrorKind, ToolError, ToolOutput},
+    tool::{Content, ErrorKind, ToolError, ToolOutput, own_code},
 };
 
 /// Builds the error of a failed tool. Its message is that of the structured content, else the text
 /// of the result, else `raw`. The structured content is attached as a whole, and so is all content
 /// that the message does not repeat.
 pub(super) fn read(output: ToolOutput, raw: &str) -> ToolError {
-    let ToolOutput { mut content, structured, meta } = output;
+    let ToolOutput { mut content, structured, meta, extra } = output;
     let code = structured.as_ref().and_then(code);
     let message = structured.as_ref().and_then(message).map(str::to_owned);
     let message = message.or_else(|| {
@@ -30,6 +30,7 @@ pub(super) fn read(output: ToolOutput, raw: &str) -> ToolError {
         content,
         details: structured,
         meta,
+        extra,
         ..ToolError::new(ErrorKind::Internal, message)
     }
 }
@@ -70,7 +71,7 @@ fn code(data: &Value) -> Option<String> {
             _ => None,
         }
     })?;
-    Some(cut(one_line(&code), MAX_CODE_BYTES))
+    own_code(cut(one_line(&code), MAX_CODE_BYTES))
 }
 
 /// Reads `retriable` or `retryable`: a boolean, `"true"` or `"false"`, `1` or `0`.
@@ -115,7 +116,8 @@ mod tests {
 
     fn error(structured: Value, text: &str) -> ToolError {
         let content = vec![Content::text(text)];
-        read(ToolOutput { content, structured: Some(structured), meta: None }, "raw")
+        let structured = Some(structured);
+        read(ToolOutput { content, structured, ..ToolOutput::default() }, "raw")
     }
 
     fn message(structured: Value) -> String {
@@ -189,7 +191,7 @@ mod tests {
         let output = |structured| ToolOutput {
             content: vec![Content::text("text"), image.clone()],
             structured,
-            meta: None,
+            ..ToolOutput::default()
         };
         let error = read(output(None), "raw");
         assert_eq!((error.message.as_str(), error.content), ("text", vec![image.clone()]));

@@ -28,6 +28,12 @@ const probes = plugin(
     input,
     run: async ({ url }) => (await fetch(url)).text(),
   }),
+  tool({
+    name: 'dice',
+    description: 'Returns random numbers of each kind that the language has.',
+    output: s.object({ random: s.number(), uuid: s.string() }),
+    run: () => ({ random: Math.random(), uuid: crypto.randomUUID() }),
+  }),
   tool({ name: 'crash', description: 'Fails by accident.', run: () => undefined.nothing }),
 );
 

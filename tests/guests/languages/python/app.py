@@ -1,5 +1,7 @@
 # The example's tool, and additional tools for the tests.
 
+import random
+import uuid
 from dataclasses import dataclass
 
 from airlock_plugin import http, plugin, tool
@@ -28,10 +30,22 @@ def visit(url: str) -> str:
     return http.get(url).text()
 
 
+@dataclass
+class Dice:
+    random: float
+    uuid: str
+
+
+@tool
+def dice() -> Dice:
+    """Returns random numbers of each kind that the language has."""
+    return Dice(random.random(), str(uuid.uuid4()))
+
+
 @tool
 def crash() -> str:
     """Fails by accident."""
     return None.nothing
 
 
-Tools = plugin(get_weather, knock, visit, crash)
+Tools = plugin(get_weather, knock, visit, dice, crash)

@@ -32,6 +32,11 @@ impl<'c> Reporter<'c> {
         self.report.emit(part);
     }
 
+    /// Shows content of the result to the caller before the result is complete. It is not kept.
+    pub fn preview(&self, part: &Content) {
+        self.send(|call| Event::Partial { call, part: Box::new(part.clone()) });
+    }
+
     /// Reports the progress of the running call. A caller that receives events slowly gets only some
     /// of the reports.
     pub fn progress(&self, progress: Progress) {

@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(read(r#"{"fuel": 1}"#), Ok(LimitSet::default().with(Limit::Fuel, 1)));
         insta::assert_snapshot!(
             read(r#"{"handles": 1}"#).expect_err("refused"),
-            @"unknown field `handles`, expected one of `fuel`, `cpu_time`, `deadline`, `memory`, `host_calls`, `result`, `http_requests`, `http_response` at line 1 column 10"
+            @"unknown field `handles`, expected one of `fuel`, `cpu_time`, `deadline`, `memory`, `host_calls`, `result`, `http_requests`, `http_request`, `http_response`, `http_timeout` at line 1 column 10"
         );
     }
 }

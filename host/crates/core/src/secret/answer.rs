@@ -2,27 +2,13 @@
 
 use std::borrow::Cow;
 
-use base64::{
-    alphabet,
-    engine::{
-        DecodePaddingMode, Engine as _,
-        general_purpose::{GeneralPurpose, GeneralPurposeConfig},
-    },
-};
 use serde_json::{Map, Value};
 
 use super::Scrubber;
 use crate::tool::{
-    Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink, ToolError, ToolOutput,
+    Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink, ToolError,
+    ToolOutput, decode_base64,
 };
-
-/// Decodes base64 as leniently as the most lenient client: padding is optional, and trailing bits
-/// are ignored.
-const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
-    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-    .with_decode_allow_trailing_bits(true);
-const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
-const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Scrubber {
     /// Redacts secrets in data: in texts, in the names of members, and in numbers that are a secret
@@ -76,20 +62,23 @@ impl Scrubber {
 
     /// Redacts secrets in a result. Returns whether a secret was found.
     pub fn output(&self, output: &mut ToolOutput) -> bool {
-        let ToolOutput { content, structured, meta } = output;
+        let ToolOutput { content, structured, meta, extra } = output;
         self.contents(content)
             | structured.as_mut().is_some_and(|value| self.value(value))
             | self.object(meta)
+            | self.boxed(extra)
     }
 
     /// Redacts secrets in an error that a tool returned. Returns whether a secret was found.
     pub fn error(&self, error: &mut ToolError) -> bool {
-        let ToolError { kind: _, code, message, retry_after_ms: _, content, details, meta } = error;
+        let ToolError { kind: _, code, message, retry_after_ms: _, content, details, meta, extra } =
+            error;
         self.string(message)
             | self.optional(code)
             | self.contents(content)
             | details.as_mut().is_some_and(|details| self.value(details))
             | self.object(meta)
+            | self.boxed(extra)
     }
 
     fn contents(&self, content: &mut [Content]) -> bool {
@@ -165,24 +154,16 @@ impl Scrubber {
     /// Returns the marker of a secret in base64 text or in the data that it decodes to; `None` if
     /// neither holds one. Text that cannot be decoded is searched only as it is.
     fn binary(&self, base64: &str) -> Option<&str> {
-        self.find(base64.as_bytes()).or_else(|| self.find(&decode(base64)?))
+        self.find(base64.as_bytes()).or_else(|| self.find(&decode_base64(base64)?))
     }
-}
-
-fn decode(base64: &str) -> Option<Vec<u8>> {
-    let is_wrapped = base64.contains(|c: char| c.is_ascii_whitespace());
-    let joined = if is_wrapped {
-        Cow::Owned(base64.split_ascii_whitespace().collect())
-    } else {
-        Cow::Borrowed(base64)
-    };
-    let engine = if joined.contains(['-', '_']) { URL_SAFE } else { STANDARD };
-    engine.decode(joined.as_bytes()).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use base64::engine::general_purpose::{STANDARD as PADDED, URL_SAFE_NO_PAD};
+    use base64::engine::{
+        Engine as _,
+        general_purpose::{STANDARD as PADDED, URL_SAFE_NO_PAD},
+    };
     use serde_json::json;
 
     use super::*;
@@ -280,6 +261,7 @@ mod tests {
             content: parts(text),
             structured: Some(json!({"text": text})),
             meta: object(text),
+            extra: members(text),
         };
         let mut output = answer(VALUE);
         assert!(scrubber().output(&mut output));
@@ -294,6 +276,7 @@ mod tests {
             content: parts(text),
             details: Some(json!({text: text})),
             meta: object(text),
+            extra: members(text),
             ..ToolError::new(ErrorKind::Internal, text)
         };
         let mut failed = error(VALUE);

@@ -1,6 +1,6 @@
 //! The definition of a tool: as its source announces it, and as the gateway keeps it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use super::{ClientName, ToolName};
@@ -13,7 +13,7 @@ const MAX_TITLE: usize = 256;
 /// The longest description, in bytes. Longer ones are cut, because a description is part of every
 /// request to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
-/// The most bytes of vendor keys, and of other members. More are left out.
+/// The most bytes of vendor keys, of other members, and of other annotations. More are left out.
 const MAX_META: usize = 64 * 1024;
 /// The largest schema, in bytes. Larger ones are refused, and so are schemas that are nested deeper
 /// than `serde_json` parses.
@@ -38,7 +38,7 @@ pub struct ToolDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<JsonText>,
     /// Behaviour hints.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "hints")]
     pub annotations: Annotations,
     /// Vendor keys.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -49,21 +49,80 @@ pub struct ToolDefinition {
 }
 
 /// Tool annotations of MCP. They are hints: no decision depends on them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Hints", into = "Hints")]
 pub struct Annotations {
     /// True if the tool changes nothing in its environment.
-    #[serde(default, rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
     /// True if a change by the tool may be destructive.
-    #[serde(default, rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
     /// True if a second call with the same arguments has no further effect.
-    #[serde(default, rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
     /// True if the tool interacts with external systems that are not known in advance.
-    #[serde(default, rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
+    /// Other members of the object: a JSON object with members.
+    pub extra: Option<JsonText>,
+}
+
+/// MCP's `ToolAnnotations` object.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Hints {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read_only_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destructive_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    idempotent_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open_world_hint: Option<bool>,
+    #[serde(flatten)]
+    extra: Map<String, Value>,
+}
+
+impl From<Hints> for Annotations {
+    fn from(hints: Hints) -> Self {
+        Self {
+            read_only: hints.read_only_hint,
+            destructive: hints.destructive_hint,
+            idempotent: hints.idempotent_hint,
+            open_world: hints.open_world_hint,
+            extra: (!hints.extra.is_empty()).then(|| Value::Object(hints.extra).into()),
+        }
+    }
+}
+
+impl From<Annotations> for Hints {
+    fn from(annotations: Annotations) -> Self {
+        let extra = annotations.extra.and_then(|extra| match extra.to_value() {
+            Ok(Value::Object(members)) => Some(members),
+            _ => None,
+        });
+        Self {
+            read_only_hint: annotations.read_only,
+            destructive_hint: annotations.destructive,
+            idempotent_hint: annotations.idempotent,
+            open_world_hint: annotations.open_world,
+            extra: extra.unwrap_or_default(),
+        }
+    }
+}
+
+impl Annotations {
+    /// Members of MCP's `ToolAnnotations` that have fields of their own.
+    pub const FIELDS: [&str; 4] =
+        ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+    /// Returns the hints, without other members of more than [`MAX_META`] bytes.
+    fn bounded(self) -> Self {
+        Self { extra: self.extra.and_then(small_object), ..self }
+    }
+}
+
+/// Deserializes hints from an object. The derived implementation would take a list too.
+fn hints<'de, D: Deserializer<'de>>(from: D) -> Result<Annotations, D::Error> {
+    let members = Map::deserialize(from)?;
+    Annotations::deserialize(Value::Object(members)).map_err(de::Error::custom)
 }
 
 /// A tool as the catalog keeps it: checked, of limited size, and with its name on the wire. It
@@ -143,7 +202,7 @@ impl Tool {
             description: cut(definition.description, MAX_DESCRIPTION),
             input_schema,
             output_schema,
-            annotations: definition.annotations,
+            annotations: definition.annotations.bounded(),
             meta: definition.meta.and_then(small_object),
             extra: Some(Value::Object(definition.extra).into()).and_then(small_object),
         })
@@ -231,14 +290,22 @@ mod tests {
     fn vendor_keys_and_other_members_are_kept_up_to_their_limit() {
         let of = |bytes: usize| {
             let text = "x".repeat(bytes - r#"{"k":""}"#.len());
-            adopt(json!({"name": "t", "inputSchema": {}, "_meta": {"k": text}, "k": text}))
+            let hints = json!({"readOnlyHint": true, "k": text});
+            adopt(json!({"name": "t", "inputSchema": {}, "_meta": {"k": text}, "k": text, "annotations": hints}))
                 .expect("a good tool")
         };
         let tool = of(MAX_META);
+        assert_eq!(tool.annotations.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
         assert_eq!(tool.meta.map(|meta| meta.as_str().len()), Some(MAX_META));
         assert_eq!(tool.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
         let tool = of(MAX_META + 1);
         assert_eq!((tool.meta, tool.extra), (None, None));
+        let hints = Annotations { read_only: Some(true), ..Annotations::default() };
+        assert_eq!(tool.annotations, hints);
+        let small = json!({"readOnlyHint": true, "more": [1]});
+        let tool = adopt(json!({"name": "t", "inputSchema": {}, "annotations": small}));
+        let annotations = tool.expect("a good tool").annotations;
+        assert_eq!(serde_json::to_value(annotations).expect("JSON"), small);
         let plain = adopt(json!({"name": "t", "inputSchema": {}, "_meta": []})).expect("a tool");
         assert_eq!((plain.meta, plain.extra), (None, None));
     }

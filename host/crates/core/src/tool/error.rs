@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Content, ToolName, output::content_size};
+use super::{
+    Content, Members, ToolName,
+    output::{content_size, extra_size},
+};
 use crate::{json, schema::Violations};
 
 /// A cause that only the operator may read.
@@ -30,12 +33,12 @@ pub enum CallError {
         slot: String,
     },
     /// A tool does what its plugin's manifest does not declare.
-    #[error("the tool '{tool}' does not declare the effect {effect:?} in plugin.toml")]
+    #[error("the tool does not declare the effect {effect:?} in plugin.toml")]
     UndeclaredEffect {
         /// The running tool.
         tool: ToolName,
         /// The effect, as it is written in `plugin.toml`.
-        effect: &'static str,
+        effect: String,
     },
     /// The tool exists, but the call needs an approval.
     #[error("tool '{name}' needs approval before it may run")]
@@ -198,6 +201,20 @@ pub enum CallError {
     },
 }
 
+/// Prefix of the codes of the gateway's own errors, where plugins see them.
+pub const HOST_CODE: &str = "airlock.";
+
+/// Returns the code of a tool's own error, without the prefix of the gateway's; `None` if nothing is
+/// left. A plugin that returns the error of a tool that it called has the prefix there.
+pub fn own_code(code: String) -> Option<String> {
+    let mut own = code.as_str();
+    while let Some(rest) = own.strip_prefix(HOST_CODE) {
+        own = rest;
+    }
+    let own = if own.len() == code.len() { code } else { own.to_owned() };
+    (!own.is_empty()).then_some(own)
+}
+
 /// Error that a tool itself returns: the `tool-error` of the plugin contract.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolError {
@@ -217,6 +234,9 @@ pub struct ToolError {
     /// Vendor keys.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Map<String, Value>>,
+    /// Other members of the MCP result that carries the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra: Members,
 }
 
 impl ToolError {
@@ -230,6 +250,7 @@ impl ToolError {
             content: Vec::new(),
             details: None,
             meta: None,
+            extra: None,
         }
     }
 
@@ -238,7 +259,8 @@ impl ToolError {
         let details = self.details.as_ref().map_or(0, json::text_len);
         let meta = self.meta.as_ref().map_or(0, json::text_len);
         let code = self.code.as_ref().map_or(0, String::len);
-        code + self.message.len() + content_size(&self.content) + details + meta
+        let extra = extra_size(&self.extra);
+        code + self.message.len() + content_size(&self.content) + details + meta + extra
     }
 }
 
@@ -256,9 +278,11 @@ pub enum ErrorKind {
     Denied,
     /// A user has to sign in first.
     AuthRequired,
-    /// Too many requests.
+    /// Too many requests in a period.
     RateLimited,
-    /// A service that the tool needs does not respond.
+    /// This call has used all that it may use of something.
+    LimitReached,
+    /// The gateway is too busy, or a service that the tool needs does not respond.
     Unavailable,
     /// The tool or the gateway cannot do this at all.
     Unsupported,
@@ -275,6 +299,38 @@ pub enum ErrorKind {
 }
 
 impl CallError {
+    /// Returns the error as a caller reads it that knows the called tool as `called`. The tool's own
+    /// error is unchanged.
+    #[must_use]
+    pub fn as_called(mut self, called: &str) -> Self {
+        match &mut self {
+            Self::NotFound { name } | Self::BadArguments { name, .. } => called.clone_into(name),
+            Self::NeedsApproval { name: tool, .. }
+            | Self::InvalidArguments { name: tool, .. }
+            | Self::Fuel { tool, .. }
+            | Self::Cpu { tool, .. }
+            | Self::Deadline { tool, .. }
+            | Self::Memory { tool, .. }
+            | Self::Stack { tool }
+            | Self::Trap { tool, .. }
+            | Self::ResultTooLarge { tool, .. }
+            | Self::BadResult { tool, .. }
+            | Self::InvalidResult { tool, .. }
+            | Self::CircuitOpen { tool, .. }
+            | Self::Unavailable { tool, .. } => *tool = ToolName::alias(called),
+            Self::UnboundSlot { .. }
+            | Self::UndeclaredEffect { .. }
+            | Self::Tool(_)
+            | Self::Budget { .. }
+            | Self::TooManyCalls { .. }
+            | Self::ResultsTooLarge { .. }
+            | Self::RequestMemory { .. }
+            | Self::Busy
+            | Self::Cancelled => {}
+        }
+        self
+    }
+
     /// Returns a short stable identifier of the variant, for machines.
     pub fn code(&self) -> &'static str {
         match self {
@@ -329,16 +385,19 @@ impl CallError {
             Self::NeedsApproval { .. } | Self::UndeclaredEffect { .. } => ErrorKind::Denied,
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
             Self::Tool(error) => error.kind,
-            Self::Cpu { .. } | Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::ResultTooLarge { .. }
-            | Self::ResultsTooLarge { .. }
-            | Self::RequestMemory { .. } => ErrorKind::TooLarge,
-            Self::Budget { .. } | Self::TooManyCalls { .. } | Self::Busy => ErrorKind::RateLimited,
+            Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,
+            Self::Budget { .. }
+            | Self::TooManyCalls { .. }
+            | Self::Fuel { .. }
+            | Self::Cpu { .. }
+            | Self::Memory { .. } => ErrorKind::LimitReached,
             Self::Cancelled => ErrorKind::Cancelled,
-            Self::Unavailable { .. } | Self::CircuitOpen { .. } => ErrorKind::Unavailable,
-            Self::Fuel { .. }
-            | Self::Memory { .. }
-            | Self::Stack { .. }
+            Self::Unavailable { .. }
+            | Self::CircuitOpen { .. }
+            | Self::Busy
+            | Self::RequestMemory { .. } => ErrorKind::Unavailable,
+            Self::Stack { .. }
             | Self::Trap { .. }
             | Self::BadResult { .. }
             | Self::InvalidResult { .. } => ErrorKind::Internal,

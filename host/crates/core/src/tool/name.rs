@@ -62,15 +62,25 @@ impl ToolName {
     /// name is cut, and `_` with the first eight hexadecimal digits of its SHA-256 is appended, so
     /// that `查询`, `a/b` and `a.b` get different names.
     pub fn new(client: &ClientName, original: &str) -> Self {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let room = MAX_WIRE_NAME - client.0.len() - 1;
-        if !original.is_empty() && original.len() <= room && original.chars().all(fits) {
+        if original.len() <= room && Self::is_valid(original) {
             return Self(format!("{client}-{original}").into());
         }
         let digest = Sha256::digest(original.as_bytes());
         let kept: String =
-            original.chars().map(|c| if fits(c) { c } else { '_' }).take(room - 9).collect();
+            original.chars().map(|c| if is_of_name(c) { c } else { '_' }).take(room - 9).collect();
         Self(format!("{client}-{kept}_{}", text::hex(&digest[..4])).into())
+    }
+
+    /// Returns whether a name matches `^[a-zA-Z0-9_-]{1,64}$`, as the plugin contract requires of
+    /// the tools of plugins.
+    pub fn is_valid(name: &str) -> bool {
+        (1..=MAX_WIRE_NAME).contains(&name.len()) && name.chars().all(is_of_name)
+    }
+
+    /// Creates a name by which one caller knows a tool.
+    pub(super) fn alias(name: &str) -> Self {
+        Self(name.into())
     }
 
     /// Creates the name of one of the gateway's own tools. It has no `-`, so no client's tool can
@@ -107,6 +117,10 @@ macro_rules! show_as_text {
     )*};
 }
 show_as_text!(ClientName ToolName);
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Content;
+use super::{Content, Members};
 use crate::json;
 
 /// Result of a tool call.
@@ -18,6 +18,9 @@ pub struct ToolOutput {
     /// Vendor keys.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Map<String, Value>>,
+    /// Other members of the result; none that has a field of its own.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub extra: Members,
 }
 
 impl ToolOutput {
@@ -50,8 +53,22 @@ impl ToolOutput {
     pub fn size(&self) -> usize {
         let structured = self.structured.as_ref().map_or(0, json::text_len);
         let meta = self.meta.as_ref().map_or(0, json::text_len);
-        content_size(&self.content) + structured + meta
+        content_size(&self.content) + structured + meta + extra_size(&self.extra)
     }
+}
+
+/// Members of MCP's `CallToolResult` that a result has fields for, or that its kind states.
+const FIELDS: [&str; 5] = ["content", "structuredContent", "isError", "_meta", "resultType"];
+
+/// Returns the members that have no field of their own; `None` if there are none. A member with a
+/// field would be there twice.
+pub fn result_extra(mut members: Map<String, Value>) -> Members {
+    members.retain(|name, _| !FIELDS.contains(&name.as_str()));
+    (!members.is_empty()).then(|| Box::new(members))
+}
+
+pub(super) fn extra_size(extra: &Members) -> usize {
+    extra.as_ref().map_or(0, json::text_len)
 }
 
 /// Returns the approximate size of parts in bytes. Each part after the first adds its frame.

@@ -90,6 +90,48 @@ async fn a_request_is_denied_if_one_of_its_credentials_is_for_other_requests() {
 }
 
 #[tokio::test]
+async fn a_tool_reaches_the_destinations_that_it_declares_and_has_only_their_credentials() {
+    let server = Server::start(|_| ok("")).await;
+    let rule = |rule: &str| rules(&server, &[rule]);
+    let destinations: Arc<Destinations> = Arc::new(
+        [
+            ("wide".to_owned(), rule("http://a.example.com:PORT GET /** private")),
+            ("narrow".to_owned(), rule("http://a.example.com:PORT GET /for/** private")),
+            ("other".to_owned(), rule("http://b.example.com:PORT GET /** private")),
+        ]
+        .into(),
+    );
+    let all: Vec<_> = destinations.values().flatten().cloned().collect();
+    let policy = Policy::new(Some(all.clone()), all, Bounds::PLUGIN).unwrap();
+    let injection = Injection::header("x-key", "").unwrap();
+    let audience = destinations["narrow"].clone();
+    let key = Credential::new("key", Secret::new(VALUE), injection, audience).unwrap();
+    let credentials = Credentials::new(vec![key.for_destinations(["narrow".to_owned()])]).unwrap();
+    let names = Names::new(&[("a.example.com", LOCAL), ("b.example.com", LOCAL)]);
+    let egress = Egress::with_resolver(names).unwrap();
+    let outlet = egress.outlet("plugin", policy.clone(), credentials);
+    let send = async |declared: &[&str], credential: &str, host: &str, path: &str| {
+        let declared = declared.iter().map(|name| (*name).to_owned()).collect();
+        let outlet = outlet.narrowed(Arc::new(policy.narrowed(&destinations, &declared)));
+        let session = outlet.session(&Tenant::ANONYMOUS, &memory(), Instant::now() + LONG);
+        let sent = session.send(using(credential, &server.url(host, path))).await;
+        sent.map(|response| response.status).map_err(|error| error.to_string())
+    };
+    let undeclared = |name: &str| {
+        Err(format!("the tool does not declare the effect \"http.{name}\" in plugin.toml"))
+    };
+    let (a, b) = ("a.example.com", "b.example.com");
+    assert_eq!(send(&["wide"], "", b, "/").await, undeclared("other"));
+    assert_eq!(send(&["narrow"], "", a, "/").await, undeclared("wide"));
+    // The destination is declared; the credential belongs to another one with the same host.
+    assert_eq!(send(&["wide"], "key", a, "/for/x").await, undeclared("narrow"));
+    assert_eq!(server.connections(), 0);
+    assert_eq!(send(&["wide"], "", a, "/for/x").await, Ok(200));
+    assert_eq!(send(&["narrow"], "key", a, "/for/x").await, Ok(200));
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
 async fn a_redirect_that_is_returned_shows_no_credential() {
     let server = Server::start(|path| {
         let (_, query) = path.split_once('?').unwrap_or((path, ""));

@@ -6,7 +6,7 @@ mod convert;
 mod executor;
 mod link;
 
-use airlock_core::tool::{ToolDefinition, ToolError, ToolOutput};
+use airlock_core::tool::{Content, ToolDefinition, ToolError, ToolOutput};
 use futures_util::future::BoxFuture;
 use wasmtime::{
     Store,
@@ -74,19 +74,57 @@ impl ToolGuest for Guest {
                 .airlock_plugin_tools()
                 .call_invoke(&mut *store, tool, &arguments, context)
                 .await?;
-            match answer {
+            let state = store.data_mut();
+            Ok(match answer {
                 Ok(output) => {
                     // Checked before parsing: a parsed document takes many times the memory of its
                     // text.
-                    store.data_mut().check_result_bytes(convert::least_bytes(&output))?;
-                    Ok(Ok(convert::output_from_guest(output)?))
+                    state.check_result_bytes(convert::least_bytes(&output))?;
+                    let output = convert::output_from_guest(output)?;
+                    Ok(behind(std::mem::take(&mut state.emitted), output))
                 }
                 Err(error) => {
-                    let call = &store.data().call;
-                    let (scrubber, limit) = (&call.grants.scrubber, call.limits.result_bytes);
-                    Ok(Err(convert::error_from_guest(error, scrubber, limit)))
+                    let scrubber = &state.call.grants.scrubber;
+                    let mut error =
+                        convert::error_from_guest(error, scrubber, state.emit_bytes_left);
+                    error.content.splice(..0, std::mem::take(&mut state.emitted));
+                    Err(error)
                 }
-            }
+            })
         })
+    }
+}
+
+/// Returns a result whose content begins with the emitted parts. Data without content of its own
+/// gets its text, because the data of a result with content is not rendered.
+fn behind(mut emitted: Vec<Content>, mut output: ToolOutput) -> ToolOutput {
+    if let Some(data) = &output.structured
+        && output.content.is_empty()
+        && !emitted.is_empty()
+    {
+        output.content.push(Content::text(data.to_string()));
+    }
+    emitted.append(&mut output.content);
+    ToolOutput { content: emitted, ..output }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn data_is_rendered_behind_emitted_parts_as_it_is_without_them() {
+        let rendered = |emitted: &[&str], content: &[&str]| {
+            let parts = |texts: &[&str]| texts.iter().map(|text| Content::text(*text)).collect();
+            let structured = Some(json!({"n": 1}));
+            let output =
+                ToolOutput { content: parts(content), structured, ..ToolOutput::default() };
+            behind(parts(emitted), output).to_text()
+        };
+        assert_eq!(rendered(&[], &[]), r#"{"n":1}"#);
+        assert_eq!(rendered(&["early"], &[]), "early\n{\"n\":1}");
+        assert_eq!(rendered(&["early"], &["late"]), "early\nlate");
     }
 }

@@ -10,6 +10,8 @@ use airlock_core::{
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::run::instance::State;
 
+/// Most bytes of memory that a byte of dense JSON takes.
+const TREE_BYTES: usize = 80;
 /// Bytes of a progress message; the rest is cut.
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
@@ -47,7 +49,7 @@ pub(crate) fn progress(
     Ok(())
 }
 
-/// Sends one part of the result ahead of the rest. `json_bytes` is the length of the JSON in it,
+/// Keeps one part of the result, and sends it ahead of the rest. `json_bytes` is the length of the JSON in it,
 /// which `convert` parses: a parsed document takes many times the memory of its text, so the limit
 /// is checked before.
 pub(crate) fn emit(
@@ -62,10 +64,15 @@ pub(crate) fn emit(
     charge(store, cost as u64)?;
     let state = store.data_mut();
     state.emit_bytes_left = state.room_for_part(cost)?;
+    // Until the result is complete, the part is in the memory of the host.
+    if !state.emitted_memory.grow(cost + json_bytes.saturating_mul(TREE_BYTES)) {
+        return Err(state.stop(CallError::Busy));
+    }
     state.call.grants.scrubber.content(&mut part);
     if let Some(chain) = &state.call.chain {
-        chain.reporter().emit(part);
+        chain.reporter().preview(&part);
     }
+    state.emitted.push(part);
     Ok(())
 }
 

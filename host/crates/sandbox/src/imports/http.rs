@@ -5,7 +5,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
 use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::{Effect, run::instance::State};
+use crate::{DeclaredEffect, Effect, run::instance::State};
 
 /// Fuel that sending a request costs in addition to [`BASE_FUEL`].
 pub(super) const SEND_FUEL: u64 = 9_000;
@@ -19,7 +19,7 @@ pub(crate) async fn send(
 ) -> wasmtime::Result<Result<Response, Error>> {
     charge_call(&mut store, BASE_FUEL + SEND_FUEL, request_bytes(&request))?;
     if let Some(effect) = undeclared(store.data_mut(), &request) {
-        return Ok(Err(Error::undeclared(effect.name())));
+        return Ok(Err(Error::undeclared(&effect.to_string())));
     }
     let Some(session) = store.data().wasi_http.session().cloned() else {
         return Ok(Err(Error::denied()));
@@ -29,12 +29,13 @@ pub(crate) async fn send(
     Ok(result)
 }
 
-/// Returns the effect that a request needs and that the running tool does not declare.
-fn undeclared(state: &mut State, request: &Request) -> Option<Effect> {
-    if state.lacks(Effect::Http) {
-        return Some(Effect::Http);
-    }
-    (!request.credentials.is_empty() && state.lacks(Effect::Secret)).then_some(Effect::Secret)
+/// Returns an effect that a request needs and that the running tool does not declare. The egress
+/// knows which destination a URL belongs to.
+fn undeclared(state: &mut State, request: &Request) -> Option<DeclaredEffect> {
+    let mut credentials = request.credentials.iter();
+    state
+        .lacks(Effect::Http, None)
+        .or_else(|| credentials.find_map(|name| state.lacks(Effect::Secret, Some(name))))
 }
 
 /// Sends the request on a separate task, because this future is polled on the guest's small stack.

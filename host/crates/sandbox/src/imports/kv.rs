@@ -1,13 +1,13 @@
 //! Key-value stores of a plugin, which outlive its calls.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use airlock_store::{Unavailable, kv};
 use tracing::warn;
 use wasmtime::component::Resource;
 
 use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::Effect;
+use crate::{Effect, Use};
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;
@@ -19,7 +19,10 @@ const KEY_FUEL: u64 = 1_000;
     unreachable_pub,
     reason = "the generated bindings export it again, and are not seen outside either"
 )]
-pub struct OpenStore(kv::Store);
+pub struct OpenStore {
+    store: kv::Store,
+    name: Arc<str>,
+}
 
 /// Reasons for which a store operation fails.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
-    if state.lacks(Effect::ReadKv) {
+    if state.lacks(Effect::ReadKv, Some(name)).is_some() {
         return Ok(Err(KvError::Denied));
     }
     let Some(grant) = state.call.grants.stores.iter().find(|grant| grant.name == name) else {
@@ -62,8 +65,9 @@ pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
     };
     let Some(database) = &state.call.database else { return Ok(Err(KvError::Denied)) };
-    let open = database.kv(state.call.guest.name(), &grant.name, grant.max_bytes);
-    Ok(Ok(state.table.push(OpenStore(open))?))
+    state.record(|| Use::ReadKv(name.to_owned()));
+    let store = database.kv(state.call.guest.name(), &grant.name, grant.max_bytes);
+    Ok(Ok(state.table.push(OpenStore { store, name: name.into() })?))
 }
 
 /// Closes a handle.
@@ -114,7 +118,7 @@ pub(crate) async fn set(
     ttl: Option<Duration>,
 ) -> Answer<u64> {
     let open = begin(&mut store, &handle, key.len() + value.len())?;
-    if store.data_mut().lacks(Effect::WriteKv) {
+    if !may_write(&mut store, &handle)? {
         return Ok(Err(KvError::Denied));
     }
     Ok(open.set(&key, value, if_version, ttl).await.map_err(KvError::from))
@@ -128,7 +132,7 @@ pub(crate) async fn delete(
     if_version: Option<u64>,
 ) -> Answer<bool> {
     let open = begin(&mut store, &handle, key.len())?;
-    if store.data_mut().lacks(Effect::WriteKv) {
+    if !may_write(&mut store, &handle)? {
         return Ok(Err(KvError::Denied));
     }
     Ok(open.delete(&key, if_version).await.map_err(KvError::from))
@@ -152,7 +156,17 @@ pub(crate) async fn keys(
 
 fn begin(store: &mut Store<'_>, handle: &Handle, bytes: usize) -> wasmtime::Result<kv::Store> {
     charge_call(store, BASE_FUEL + KV_FUEL, bytes)?;
-    Ok(store.data().table.get(handle)?.0.clone())
+    Ok(store.data().table.get(handle)?.store.clone())
+}
+
+/// Returns whether the running tool declares that it writes to an open store, which it is about to do.
+fn may_write(store: &mut Store<'_>, handle: &Handle) -> wasmtime::Result<bool> {
+    let name = store.data().table.get(handle)?.name.clone();
+    if store.data_mut().lacks(Effect::WriteKv, Some(&name)).is_some() {
+        return Ok(false);
+    }
+    store.data().record(|| Use::WriteKv(name.to_string()));
+    Ok(true)
 }
 
 #[cfg(test)]

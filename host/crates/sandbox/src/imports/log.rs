@@ -58,12 +58,14 @@ impl State {
     /// line for the call: many refusals carry no text to the guest.
     pub(crate) fn log_refused_effects(&mut self) {
         if self.wasi_http.was_denied() {
-            self.lacks(Effect::Http);
+            self.lacks(Effect::Http, None);
         }
         if self.call.wasi.denied_a_change() {
-            self.lacks(Effect::WriteFiles);
+            for request in self.call.grants.unwritable() {
+                self.lacks(Effect::WriteFiles, Some(&request));
+            }
         }
-        let effects: Vec<_> = self.refused.iter().map(Effect::name).collect();
+        let effects: Vec<_> = self.refused.iter().map(ToString::to_string).collect();
         let (Guest::Plugin(plugin, rate), false) = (&self.call.guest, effects.is_empty()) else {
             return;
         };

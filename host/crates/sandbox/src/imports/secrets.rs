@@ -1,13 +1,13 @@
 //! Secrets: whether one exists and, for plugins that were granted it, its value.
 
 use super::{BASE_FUEL, Store, charge_call};
-use crate::Effect;
+use crate::{Effect, Use};
 
 /// Reasons for which a secret's value is not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretError {
     /// The plugin does not request a secret of this name.
-    NotFound,
+    NoSuchSecret,
     /// The operator did not grant the value, or the tool does not declare the effect.
     Denied,
 }
@@ -17,7 +17,8 @@ pub(crate) enum SecretError {
 pub(crate) fn exists(store: &mut Store<'_>, name: &str) -> wasmtime::Result<bool> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
-    Ok(!state.lacks(Effect::Secret) && state.call.grants.secrets.contains(name))
+    let is_declared = state.lacks(Effect::Secret, Some(name)).is_none();
+    Ok(is_declared && state.call.grants.secrets.contains(name))
 }
 
 /// Returns the secret's value. Fails if it was not requested, or not granted.
@@ -26,15 +27,18 @@ pub(crate) fn reveal(
     name: &str,
 ) -> wasmtime::Result<Result<Vec<u8>, SecretError>> {
     charge_call(store, BASE_FUEL, name.len())?;
-    if store.data_mut().lacks(Effect::Secret) {
+    if store.data_mut().lacks(Effect::Secret, Some(name)).is_some() {
         return Ok(Err(SecretError::Denied));
     }
     let grants = &store.data().call.grants;
     Ok(match grants.revealed.get(name) {
-        Some(secret) => Ok(secret.expose().as_bytes().to_vec()),
+        Some(secret) => {
+            store.data().record(|| Use::RevealedSecret(name.to_owned()));
+            Ok(secret.expose().as_bytes().to_vec())
+        }
         None if grants.secrets.contains(name) || grants.denied.secrets.contains(name) => {
             Err(SecretError::Denied)
         }
-        None => Err(SecretError::NotFound),
+        None => Err(SecretError::NoSuchSecret),
     })
 }

@@ -1,21 +1,22 @@
 //! Tests of the host functions under a tool's effects.
 
 mod tools;
+mod uses;
 
 use std::sync::Arc;
 
 use airlock_core::{
     door::{Chain, Origin},
     secret::Secret,
-    tool::{CallError, ClientName, ToolName},
+    tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
 use wasmtime::AsContextMut as _;
 
-use super::{Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
+use super::{BASE_FUEL, Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
 use crate::{
-    Effect, Grants, KvStore, Limits,
+    DeclaredEffect, Grants, KvStore, Limits,
     engine::engine,
     run::{
         instance::{self, Call, Guest},
@@ -32,7 +33,9 @@ async fn with<T>(
 ) -> Result<T, CallError> {
     let client = ClientName::parse("test").expect("a name");
     let guest = Guest::Plugin(client.clone(), Arc::default());
+    let recorder = grants.recorder.as_ref().map(|recorder| recorder.of_call(&client, "run"));
     let call = Call {
+        recorder,
         chain,
         database,
         origin: Origin::Plugin(Arc::new(grants.tools.tools())),
@@ -46,9 +49,15 @@ async fn with<T>(
     .await
 }
 
-/// Returns the names of the effects that were refused.
-fn refused(store: &Store<'_>) -> Vec<&'static str> {
-    store.data().refused.iter().map(Effect::name).collect()
+/// Returns the grants of a tool with these effects.
+fn narrowed(grants: Grants, effects: &[&str]) -> Grants {
+    let parse = |effect: &&str| effect.parse::<DeclaredEffect>().expect("an effect");
+    Arc::new(grants).narrowed(&effects.iter().map(parse).collect())
+}
+
+/// Returns the effects that were refused.
+fn refused(store: &Store<'_>) -> Vec<String> {
+    store.data().refused.iter().map(ToString::to_string).collect()
 }
 
 #[tokio::test]
@@ -58,19 +67,27 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
     let database = open.expect("a database");
     for (effects, expected) in [
         (&[][..], (false, false)),
-        (&[Effect::Http], (false, false)),
-        (&[Effect::ReadKv], (true, false)),
-        (&[Effect::WriteKv], (true, true)),
+        (&["http"], (false, false)),
+        (&["read_kv"], (true, false)),
+        (&["write_kv"], (true, true)),
+        (&["write_kv.other"], (false, false)),
+        (&["read_kv.notes", "write_kv.other"], (true, false)),
+        (&["write_kv.notes"], (true, true)),
     ] {
-        let stores = vec![KvStore { name: "notes".to_owned(), max_bytes: 1 << 20 }];
-        let grants = Grants { stores, ..Grants::default() };
-        let grants = grants.narrowed(effects.iter().copied().collect());
+        let store = |name: &str| KvStore { name: name.to_owned(), max_bytes: 1 << 20 };
+        let stores = vec![store("notes"), store("other")];
+        let grants = narrowed(Grants { stores, ..Grants::default() }, effects);
+        // The effect on the kind, if the tool declares it on no store.
+        let missing = |kind: &str| {
+            let is_on_other = effects.iter().any(|it| it.starts_with("write_kv."));
+            vec![if is_on_other { format!("{kind}.notes") } else { kind.to_owned() }]
+        };
         let found = with(grants, None, Some(database.clone()), async |mut store| {
             let handle = match kv::open(&mut store, "notes")? {
                 Ok(handle) => handle,
                 Err(error) => {
                     assert!(matches!(error, KvError::Denied), "{error:?}");
-                    assert_eq!(refused(&store), ["read_kv"]);
+                    assert_eq!(refused(&store), missing("read_kv"));
                     return Ok((false, false));
                 }
             };
@@ -82,7 +99,7 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
             let deleted = kv::delete(store.as_context_mut(), again(), key(), None).await?;
             assert_eq!(set.is_ok(), deleted.is_ok(), "{effects:?}");
             if set.is_err() {
-                assert_eq!(refused(&store), ["write_kv"]);
+                assert_eq!(refused(&store), missing("write_kv"));
             }
             Ok((true, set.is_ok()))
         });
@@ -93,30 +110,34 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
 #[tokio::test]
 async fn a_tool_without_the_effect_has_no_secret() {
     let grants = Grants {
-        secrets: Arc::new(["token".to_owned()].into()),
+        secrets: Arc::new(["token".to_owned(), "other".to_owned()].into()),
         revealed: Arc::new([("token".to_owned(), Secret::new("value"))].into()),
         ..Grants::default()
     };
-    let ask = async |effects: &[Effect]| {
-        let grants = grants.narrowed(effects.iter().copied().collect());
-        let asked = with(grants, None, None, async |mut store| {
+    let ask = async |effects: &[&str]| {
+        let asked = with(narrowed(grants.clone(), effects), None, None, async |mut store| {
             let exists = secrets::exists(&mut store, "token")?;
-            Ok((exists, secrets::reveal(&mut store, "token")?))
+            Ok((exists, secrets::reveal(&mut store, "token")?, refused(&store)))
         });
         asked.await.expect("it ends well")
     };
-    assert_eq!(ask(&[Effect::Http]).await, (false, Err(SecretError::Denied)));
-    assert_eq!(ask(&[Effect::Secret]).await, (true, Ok(b"value".to_vec())));
+    let denied = |missing: &str| (false, Err(SecretError::Denied), vec![missing.to_owned()]);
+    assert_eq!(ask(&["http"]).await, denied("secret"));
+    assert_eq!(ask(&["secret.other"]).await, denied("secret.token"));
+    for effects in [["secret"], ["secret.token"]] {
+        assert_eq!(ask(&effects).await, (true, Ok(b"value".to_vec()), Vec::new()));
+    }
 }
 
 #[tokio::test]
 async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
-    let send = async |effects: &[Effect], credential: Option<&str>| {
+    let grants = Grants { secrets: Arc::new(["token".to_owned()].into()), ..Grants::default() };
+    let send = async |effects: &[&str], credential: Option<&str>| {
         let request = Request {
             credentials: credential.map(str::to_owned).into_iter().collect(),
             ..Request::default()
         };
-        let grants = Grants::default().narrowed(effects.iter().copied().collect());
+        let grants = narrowed(grants.clone(), effects);
         let sent = with(grants, None, None, async |store| http::send(store, request).await);
         let error = sent.await.expect("it ends well").expect_err("there is no outlet");
         assert_eq!(error.kind, ErrorKind::Denied);
@@ -127,12 +148,19 @@ async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
         @r#"the tool does not declare the effect "http" in plugin.toml"#
     );
     insta::assert_snapshot!(
-        send(&[Effect::Http], Some("token")).await,
+        send(&["http"], Some("token")).await,
         @r#"the tool does not declare the effect "secret" in plugin.toml"#
     );
-    for (effects, credential) in
-        [(&[Effect::Http][..], None), (&[Effect::Http, Effect::Secret], Some("token"))]
-    {
+    insta::assert_snapshot!(
+        send(&["http.api", "secret.other"], Some("token")).await,
+        @r#"the tool does not declare the effect "secret.token" in plugin.toml"#
+    );
+    for (effects, credential) in [
+        (&["http"][..], None),
+        (&["http", "secret"], Some("token")),
+        (&["http.api", "secret.token"], Some("token")),
+        (&["http", "secret.token"], Some("unknown")),
+    ] {
         assert_eq!(send(effects, credential).await, "the request is not permitted");
     }
 }
@@ -164,4 +192,26 @@ async fn progress_costs_fuel_and_is_no_host_call() {
     });
     let ended = flood.await;
     assert!(matches!(ended, Err(CallError::Fuel { .. })), "{ended:?}");
+}
+
+#[tokio::test]
+async fn emitted_parts_are_kept_in_order_and_take_from_the_room_of_the_result() {
+    let limit = Limits::PLUGIN.result_bytes;
+    let kept = with(Grants::default(), None, None, async |mut store| {
+        for text in ["one", "two"] {
+            context::emit(&mut store, 0, || Ok(Content::text(text)))?;
+        }
+        let state = store.data_mut();
+        let costs: usize = state.emitted.iter().map(Content::cost).sum();
+        let fits = state.check_result_bytes(limit - costs).is_ok();
+        let texts: Vec<_> =
+            state.emitted.iter().map(|part| part.as_text().map(str::to_owned)).collect();
+        // Ends the guest, so the call fails as a whole.
+        let refused = state.check_result_bytes(limit - costs + 1).is_err();
+        state.stopped = None;
+        Ok((texts, fits, refused))
+    });
+    let (texts, fits, refused) = kept.await.expect("it ends well");
+    assert_eq!(texts, [Some("one".to_owned()), Some("two".to_owned())]);
+    assert!(fits && refused);
 }

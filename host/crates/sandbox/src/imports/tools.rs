@@ -17,7 +17,7 @@ use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::{
-    Effect,
+    Effect, Use,
     run::instance::{Guest, State},
 };
 
@@ -60,10 +60,12 @@ pub(crate) fn list(
     limit: u32,
 ) -> wasmtime::Result<Result<Page, CallError>> {
     charge_call(store, BASE_FUEL, cursor.map_or(0, str::len))?;
-    if let Err(refused) = store.data_mut().may_call_tools() {
+    if let Err(refused) = store.data_mut().may_call(None) {
         return Ok(Err(refused));
     }
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
+    // The list has the description of each tool.
+    page.items.iter().for_each(|listed| store.data().record_tool(&listed.name));
     charge(store, page.items.iter().map(summary_bytes).sum::<usize>() as u64)?;
     Ok(Ok(page))
 }
@@ -96,8 +98,9 @@ fn summary_bytes(Listed { name, tool }: &Listed) -> usize {
 
 /// Returns the bytes of a tool's JSON.
 fn schema_bytes(tool: &Tool) -> usize {
-    let optional = [&tool.output_schema, &tool.meta, &tool.extra].into_iter().flatten();
-    tool.input_schema.as_str().len() + optional.map(|json| json.as_str().len()).sum::<usize>()
+    let optional = [&tool.output_schema, &tool.meta, &tool.extra, &tool.annotations.extra];
+    let texts = optional.into_iter().flatten().map(|json| json.as_str().len()).sum::<usize>();
+    tool.input_schema.as_str().len() + texts
 }
 
 /// Calls one tool and waits for its result.
@@ -107,7 +110,7 @@ pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Re
         Ok(admitted) => detach(admitted).await,
         Err(refused) => Err(refused),
     };
-    receive(&mut store, result)
+    receive(&mut store, &request.name, result)
 }
 
 /// Calls several tools at the same time. The results are in the order of the requests.
@@ -135,14 +138,16 @@ pub(crate) async fn call_batch(
     });
     let mut answers = pin!(stream::iter(running).buffered(in_flight));
     let mut results = Vec::new();
-    while let Some(answer) = answers.next().await {
-        results.push(receive(&mut store, answer)?);
+    for request in &requests {
+        let Some(answer) = answers.next().await else { break };
+        results.push(receive(&mut store, &request.name, answer)?);
     }
     Ok(results)
 }
 
-/// Charges fuel for a result. Stops the guest if the guest may not receive it.
-fn receive(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
+/// Charges fuel for the result of the tool that the guest calls `name`. Stops the guest if the guest
+/// may not receive it.
+fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Result<Answer> {
     let size = match &answer {
         Ok(output) => output.size(),
         Err(CallError::Tool(error)) => error.size(),
@@ -150,25 +155,24 @@ fn receive(store: &mut Store<'_>, answer: Answer) -> wasmtime::Result<Answer> {
     };
     let answer = store.data_mut().take_result(answer, size)?;
     charge(store, size as u64)?;
-    Ok(answer)
+    // The guest knows the tool by the name that it called, which may be that of a slot.
+    Ok(answer.map_err(|error| error.as_called(&cut(name.to_owned(), MAX_NAME_BYTES))))
 }
 
 impl State {
-    /// Fails if the running tool does not declare that it calls tools.
-    fn may_call_tools(&mut self) -> Result<(), CallError> {
-        if self.lacks(Effect::Tools) {
-            let tool = self.call.tool.clone();
-            return Err(CallError::UndeclaredEffect { tool, effect: Effect::Tools.name() });
-        }
-        Ok(())
+    /// Fails if the running tool does not declare that it calls the tool of this name, or any tool.
+    fn may_call(&mut self, name: Option<&str>) -> Result<(), CallError> {
+        let Some(effect) = self.lacks(Effect::CallTools, name) else { return Ok(()) };
+        let tool = self.call.tool.clone();
+        Err(CallError::UndeclaredEffect { tool, effect: effect.to_string() })
     }
 
     /// Returns the full name of the tool that the guest calls `name`. Fails if the tool may not be
     /// called at all, so that it is neither a slot nor granted by full name.
     fn full_name(&mut self, name: &str) -> Result<String, CallError> {
-        self.may_call_tools()?;
+        self.may_call(Some(name))?;
         let granted = &self.call.grants.tools;
-        match (&self.call.guest, granted.slots.get(name)) {
+        let full = match (&self.call.guest, granted.slots.get(name)) {
             (Guest::Script, _) => Ok(name.to_owned()),
             (Guest::Plugin(..), Some(Some(tool))) => Ok(tool.clone()),
             (Guest::Plugin(..), Some(None)) => {
@@ -176,7 +180,16 @@ impl State {
             }
             (Guest::Plugin(..), None) if granted.full.contains(name) => Ok(name.to_owned()),
             (Guest::Plugin(..), None) => Err(not_found(name.to_owned())),
-        }
+        }?;
+        self.record_tool(name);
+        Ok(full)
+    }
+
+    /// Records the use of a tool that the guest may call by this name.
+    fn record_tool(&self, name: &str) {
+        let is_slot = self.call.grants.tools.slots.contains_key(name);
+        let used = if is_slot { Use::Slot } else { Use::Tool };
+        self.record(|| used(name.to_owned()));
     }
 
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
@@ -219,8 +232,6 @@ impl State {
             Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => {
                 Err(self.stop(stop))
             }
-            // The guest knows the tool by the name that it called.
-            Err(CallError::NotFound { .. }) => Ok(Err(not_found(request.name.clone()))),
             Err(refused) => Ok(Err(refused)),
         }
     }

@@ -1,7 +1,10 @@
 //! Custom section `airlock:tools`: a plugin's tool descriptors, embedded when it was built, so that
 //! listing tools runs no guest. Its content is as untrusted as the plugin's code.
 
-use airlock_core::tool::ToolDefinition;
+use airlock_core::{
+    json::{self, Caps},
+    tool::ToolDefinition,
+};
 use serde::{Deserialize, Serialize};
 use wasmparser::{Parser, Payload, Validator, WasmFeatures, component_types::ComponentEntityType};
 
@@ -12,6 +15,8 @@ pub(crate) const NAME: &str = "airlock:tools";
 const SCHEMA: &str = "airlock.tools/1";
 /// Most bytes of descriptors; a larger section is refused.
 pub(crate) const MAX_BYTES: usize = 4 << 20;
+/// Most memory that the descriptors take while they are read, in bytes.
+const MAX_TREE_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
 struct Section {
@@ -135,6 +140,12 @@ pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
             section.len()
         )));
     }
+    // The derived implementation would take a list of both members too.
+    if !section.trim_ascii_start().starts_with(b"{") {
+        return Err(bad("descriptors that are no JSON object".to_owned()));
+    }
+    // Dense JSON takes many times the memory of its text.
+    json::check(section, &Caps::memory(MAX_TREE_BYTES)).map_err(|error| bad(error.to_string()))?;
     let section: Section =
         serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
     if section.schema != SCHEMA {
@@ -148,7 +159,14 @@ pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
 
 #[cfg(test)]
 mod tests {
+    use airlock_core::{
+        schema::CompiledSchema,
+        tool::{ClientName, Tool},
+    };
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::schemas::Schemas;
 
     fn component(section: &str) -> Vec<u8> {
         wat::parse_str(format!(
@@ -180,5 +198,94 @@ mod tests {
         ] {
             assert!(parse(bad.as_bytes()).is_err(), "{bad}");
         }
+        let dense = |count| {
+            let numbers = vec!["0"; count].join(",");
+            format!(
+                r#"{{"schema":"airlock.tools/1","tools":[{{"name":"t","inputSchema":{{}},"a":[{numbers}]}}]}}"#
+            )
+        };
+        assert!(parse(dense(100_000).as_bytes()).is_ok());
+        assert!(parse(dense(2_000_000).as_bytes()).is_err());
+    }
+
+    /// Returns whether the section is read and each of its tools is offered. The gateway leaves out a
+    /// tool without a description, if the operator gives none either.
+    fn is_offered(section: &Value) -> bool {
+        let client = ClientName::parse("p").expect("a name");
+        let Ok(tools) = parse(section.to_string().as_bytes()) else { return false };
+        let is_described = |tool: &ToolDefinition| !tool.description.trim().is_empty();
+        tools.iter().all(|tool| is_described(tool) && Tool::adopt(&client, tool.clone()).is_ok())
+            && Schemas::compile(tools).1.left_out.is_empty()
+    }
+
+    #[test]
+    fn the_schema_of_the_section_accepts_what_is_offered_and_nothing_else() {
+        let file =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../../wit/sections/0.1.0/tools.schema.json");
+        let schema = serde_json::from_str(&std::fs::read_to_string(file).expect("the schema"));
+        let schema = CompiledSchema::compile("schema", &schema.expect("JSON"));
+        let schema = schema.unwrap_or_else(|error| panic!("{error}"));
+        let tool = json!({
+            "name": "get", "title": "Get", "description": "Gets.", "inputSchema": {"type": "object"},
+            "outputSchema": {"type": "object"}, "icons": [],
+            "annotations": {
+                "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true,
+                "openWorldHint": true, "more": 1,
+            },
+            "_meta": {"k": 1},
+        });
+        let section = |tool: Value| json!({"schema": "airlock.tools/1", "tools": [tool]});
+        let values = [
+            json!(null),
+            json!(true),
+            json!(1),
+            json!([]),
+            json!({}),
+            json!({"type": "object"}),
+            json!({"type": "string"}),
+            json!({"type": ["object"]}),
+            json!({"readOnlyHint": 1}),
+            json!(""),
+            json!(" "),
+            json!("\u{85}"),
+            json!("a b"),
+            json!("é"),
+            json!("a".repeat(64)),
+            json!("a".repeat(65)),
+            json!("object"),
+            json!("airlock.tools/2"),
+            json!([1]),
+            json!([{}]),
+        ];
+        let mut sections =
+            vec![section(tool.clone()), json!(["airlock.tools/1", [tool]]), json!({"tools": []})];
+        sections.extend(["schema", "tools", "more"].into_iter().flat_map(|name| {
+            let mut changed = section(tool.clone());
+            values.clone().map(|value| {
+                changed[name] = value;
+                changed.clone()
+            })
+        }));
+        let places = tool.as_object().expect("a tool").keys().map(|name| format!("/{name}"));
+        let hints = tool["annotations"].as_object().expect("hints").keys();
+        for place in places.chain(hints.map(|name| format!("/annotations/{name}"))) {
+            for value in &values {
+                let mut changed = tool.clone();
+                *changed.pointer_mut(&place).expect("it is there") = value.clone();
+                sections.push(section(changed));
+            }
+            let (parent, name) = place.rsplit_once('/').expect("a place");
+            let mut changed = tool.clone();
+            let parent = changed.pointer_mut(parent).and_then(Value::as_object_mut);
+            parent.expect("an object").remove(name);
+            sections.push(section(changed));
+        }
+        let verdicts = sections.iter().map(|section| (schema.check(section).is_ok(), section));
+        let mut accepted = 0;
+        for (fits, section) in verdicts {
+            accepted += usize::from(fits);
+            assert_eq!(fits, is_offered(section), "{section}");
+        }
+        assert!(accepted > 60 && sections.len() - accepted > 100, "{accepted}");
     }
 }

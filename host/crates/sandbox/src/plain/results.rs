@@ -63,7 +63,7 @@ pub(super) fn tool_result(
         _ => Vec::new(),
     };
     let structured = Some(Value::Object(Map::from_iter([("result".to_owned(), result)])));
-    Ok(Ok(ToolOutput { content, structured, meta: None }))
+    Ok(Ok(ToolOutput { content, structured, ..ToolOutput::default() }))
 }
 
 /// Counts the least number of bytes that values take as JSON. A JSON document takes many times its

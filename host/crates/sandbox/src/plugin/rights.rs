@@ -29,18 +29,21 @@ impl Rights {
         let outlet = host.egress.as_ref().zip(grants.http.as_ref()).map(|(egress, policy)| {
             egress.outlet(client.as_str(), policy.clone(), grants.credentials.clone())
         });
-        let Some(declared) = &grants.declared else {
-            let others = ToolRights::new(grants.clone(), outlet.as_ref());
+        let grants = Arc::new(grants.clone());
+        let Some(declared) = grants.declared.clone() else {
+            let others = ToolRights::new(grants, outlet.as_ref());
             return Self { by_tool: BTreeMap::new(), others };
         };
-        let narrowed =
-            |effects: Effects| ToolRights::new(grants.narrowed(effects), outlet.as_ref());
+        let narrowed = |effects: &Effects| {
+            ToolRights::new(Arc::new(grants.narrowed(effects)), outlet.as_ref())
+        };
         // One value for each set of effects: a manifest may list thousands of tools.
         let mut by_effects = BTreeMap::new();
-        let mut of =
-            |effects| by_effects.entry(effects).or_insert_with(|| narrowed(effects)).clone();
-        let by_tool = declared.iter().map(|(tool, effects)| (tool.clone(), of(*effects))).collect();
-        Self { by_tool, others: of(Effects::default()) }
+        let by_tool = declared.iter().map(|(tool, effects)| {
+            let rights = by_effects.entry(effects).or_insert_with(|| narrowed(effects));
+            (tool.clone(), rights.clone())
+        });
+        Self { by_tool: by_tool.collect(), others: narrowed(&Effects::default()) }
     }
 
     /// Returns the rights of a tool, by the plugin's own name of it.
@@ -50,12 +53,13 @@ impl Rights {
 }
 
 impl ToolRights {
-    fn new(grants: Grants, outlet: Option<&Outlet>) -> Arc<Self> {
+    fn new(grants: Arc<Grants>, outlet: Option<&Outlet>) -> Arc<Self> {
+        // Without the grant there is no way out, not even one that refuses.
+        let policy = outlet.zip(grants.http.as_ref());
         Arc::new(Self {
-            // Without the grant there is no way out, not even one that refuses.
-            outlet: outlet.filter(|_| grants.http.is_some()).cloned(),
+            outlet: policy.map(|(outlet, policy)| outlet.narrowed(policy.clone())),
             origin: Origin::Plugin(Arc::new(grants.tools.tools())),
-            grants: Arc::new(grants),
+            grants,
         })
     }
 }
@@ -80,7 +84,7 @@ mod tests {
         assert_eq!(origin(&grants, "any"), all);
         let effects = |effect| Effects::from_iter([effect]);
         grants.declared = Some(Arc::new(
-            [("a".to_owned(), effects(Effect::Tools)), ("b".to_owned(), effects(Effect::Http))]
+            [("a".to_owned(), effects(Effect::CallTools)), ("b".to_owned(), effects(Effect::Http))]
                 .into(),
         ));
         assert_eq!(origin(&grants, "a"), all);

@@ -2,6 +2,7 @@
 //! afterwards, whatever the outcome.
 
 use std::{
+    collections::BTreeSet,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -11,8 +12,8 @@ use std::{
 
 use airlock_core::{
     door::{Chain, Origin},
-    tenant::{Pool, Tenant},
-    tool::{CallError, ClientName, ToolName},
+    tenant::{Held, Pool, Tenant},
+    tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::Outlet;
 use airlock_store::Database;
@@ -25,9 +26,10 @@ use super::{
     outcome,
 };
 use crate::{
-    Effect, Effects, Grants, Limits,
+    DeclaredEffect, Effect, Grants, Limits,
     engine::YIELD_INTERVAL,
     imports::{log::LogRate, wasi_http::WasiHttp},
+    uses::{CallRecorder, Use},
     wasi::Wasi,
 };
 
@@ -77,6 +79,8 @@ pub(crate) struct Call {
     /// Outlet for the guest's HTTP requests.
     pub(crate) outlet: Option<Outlet>,
     pub(crate) wasi: Wasi,
+    /// Records which of the grants the guest uses; `None` if its uses are not recorded.
+    pub(crate) recorder: Option<CallRecorder>,
 }
 
 impl Call {
@@ -92,6 +96,7 @@ impl Call {
             database: None,
             outlet: None,
             wasi: Wasi::denied(),
+            recorder: None,
         }
     }
 
@@ -112,9 +117,14 @@ pub(crate) struct State {
     /// Bytes that the tools called by the guest may still return to it, all results together.
     pub(crate) result_bytes_left: usize,
     pub(crate) log_lines_left: u32,
+    /// Bytes that are left for the parts of the result that follow those in `emitted`.
     pub(crate) emit_bytes_left: usize,
+    /// Parts of the result that the guest has sent ahead of the rest.
+    pub(crate) emitted: Vec<Content>,
+    /// Part of the process's budget that `emitted` takes.
+    pub(crate) emitted_memory: Held,
     /// Effects that the guest tried to have and that its tool does not declare.
-    pub(crate) refused: Effects,
+    pub(crate) refused: BTreeSet<DeclaredEffect>,
     /// Reason that the host ended the guest, if it did.
     pub(crate) stopped: Option<CallError>,
     /// Last line that a script logged at level error: the message of its panic hook.
@@ -139,7 +149,9 @@ impl State {
             result_bytes_left: limits.copied_bytes.saturating_mul(8),
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
-            refused: Effects::default(),
+            emitted: Vec::new(),
+            emitted_memory: memory.account(call.tenant().clone()),
+            refused: BTreeSet::new(),
             stopped: None,
             last_error_line: None,
             table,
@@ -147,14 +159,23 @@ impl State {
         }
     }
 
-    /// Returns whether the running tool does not declare an effect, and records that the guest tried
-    /// to have it.
-    pub(crate) fn lacks(&mut self, effect: Effect) -> bool {
-        let lacks = self.call.grants.undeclared.contains(effect);
-        if lacks {
-            self.refused.add(effect);
+    /// Returns the effect that the running tool would have to declare for the use of a request, as
+    /// [`Grants::undeclared`], and records that the guest tried to have it.
+    pub(crate) fn lacks(
+        &mut self,
+        effect: Effect,
+        request: Option<&str>,
+    ) -> Option<DeclaredEffect> {
+        let undeclared = self.call.grants.undeclared(effect, request)?;
+        self.refused.insert(undeclared.clone());
+        Some(undeclared)
+    }
+
+    /// Records that the guest uses a grant, if its uses are recorded.
+    pub(crate) fn record(&self, used: impl FnOnce() -> Use) {
+        if let Some(recorder) = &self.call.recorder {
+            recorder.record(used());
         }
-        lacks
     }
 
     /// Records `reason` as the end of the guest. The returned error only unwinds the guest.
@@ -163,12 +184,13 @@ impl State {
         Stop.into()
     }
 
-    /// Stops the guest if its result has more bytes of JSON text than `result_bytes` allows.
+    /// Stops the guest if the rest of its result, after the parts that it has emitted, has more
+    /// bytes than `result_bytes` leaves.
     pub(crate) fn check_result_bytes(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        let limit = self.call.limits.result_bytes;
-        if bytes <= limit {
+        if bytes <= self.emit_bytes_left {
             return Ok(());
         }
+        let limit = self.call.limits.result_bytes;
         let tool = self.call.tool.clone();
         Err(self.stop(CallError::ResultTooLarge { tool, limit_bytes: limit as u64 }))
     }

@@ -4,7 +4,7 @@
 use airlock_core::tenant::{Held, Pool, Tenant};
 use wasmtime::ResourceLimiter;
 
-use crate::Limits;
+use crate::{Limits, engine};
 
 /// Weight that divides the budget of the process: one tenant alone gets at most seven eighths.
 const TENANT_WEIGHT: usize = 7;
@@ -89,15 +89,15 @@ impl ResourceLimiter for Limiter {
     }
 
     fn instances(&self) -> usize {
-        32
+        engine::CORE_INSTANCES_PER_COMPONENT as usize
     }
 
     fn tables(&self) -> usize {
-        8
+        engine::TABLES_PER_COMPONENT as usize
     }
 
     fn memories(&self) -> usize {
-        8
+        engine::MEMORIES_PER_COMPONENT as usize
     }
 }
 

@@ -26,7 +26,7 @@ use wasmtime_wasi::{
     },
 };
 
-use crate::run::instance::State;
+use crate::{Use, run::instance::State, uses::CallRecorder};
 
 /// 2000-01-01T00:00:00Z, in seconds since 1970.
 const START_SECONDS: u64 = 946_684_800;
@@ -74,6 +74,16 @@ impl Pollable for Sleep {
 pub(super) struct Clocks<'a> {
     real: WasiClocksCtxView<'a>,
     virtual_clock: Option<&'a VirtualClock>,
+    recorder: Option<&'a CallRecorder>,
+}
+
+impl Clocks<'_> {
+    /// Records that the real time is read.
+    fn record(&self) {
+        if let Some(recorder) = self.recorder {
+            recorder.record(Use::Clocks);
+        }
+    }
 }
 
 /// Links both clocks over those of wasmtime-wasi.
@@ -84,7 +94,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 fn clocks(state: &mut State) -> Clocks<'_> {
     let real = WasiClocksCtxView { ctx: state.call.wasi.context.clocks(), table: &mut state.table };
-    Clocks { real, virtual_clock: state.call.wasi.clock.as_ref() }
+    let virtual_clock = state.call.wasi.clock.as_ref();
+    Clocks { real, virtual_clock, recorder: state.call.recorder.as_ref() }
 }
 
 /// Names the type that implements the generated traits.
@@ -96,7 +107,10 @@ impl HasData for Time {
 
 impl wall_clock::Host for Clocks<'_> {
     fn now(&mut self) -> wasmtime::Result<Datetime> {
-        let Some(clock) = self.virtual_clock else { return wall_clock::Host::now(&mut self.real) };
+        let Some(clock) = self.virtual_clock else {
+            self.record();
+            return wall_clock::Host::now(&mut self.real);
+        };
         let now = Duration::from_nanos(clock.read());
         Ok(Datetime { seconds: START_SECONDS + now.as_secs(), nanoseconds: now.subsec_nanos() })
     }
@@ -111,10 +125,11 @@ impl wall_clock::Host for Clocks<'_> {
 
 impl monotonic_clock::Host for Clocks<'_> {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        match self.virtual_clock {
-            Some(clock) => Ok(clock.read()),
-            None => monotonic_clock::Host::now(&mut self.real),
-        }
+        let Some(clock) = self.virtual_clock else {
+            self.record();
+            return monotonic_clock::Host::now(&mut self.real);
+        };
+        Ok(clock.read())
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {
@@ -140,19 +155,30 @@ impl monotonic_clock::Host for Clocks<'_> {
 
 #[cfg(test)]
 mod tests {
+    use airlock_core::tool::ClientName;
     use wasmtime::component::ResourceTable;
     use wasmtime_wasi::clocks::WasiClocksCtx;
 
     use super::*;
+    use crate::UseRecorder;
 
     fn with_clocks<T>(
         virtual_clock: Option<&VirtualClock>,
+        body: impl FnOnce(&mut Clocks<'_>) -> T,
+    ) -> T {
+        with_recorder(virtual_clock, None, body)
+    }
+
+    fn with_recorder<T>(
+        virtual_clock: Option<&VirtualClock>,
+        recorder: Option<&CallRecorder>,
         body: impl FnOnce(&mut Clocks<'_>) -> T,
     ) -> T {
         let (mut ctx, mut table) = (WasiClocksCtx::default(), ResourceTable::new());
         body(&mut Clocks {
             real: WasiClocksCtxView { ctx: &mut ctx, table: &mut table },
             virtual_clock,
+            recorder,
         })
     }
 
@@ -184,6 +210,23 @@ mod tests {
         let before = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
         let (now, _) = with_clocks(None, wall);
         assert!((before..before + 60).contains(&now), "{now}");
+    }
+
+    #[test]
+    fn reading_a_real_clock_is_a_use_and_reading_the_calls_own_time_is_none() {
+        let client = ClientName::parse("test").expect("a name");
+        let read: [fn(&mut Clocks<'_>); 2] = [
+            |clocks| assert_ne!(wall(clocks), (0, 0)),
+            |clocks| assert!(monotonic_clock::Host::now(clocks).is_ok()),
+        ];
+        for read in read {
+            let recorder = UseRecorder::default();
+            let call = recorder.of_call(&client, "run");
+            with_recorder(Some(&VirtualClock::default()), Some(&call), read);
+            assert!(recorder.of(&client).is_empty());
+            with_recorder(None, Some(&call), read);
+            assert_eq!(recorder.of(&client)["run"], [Use::Clocks].into());
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,7 +25,7 @@ use super::{
     mount::{Mount, OpenFile},
     scratch::ScratchRoot,
 };
-use crate::{Quota, run::meter::LateFuel};
+use crate::{Quota, run::meter::LateFuel, uses::DirectoryRecorder};
 
 /// Files, directories and file streams that one call may have open. Each takes a descriptor of the
 /// process, or buffers.
@@ -48,10 +48,10 @@ pub(super) struct Files {
     tenant: Tenant,
     /// Memory from which listings take theirs.
     memory: Pool,
-    /// Mounts of the directories that wasmtime-wasi opened for the guest, in the same order; `None`
-    /// for a read-only directory.
-    mounts: Vec<Option<Arc<Mount>>>,
+    /// Directories that wasmtime-wasi opened for the guest, in the same order.
+    granted: Vec<GrantedDirectory>,
     scratch: ScratchState,
+    scratch_recorder: Option<DirectoryRecorder>,
     /// Open descriptors, by the number of the resource.
     open: HashMap<u32, OpenDescriptor>,
     /// Shared with every [`OpenPermit`] of the call, so that its references count them.
@@ -61,6 +61,13 @@ pub(super) struct Files {
     denied_a_change: bool,
     /// Fuel that file streams cost. They are used where the store cannot be accessed.
     late_fuel: LateFuel,
+}
+
+/// A directory that the guest starts from.
+struct GrantedDirectory {
+    /// `None` for a read-only directory.
+    mount: Option<Arc<Mount>>,
+    recorder: Option<DirectoryRecorder>,
 }
 
 enum ScratchState {
@@ -75,8 +82,17 @@ enum ScratchState {
 struct OpenDescriptor {
     mount: Option<Arc<Mount>>,
     open_file: Option<Arc<OpenFile>>,
+    /// Recorder of the directory that it lies in; `None` if uses are not recorded.
+    recorder: Option<DirectoryRecorder>,
     /// `None` for a granted directory, which the host opened and not the guest.
     _permit: Option<Arc<OpenPermit>>,
+}
+
+impl OpenDescriptor {
+    /// Creates the record of a directory that the guest starts from.
+    fn granted(mount: Option<Arc<Mount>>, recorder: Option<DirectoryRecorder>) -> Self {
+        Self { mount, open_file: None, recorder, _permit: None }
+    }
 }
 
 /// The scratch directory could not be made.
@@ -90,8 +106,9 @@ impl Files {
         Self {
             tenant,
             memory,
-            mounts: Vec::new(),
+            granted: Vec::new(),
             scratch: ScratchState::Denied,
+            scratch_recorder: None,
             open: HashMap::new(),
             permits: Arc::default(),
             listed_bytes: 0,
@@ -100,13 +117,19 @@ impl Files {
         }
     }
 
-    /// Adds the mount of the next directory that wasmtime-wasi opens; `None` if it is read-only.
-    pub(super) fn add(&mut self, mount: Option<Arc<Mount>>) {
-        self.mounts.push(mount);
+    /// Adds the next directory that wasmtime-wasi opens, with its mount; `None` if it is read-only.
+    pub(super) fn add(&mut self, mount: Option<Arc<Mount>>, recorder: Option<DirectoryRecorder>) {
+        self.granted.push(GrantedDirectory { mount, recorder });
     }
 
-    pub(super) fn add_scratch(&mut self, root: Arc<ScratchRoot>, quota: Quota) {
+    pub(super) fn add_scratch(
+        &mut self,
+        root: Arc<ScratchRoot>,
+        quota: Quota,
+        recorder: Option<DirectoryRecorder>,
+    ) {
         self.scratch = ScratchState::Granted(root, quota);
+        self.scratch_recorder = recorder;
     }
 
     /// Counts one more open file or stream. Fails if the call or the tenant has too many.

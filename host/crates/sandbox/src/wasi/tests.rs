@@ -5,6 +5,7 @@ mod bounds;
 mod escapes;
 mod quotas;
 mod scratch;
+mod uses;
 
 use std::{
     path::{Path, PathBuf},
@@ -32,7 +33,9 @@ use wasmtime_wasi::{
 };
 
 use super::{Mounts, Wasi, files::FilesystemHost, measure::Amount, mount::Mount};
-use crate::{Access, Directory, Effect, Grants, Quota, run::meter::Meter};
+use crate::{
+    Access, DeclaredEffect, Directory, Effect, Grants, Quota, run::meter::Meter, uses::CallRecorder,
+};
 
 const ROOM: Quota = Quota { bytes: 1 << 20, files: 100 };
 
@@ -58,7 +61,7 @@ impl Host {
         let grant = |&(name, access, quota): &(&str, Access, Quota)| {
             let path = all.path().join(name);
             std::fs::create_dir(&path).expect("a directory");
-            Directory { name: name.to_owned(), path, access, quota }
+            Directory { name: name.to_owned(), request: name.to_owned(), path, access, quota }
         };
         let grants = Grants {
             directories: directories.iter().map(grant).collect(),
@@ -74,7 +77,7 @@ impl Host {
     }
 
     fn mount(&self) -> &Arc<Mount> {
-        self.mounts.directories[0].as_ref().expect("it may be written to")
+        self.mounts.directories.values().next().expect("one may be written to")
     }
 
     /// Returns the counted amount, after checking that it equals the measured one.
@@ -89,9 +92,14 @@ impl Host {
     }
 
     fn call(&self) -> Call {
+        self.recorded_call(None)
+    }
+
+    fn recorded_call(&self, recorder: Option<&CallRecorder>) -> Call {
         let client = ClientName::parse("test").expect("a name");
+        let tenant = Tenant::ANONYMOUS;
         let wasi =
-            Wasi::granted(&client, &Tenant::ANONYMOUS, &self.grants, &self.mounts, &self.memory)
+            Wasi::granted(&client, &tenant, &self.grants, &self.mounts, &self.memory, recorder)
                 .expect("the directories are there");
         let mut call = Call {
             wasi,

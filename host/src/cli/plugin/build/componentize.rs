@@ -14,12 +14,13 @@ use tempfile::TempDir;
 use tokio::{fs, process::Command};
 
 use super::{
-    process::{command, output_of, run, version},
+    process::{command, output_of, run, run_explained, version},
     project::Project,
     step::Step,
     transcript::Transcript,
     world,
 };
+use crate::cli::plugin::interfaces::Interface;
 
 const MIN_NODE: (u32, u32) = (20, 6);
 const MIN_PYTHON: (u32, u32) = (3, 10);
@@ -168,6 +169,17 @@ struct Out {
     file: PathBuf,
 }
 
+/// Finds an import of the plugin that its world does not have in the output of componentize-js.
+fn unrequested(output: &str) -> Option<String> {
+    let (_, rest) = output.split_once("Error loading module \"")?;
+    let (import, _) = rest.split_once('"')?;
+    let interface = Interface::of_import(import)?;
+    Some(format!(
+        "the plugin imports {import}, which plugin.toml does not request; write {}",
+        interface.request
+    ))
+}
+
 impl Out {
     fn new(project: &Project) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir().context("no temporary directory can be created")?;
@@ -184,7 +196,23 @@ impl Out {
         transcript: &mut Transcript,
     ) -> anyhow::Result<Vec<u8>> {
         let _step = Step::begin(&format!("compiling with {name}"));
-        run(compiler, name, transcript).await?;
+        run_explained(compiler, name, transcript, unrequested).await?;
         fs::read(&self.file).await.with_context(|| format!("{name} wrote no component"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_import_that_is_not_requested_is_explained_by_the_lines_to_write() {
+        let output = "Error: Error loading module \"airlock:host/kv@0.1.0\" (main)";
+        insta::assert_snapshot!(
+            unrequested(output).expect("it is known"),
+            @"the plugin imports airlock:host/kv@0.1.0, which plugin.toml does not request; write [request.kv.NAME] with `max_bytes` and `reason`"
+        );
+        assert_eq!(unrequested("Error loading module \"left-pad\""), None);
+        assert_eq!(unrequested("SyntaxError"), None);
     }
 }

@@ -2,7 +2,7 @@
 //! embedded, so that it need not be run to read them.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     io::Write as _,
     path::{Path, PathBuf},
     sync::Arc,
@@ -78,7 +78,7 @@ fn findings(
 fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
     ensure!(!tools.is_empty(), "the plugin has no tools");
     let client = ClientName::parse("plugin").expect("a constant that fits");
-    let mut names = HashSet::new();
+    let mut names = BTreeSet::new();
     for tool in tools {
         let name = &tool.name;
         let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -96,9 +96,11 @@ fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
     if let Some(unknown) =
         project.manifest.tools.iter().find(|note| !names.contains(note.name.as_str()))
     {
+        let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
         bail!(
-            "plugin.toml names a tool {:?} that the plugin does not have; it has {names:?}",
-            unknown.name
+            "plugin.toml names a tool {:?} that the plugin does not have; it has {}",
+            unknown.name,
+            names.join(", ")
         );
     }
     Ok(())

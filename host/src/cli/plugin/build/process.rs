@@ -25,6 +25,17 @@ pub(super) async fn run(
     tool: &str,
     transcript: &mut Transcript,
 ) -> anyhow::Result<()> {
+    run_explained(command, tool, transcript, |_| None).await
+}
+
+/// Runs a command as [`run`] does. If it fails, the error begins with what `explain` finds in its
+/// output.
+pub(super) async fn run_explained(
+    command: &mut Command,
+    tool: &str,
+    transcript: &mut Transcript,
+    explain: fn(&str) -> Option<String>,
+) -> anyhow::Result<()> {
     if transcript.is_colourful() {
         // A tool that writes to a pipe uses no colours of its own accord.
         command.env("FORCE_COLOR", "1");
@@ -32,10 +43,17 @@ pub(super) async fn run(
     let output = command.output().await.with_context(|| format!("{tool} cannot be started"))?;
     let is_done = output.status.success();
     let streams = if is_done { vec![&output.stderr] } else { vec![&output.stdout, &output.stderr] };
+    let mut explained = None;
     for stream in streams {
-        transcript.add(tool, &String::from_utf8_lossy(stream));
+        let text = String::from_utf8_lossy(stream);
+        explained = explained.or_else(|| explain(&text));
+        transcript.add(tool, &text);
     }
-    if is_done { Ok(()) } else { bail!("{tool} failed; {}", transcript.place()) }
+    match explained {
+        _ if is_done => Ok(()),
+        Some(reason) => bail!("{reason} ({tool} failed; {})", transcript.place()),
+        None => bail!("{tool} failed; {}", transcript.place()),
+    }
 }
 
 /// Returns the trimmed output of a command; `None` if it cannot be started or fails.

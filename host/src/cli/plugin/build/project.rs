@@ -108,7 +108,7 @@ mod tests {
         insta::assert_snapshot!(bad, @r#"
         plugin.toml has 2 errors:
           plugin.toml:6:13: request.kv.notes.max_bytes: found "1", expected a size with its unit, such as "64MiB" or "512KiB"
-          plugin.toml:7:10: request.kv.notes.reason: found "", expected 1 to 300 bytes of text for the person who decides
+          plugin.toml:7:10: request.kv.notes.reason: found "", expected 1 to 300 characters of text for the person who decides
         "#);
         assert!(Project::find(Path::new("/no/such/directory")).is_err());
     }

@@ -30,11 +30,7 @@ pub(super) fn write(directory: &Path, manifest: &Manifest) -> anyhow::Result<()>
     let packages = packages();
     let contract = manifest.contract.as_str();
     let fit: Vec<_> = packages.iter().filter(|package| package.is_of(contract)).collect();
-    let latest = |name: &str| {
-        let versions = fit.iter().filter(|package| package.name == name);
-        versions.map(|package| &package.version).max()
-    };
-    let (Some(host), Some(plugin)) = (latest(HOST), latest(PLUGIN)) else {
+    let (Some(host), Some(plugin)) = (first(&fit, HOST), first(&fit, PLUGIN)) else {
         bail!(
             "plugin.toml: contract: found {contract:?}, this airlock builds for {}",
             known(&packages)
@@ -50,6 +46,13 @@ pub(super) fn write(directory: &Path, manifest: &Manifest) -> anyhow::Result<()>
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())
+}
+
+/// Returns the first version of a package. A plugin imports it although the host may have a later
+/// one: its package for JavaScript or Python names the version that it was made for.
+fn first<'p>(packages: &[&'p Package], name: &str) -> Option<&'p Version> {
+    let versions = packages.iter().filter(|package| package.name == name);
+    versions.map(|package| &package.version).min()
 }
 
 /// Returns the text of the world.
@@ -142,6 +145,20 @@ mod tests {
             let place = directory.path().join(format!("deps/airlock-{package}-0.1.0"));
             assert!(place.read_dir().expect(package).next().is_some(), "{package}");
         }
+    }
+
+    #[test]
+    fn the_world_imports_the_first_version_although_the_host_has_a_later_one() {
+        let package = |name, version: &str| Package {
+            name,
+            version: version.parse().expect("a version"),
+            files: Vec::new(),
+        };
+        let packages = [package(HOST, "0.1.1"), package(HOST, "0.1.0"), package(PLUGIN, "0.1.2")];
+        let packages: Vec<_> = packages.iter().collect();
+        assert_eq!(first(&packages, HOST), Some(&Version::new(0, 1, 0)));
+        assert_eq!(first(&packages, PLUGIN), Some(&Version::new(0, 1, 2)));
+        assert_eq!(first(&packages[2..], HOST), None);
     }
 
     #[test]

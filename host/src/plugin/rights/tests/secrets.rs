@@ -35,6 +35,7 @@ fn a_secret_is_attached_to_its_audience_and_not_revealed() {
         credential.contains("authorization") && credential.contains("api.example.com"),
         "{credential}"
     );
+    assert!(credential.contains(r#"destinations: {"api"}"#), "{credential}");
     assert!(!credential.contains("hush"), "{credential}");
     insta::assert_snapshot!(
         refused(&asked, &http(&[named("api")])),

@@ -27,6 +27,17 @@ fn a_store_holds_the_lesser_of_request_and_grant() {
 }
 
 #[test]
+fn no_directory_has_the_name_of_the_scratch_directory() {
+    let asked = json!({"files": {"*": {"access": "read_only", "reason": "reads"}}});
+    let files =
+        FilesGrant { path: "/d".into(), access: Access::ReadOnly, quota: PartialQuota::default() };
+    let grant = Grant { files: [("tmp".to_owned(), files)].into(), ..Grant::default() };
+    let refused = refused(&asked, &grant);
+    let expected = "grants.files.tmp: is the scratch directory in the guest; choose another name";
+    assert!(refused.starts_with(expected), "{refused}");
+}
+
+#[test]
 fn a_directory_is_writable_only_if_requested_and_granted() {
     let asked = |access: &str| json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}});
     let grant = |access| {
@@ -118,4 +129,24 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
     );
     assert_eq!(said.grants.directories[0].quota, Quota { bytes, files });
     assert!(said.notes.is_empty(), "{:?}", said.notes);
+}
+
+#[test]
+fn a_directory_belongs_to_the_request_of_its_name_or_else_to_the_one_for_any() {
+    let files = |name: &str| {
+        let (path, quota) = ("/d".into(), PartialQuota::default());
+        (name.to_owned(), FilesGrant { path, access: Access::ReadWrite, quota })
+    };
+    let grant = Grant { files: [files("data"), files("more")].into(), ..Grant::default() };
+    let requests = |rights: Rights| {
+        let directories = rights.grants.directories.into_iter();
+        directories.map(|it| format!("{} {}", it.name, it.request)).collect::<Vec<_>>()
+    };
+    let both = json!({"files": {
+        "data": {"access": "read_only", "reason": "reads"},
+        "*": {"access": "read_only", "reason": "reads"},
+    }});
+    assert_eq!(requests(granted(&both, &grant)), ["data data", "more *"]);
+    let without_manifest = Rights::intersect(None, &grant, &read).expect("it is granted");
+    assert_eq!(requests(without_manifest), ["data data", "more more"]);
 }

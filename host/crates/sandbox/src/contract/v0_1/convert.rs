@@ -4,7 +4,7 @@ mod content;
 mod definition;
 mod error;
 
-use airlock_core::tool::ToolOutput;
+use airlock_core::tool::{ToolOutput, result_extra};
 use serde_json::{Map, Value};
 
 use self::content::{content_for_guest, contents_from_guest};
@@ -53,7 +53,7 @@ fn optional_object(
 /// converted, and includes all JSON in it: a parsed document takes many times the memory of its
 /// text.
 pub(super) fn least_bytes(output: &wit::ToolOutput) -> usize {
-    least_size(&output.content) + lengths([&output.structured_content, &output.meta])
+    least_size(&output.content) + lengths([&output.structured_content, &output.meta, &output.extra])
 }
 
 fn lengths<const N: usize>(texts: [&Option<String>; N]) -> usize {
@@ -66,6 +66,7 @@ pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, N
         content: contents_from_guest(output.content)?,
         structured: structured.map(|text| parse("structured-content", &text)).transpose()?,
         meta: optional_object("meta", output.meta.as_ref())?,
+        extra: optional_object("extra", output.extra.as_ref())?.and_then(result_extra),
     })
 }
 
@@ -73,12 +74,14 @@ pub(super) fn output_for_guest(output: ToolOutput) -> wit::ToolOutput {
     wit::ToolOutput {
         content: output.content.into_iter().map(content_for_guest).collect(),
         structured_content: output.structured.map(|value| value.to_string()),
-        meta: output.meta.map(text_of),
+        meta: output.meta.as_ref().map(text_of),
+        extra: output.extra.as_deref().map(text_of),
     }
 }
 
-fn text_of(members: Map<String, Value>) -> String {
-    Value::Object(members).to_string()
+fn text_of(members: &Map<String, Value>) -> String {
+    // A map with text keys is always JSON.
+    serde_json::to_string(members).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -119,6 +122,7 @@ mod tests {
             content: blocks(),
             structured: Some(json!({"a": [1, null]})),
             meta: object("vendor"),
+            extra: object("other").map(Box::new),
         };
         let back = output_from_guest(output_for_guest(output.clone())).expect("a result");
         assert_eq!(back, output);
@@ -134,9 +138,67 @@ mod tests {
             content: blocks(),
             details: Some(json!([1])),
             meta: object("vendor"),
+            extra: object("other").map(Box::new),
         };
         let guest = error_for_guest(CallError::Tool(error.clone()));
         assert_eq!(error_from_guest(guest, &Scrubber::default(), 1 << 20), error);
+    }
+
+    #[test]
+    fn only_an_error_of_the_host_has_a_code_with_its_prefix() {
+        let code = |error| error_for_guest(error).code;
+        assert_eq!(code(CallError::Busy).as_deref(), Some("airlock.busy"));
+        let empty = ToolError {
+            code: Some("airlock.".to_owned()),
+            ..ToolError::new(ErrorKind::Other, "m")
+        };
+        assert_eq!(code(CallError::Tool(empty)), None);
+        for own in ["busy", "airlock.busy", "airlock.airlock.busy"] {
+            let error = ToolError {
+                code: Some(own.to_owned()),
+                ..ToolError::new(ErrorKind::Other, "returned from a tool that it called")
+            };
+            assert_eq!(code(CallError::Tool(error)).as_deref(), Some("busy"), "{own}");
+        }
+    }
+
+    #[test]
+    fn members_with_a_field_of_their_own_are_no_other_members() {
+        let result = wit::ToolOutput {
+            content: Vec::new(),
+            structured_content: None,
+            meta: None,
+            extra: Some(r#"{"isError":true,"content":[],"resultType":"task","a":1}"#.to_owned()),
+        };
+        let output = output_from_guest(result).expect("a result");
+        assert_eq!(output.extra.as_deref(), json!({"a": 1}).as_object());
+    }
+
+    #[test]
+    fn a_block_with_data_that_is_not_base64_reaches_a_guest_as_it_is_and_comes_back() {
+        for (block, data) in [
+            (json!({"type": "image", "data": "AAE", "mimeType": "a/b"}), Some(&[0_u8, 1][..])),
+            (json!({"type": "image", "data": "%", "mimeType": "a/b", "_meta": {"k": 1}}), None),
+            (json!({"type": "audio", "data": "%", "mimeType": "a/b", "x": 1}), None),
+            (json!({"type": "resource", "resource": {"uri": "x", "blob": "%"}}), None),
+        ] {
+            let part = Content::from_mcp(block.clone());
+            let guest = content_for_guest(part.clone());
+            match (&guest.block, data) {
+                (wit::ContentBlock::Image(media), Some(data)) => assert_eq!(media.data, data),
+                (wit::ContentBlock::Other(_), None) => {
+                    assert_eq!(content_from_guest(guest).expect("a part"), part, "{block}");
+                }
+                (other, _) => panic!("{block}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn data_that_json_would_escape_is_left_out() {
+        let block = json!({"type": "image", "data": "\u{1}".repeat(2_000), "mimeType": "a/b"});
+        let guest = content_for_guest(Content::from_mcp(block));
+        assert!(matches!(guest.block, wit::ContentBlock::Text(text) if text.contains("left out")));
     }
 
     #[test]
@@ -172,6 +234,7 @@ mod tests {
             content: vec![content],
             structured_content: Some("1".to_owned()),
             meta: Some("{}".to_owned()),
+            extra: None,
         };
         let whole = output(wit::Content { extra: Some("{\"a\":1}".to_owned()), ..text() });
         assert_eq!(least_bytes(&whole), "1{}{\"a\":1}".len());

@@ -21,7 +21,7 @@ use super::{
             Header, HttpError, HttpErrorKind, Redirects, Request as HttpRequest,
             Response as HttpResponse,
         },
-        kv::{Entry, KvError as GuestKvError, Page as KvPage},
+        kv::{Entry, KeyPage, KvError as GuestKvError},
         log::Level,
         secrets_reveal::SecretError as GuestSecretError,
         tools::{CallRequest, ToolPage, ToolSummary},
@@ -121,7 +121,7 @@ fn link_secrets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     reveal.func_wrap("reveal", |mut store: Store<'_>, (name,): (String,)| {
         let revealed = secrets::reveal(&mut store, &name)?;
         Ok((revealed.map_err(|error| match error {
-            SecretError::NotFound => GuestSecretError::NotFound,
+            SecretError::NoSuchSecret => GuestSecretError::NoSuchSecret,
             SecretError::Denied => GuestSecretError::Denied,
         }),))
     })
@@ -190,7 +190,7 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         |store: Store<'_>, (handle, prefix, cursor, limit): Keys| {
             Box::new(async move {
                 let page = kv::keys(store, handle, prefix, cursor, limit).await?;
-                let page = page.map(|page| KvPage { keys: page.keys, next: page.next });
+                let page = page.map(|page| KeyPage { keys: page.keys, next: page.next });
                 Ok((page.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
@@ -208,10 +208,9 @@ fn kv_error_for_guest(error: &KvError) -> GuestKvError {
         KvError::Other(message) => GuestKvError::Other(message.clone()),
         KvError::Store(store::kv::KvError::QuotaExceeded) => GuestKvError::QuotaExceeded,
         // `quota-exceeded` tells a guest to delete other entries, which would not help here.
-        KvError::Store(error @ store::kv::KvError::LargerThanQuota { .. }) => {
-            GuestKvError::Other(error.to_string())
-        }
-        KvError::Store(store::kv::KvError::TooLarge) => GuestKvError::TooLarge,
+        KvError::Store(
+            store::kv::KvError::TooLarge | store::kv::KvError::LargerThanQuota { .. },
+        ) => GuestKvError::TooLarge,
         KvError::Store(store::kv::KvError::Conflict) => GuestKvError::Conflict,
         // The cause of a disk error is for the operator only.
         KvError::Store(error @ store::kv::KvError::Unavailable(_)) => {

@@ -15,6 +15,10 @@ use super::{
 };
 use crate::ToolNames;
 
+const TITLE: &str = "Title";
+/// A text in the definition of each tool.
+const LONG: &str = "thirty-two bytes, or thirty-three";
+
 /// Returns the full name of the tool that was called.
 struct Echo;
 
@@ -25,12 +29,15 @@ impl Provider for Echo {
 }
 
 /// Returns the chain of a call whose caller may use the tools `a`, `b` and `c` of the client `far`.
-fn chain() -> Chain {
+pub(super) fn chain() -> Chain {
     let client = ClientName::parse("far").expect("a name");
     let tools: Vec<_> = ["a", "b", "c"]
         .iter()
         .map(|name| {
-            let definition = json!({"name": name, "description": "A tool.", "inputSchema": {}});
+            let definition = json!({
+                "name": name, "title": TITLE, "description": "A tool.", "inputSchema": {},
+                "annotations": {"hint": LONG},
+            });
             let definition: ToolDefinition = serde_json::from_value(definition).expect("a tool");
             Arc::new(Tool::adopt(&client, definition).expect("a good tool"))
         })
@@ -58,7 +65,12 @@ fn grants() -> Grants {
 
 /// Calls a tool by the name that a plugin with `grants` uses.
 async fn call(grants: Grants, name: &str) -> Result<String, CallError> {
-    let request = Request { name: name.to_owned(), arguments: String::new(), timeout: None };
+    call_with(grants, name, "").await
+}
+
+async fn call_with(grants: Grants, name: &str, arguments: &str) -> Result<String, CallError> {
+    let (name, arguments) = (name.to_owned(), arguments.to_owned());
+    let request = Request { name, arguments, timeout: None };
     let called = with(grants, Some(chain()), None, async |store| tools::call(store, request).await);
     Ok(called.await??.to_text())
 }
@@ -81,6 +93,62 @@ async fn a_slot_calls_the_tool_that_is_bound_to_it_and_a_full_name_only_if_it_is
     insta::assert_snapshot!(unbound, @"the operator has bound no tool to the slot 'spare'");
     let long = call(grants(), &"x".repeat(1_000)).await.expect_err("unknown").to_string();
     assert!(long.len() < 200, "{long}");
+}
+
+#[tokio::test]
+async fn an_error_names_the_tool_as_the_plugin_called_it() {
+    for name in ["one", "far-a"] {
+        let refused = call_with(grants(), name, "[]").await.expect_err("no object").to_string();
+        assert!(
+            refused.starts_with(&format!("the arguments of tool '{name}' cannot be used")),
+            "{refused}"
+        );
+    }
+    let batch = with(grants(), Some(chain()), None, async |store| {
+        let request = |name: &str, arguments: &str| Request {
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            timeout: None,
+        };
+        tools::call_batch(
+            store,
+            vec![request("two", "[]"), request("one", ""), request("one", "7")],
+        )
+        .await
+    });
+    let names: Vec<_> = batch
+        .await
+        .expect("it ends well")
+        .into_iter()
+        .map(|answer| match answer {
+            Ok(output) => output.to_text(),
+            Err(CallError::BadArguments { name, .. }) => format!("bad {name}"),
+            Err(other) => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(names, ["bad two", "far-b", "bad one"]);
+}
+
+#[tokio::test]
+async fn a_list_and_a_description_cost_fuel_for_their_bytes() {
+    let spent = with(grants(), Some(chain()), None, async |mut store| {
+        let mut charged = 0;
+        let mut spent = |store: &Store<'_>| {
+            let before = std::mem::replace(&mut charged, store.data().meter.debt());
+            charged - before
+        };
+        let _ = tools::list(&mut store, None, 1)?;
+        let one = spent(&store);
+        let _ = tools::list(&mut store, None, 3)?;
+        let three = spent(&store);
+        let _ = tools::describe(&mut store, "one".to_owned())?;
+        Ok((one, three, spent(&store)))
+    });
+    let (one, three, described) = spent.await.expect("it ends well");
+    let summary = |name: &str| (name.len() + TITLE.len() + "A tool.".len()) as u64;
+    assert_eq!(one, BASE_FUEL + summary("one"));
+    assert_eq!(three, one + summary("two") + summary("far-a"));
+    assert!(described > one + LONG.len() as u64, "{described}");
 }
 
 #[tokio::test]
@@ -107,13 +175,13 @@ async fn the_list_has_the_slots_and_then_the_full_names_page_by_page() {
 
 #[tokio::test]
 async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect_to_declare() {
-    let narrowed = || grants().narrowed([Effect::Http].into_iter().collect());
+    let narrowed = || super::narrowed(grants(), &["http"]);
     for name in ["one", "spare", "far-a", "far-b"] {
         let refused = call(narrowed(), name).await.expect_err("not declared").to_string();
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 refused,
-                @r#"the tool 'test-run' does not declare the effect "tools" in plugin.toml"#
+                @r#"the tool does not declare the effect "call_tools" in plugin.toml"#
             );
         }
     }
@@ -125,7 +193,29 @@ async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect
         let described = is_refused(tools::describe(&mut store, "one".to_owned())?.map(drop));
         Ok((listed, described, refused(&store)))
     });
-    assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["tools"]));
-    let declared = grants().narrowed([Effect::Tools].into_iter().collect());
+    assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["call_tools".to_owned()]));
+    let declared = super::narrowed(grants(), &["call_tools"]);
     assert_eq!(call(declared, "one").await.expect("declared"), "far-b");
+}
+
+#[tokio::test]
+async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_declare() {
+    let narrowed = || super::narrowed(grants(), &["call_tools.one"]);
+    assert_eq!(call(narrowed(), "one").await.expect("declared"), "far-b");
+    for (name, effect) in
+        [("two", "call_tools.two"), ("spare", "call_tools.spare"), ("far-a", "call_tools")]
+    {
+        let refused = call(narrowed(), name).await.expect_err("not declared");
+        assert_eq!(
+            refused.to_string(),
+            format!("the tool does not declare the effect {effect:?} in plugin.toml")
+        );
+    }
+    let unknown = call(narrowed(), "far-b").await.expect_err("not granted");
+    assert!(matches!(unknown, CallError::NotFound { .. }), "{unknown}");
+    let listed = with(narrowed(), Some(chain()), None, async |mut store| {
+        let page = tools::list(&mut store, None, 10)?.map_err(|error| error.to_string());
+        Ok(page.map(|page| page.items.into_iter().map(|it| it.name).collect::<Vec<_>>()))
+    });
+    assert_eq!(listed.await.expect("it ends well"), Ok(vec!["one".to_owned()]));
 }

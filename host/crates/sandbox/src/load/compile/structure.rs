@@ -1,9 +1,9 @@
 //! Counts the items of a component before it is compiled. Counting is cheap, and a compiler's time
 //! and memory grow with these counts.
 
-use wasmparser::{Parser, Payload};
+use wasmparser::{Instance, InstanceSectionReader, Parser, Payload};
 
-use crate::LoadError;
+use crate::{LoadError, engine::CORE_INSTANCES_PER_COMPONENT};
 
 /// Largest body of a function, in bytes. Cranelift takes more than linear time and memory for it,
 /// and the other cores cannot share that work. The largest known among interpreters is `CPython`'s,
@@ -14,11 +14,12 @@ const MAX_LEVELS: u64 = 8;
 /// Most items of each kind. For comparison, a large real component, which `componentize-py` makes
 /// from `CPython`, has 13,500 functions, 37 modules, 110 instances, 1,500 aliases, 150 types, one
 /// level.
-const LIMITS: [(&str, u64); 7] = [
+const LIMITS: [(&str, u64); 8] = [
     ("functions", 100_000),
     ("core modules", 128),
     ("nested components", 64),
     ("instances", 1_024),
+    ("core instances", CORE_INSTANCES_PER_COMPONENT as u64),
     ("types", 50_000),
     ("aliases", 20_000),
     ("imports and exports", 50_000),
@@ -31,6 +32,7 @@ enum Kind {
     Modules,
     Components,
     Instances,
+    CoreInstances,
     Types,
     Aliases,
     Externs,
@@ -76,6 +78,7 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
             }
             Payload::InstanceSection(section) => {
                 counts.add(Kind::Instances, section.count().into())?;
+                counts.add(Kind::CoreInstances, instantiations(section))?;
             }
             Payload::ComponentInstanceSection(section) => {
                 counts.add(Kind::Instances, section.count().into())?;
@@ -103,6 +106,13 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
         }
     }
     Ok(())
+}
+
+/// Returns the number of core modules that a section instantiates. Its other entries only group
+/// exports.
+fn instantiations(section: InstanceSectionReader<'_>) -> u64 {
+    let entries = section.into_iter().map_while(Result::ok);
+    entries.filter(|entry| matches!(entry, Instance::Instantiate { .. })).count() as u64
 }
 
 #[cfg(test)]
@@ -138,6 +148,16 @@ mod tests {
     fn one_huge_function_is_refused() {
         assert!(fits(&body(1_000_000)));
         insta::assert_snapshot!(refused(&body(3_000_000)), @"the component has 3000002 bytes in one function; the limit is 1048576");
+    }
+
+    #[test]
+    fn core_instances_are_counted_in_all_nested_components() {
+        let made = |count: usize| {
+            let (one, more) = ("(core instance (instantiate $m))", "(core module $m)");
+            format!("(component (component {more} {one}) {more} {})", times(count - 1, one))
+        };
+        assert!(fits(&made(32)));
+        insta::assert_snapshot!(refused(&made(33)), @"the component has 33 core instances; the limit is 32");
     }
 
     #[test]

@@ -18,14 +18,27 @@ use wasmtime_wasi::{
 };
 
 use super::{FilesystemHost, OpenDescriptor};
-use crate::wasi::{directory, streams::Reader};
+use crate::{
+    Access,
+    wasi::{directory, mount::MountGuard, streams::Reader},
+};
 
 /// Passes calls to wasmtime-wasi. The flags with which the descriptor was opened decide about them.
+/// After an access and `=>`, each call is recorded as a use of its directory.
 macro_rules! delegate_to_wasi {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
         $(async fn $name(&mut self, descriptor: Resource<Descriptor>, $($argument: $kind),*) -> FsResult<$answer> {
             self.charge(0);
             self.wasi.$name(descriptor, $($argument),*).await
+        })*
+    };
+    ($access:expr => $($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        $(async fn $name(&mut self, descriptor: Resource<Descriptor>, $($argument: $kind),*) -> FsResult<$answer> {
+            self.charge(0);
+            let used = descriptor.rep();
+            let outcome = self.wasi.$name(descriptor, $($argument),*).await;
+            self.record(used, $access, &outcome);
+            outcome
         })*
     };
 }
@@ -41,15 +54,21 @@ impl HostDescriptor for FilesystemHost<'_> {
         advise(offset: Filesize, length: Filesize, advice: Advice) -> ();
         get_flags() -> DescriptorFlags;
         get_type() -> DescriptorType;
+        sync() -> ();
+        sync_data() -> ();
+    }
+    delegate_to_wasi! {
+        Access::ReadOnly =>
         metadata_hash() -> MetadataHashValue;
         metadata_hash_at(follow: PathFlags, path: String) -> MetadataHashValue;
         readlink_at(path: String) -> String;
-        set_times(accessed: NewTimestamp, modified: NewTimestamp) -> ();
-        set_times_at(follow: PathFlags, path: String, accessed: NewTimestamp, modified: NewTimestamp) -> ();
         stat() -> DescriptorStat;
         stat_at(follow: PathFlags, path: String) -> DescriptorStat;
-        sync() -> ();
-        sync_data() -> ();
+    }
+    delegate_to_wasi! {
+        Access::ReadWrite =>
+        set_times(accessed: NewTimestamp, modified: NewTimestamp) -> ();
+        set_times_at(follow: PathFlags, path: String, accessed: NewTimestamp, modified: NewTimestamp) -> ();
     }
 
     async fn is_same_object(
@@ -135,28 +154,34 @@ impl HostDescriptor for FilesystemHost<'_> {
         self.charge(path.len());
         let (directory, mount) = self.directory(&descriptor)?;
         let permit = self.files.permit()?;
-        let (opened, open_file) = if let Some(mount) = mount.clone() {
+        let is_change = changes(open, flags);
+        let opened = if let Some(mount) = mount.clone() {
             mount
                 .change(move |guard| {
                     directory::open_in_mount(guard, &directory, follow, &path, open, flags)
                 })
-                .await?
+                .await
         } else {
-            self.files.denied_a_change |= changes(open, flags);
+            self.files.denied_a_change |= is_change;
             let open = move || directory::open(&directory, follow, &path, open, flags);
-            (spawn_blocking(open).await?, None)
+            spawn_blocking(open).await.map(|opened| (opened, None))
         };
-        self.push(
-            opened,
-            OpenDescriptor { mount, open_file: open_file.map(Arc::new), _permit: Some(permit) },
-        )
+        let access = if is_change { Access::ReadWrite } else { Access::ReadOnly };
+        self.record(descriptor.rep(), access, &opened);
+        let (opened, open_file) = opened?;
+        let open_file = open_file.map(Arc::new);
+        let recorder = self.opened(&descriptor)?.recorder.clone();
+        self.push(opened, OpenDescriptor { mount, open_file, recorder, _permit: Some(permit) })
     }
 
     async fn read_directory(
         &mut self,
         descriptor: Resource<Descriptor>,
     ) -> FsResult<Resource<DirectoryEntryStream>> {
-        self.list(descriptor).await
+        let used = descriptor.rep();
+        let listing = self.list(descriptor).await;
+        self.record(used, Access::ReadOnly, &listing);
+        listing
     }
 
     async fn create_directory_at(
@@ -198,7 +223,11 @@ impl HostDescriptor for FilesystemHost<'_> {
             // then copy.
             return Err(ErrorCode::CrossDevice.into());
         }
-        mount.change(move |guard| directory::rename(guard, &directory, &path, &to, &new_path)).await
+        let rename =
+            move |guard: &MountGuard| directory::rename(guard, &directory, &path, &to, &new_path);
+        let renamed = mount.change(rename).await;
+        self.record(descriptor.rep(), Access::ReadWrite, &renamed);
+        renamed
     }
 
     async fn link_at(

@@ -15,11 +15,12 @@ use wasmtime_wasi::{
     },
 };
 
-use super::{FUEL, Files, OpenDescriptor};
+use super::{FUEL, Files, GrantedDirectory, OpenDescriptor};
 use crate::{
+    Access,
     run::{instance::State, meter::Meter},
     wasi::{
-        Wasi,
+        Wasi, blocking,
         mount::{Mount, MountGuard, OpenFile, OverQuota},
         streams::Writer,
     },
@@ -67,6 +68,18 @@ impl<'a> FilesystemHost<'a> {
         self.meter.add(FUEL + bytes as u64);
     }
 
+    /// Records an operation on a descriptor as a use of the directory that it lies in, unless the
+    /// operation was refused.
+    pub(super) fn record<T>(&self, descriptor: u32, access: Access, outcome: &FsResult<T>) {
+        let Some(opened) = self.files.open.get(&descriptor) else { return };
+        let Some(recorder) = &opened.recorder else { return };
+        let is_refused = |error| blocking::has_code(error, ErrorCode::NotPermitted);
+        let is_read_only = access == Access::ReadWrite && opened.mount.is_none();
+        if !is_read_only && !outcome.as_ref().is_err_and(is_refused) {
+            recorder.record(access);
+        }
+    }
+
     pub(super) fn opened(&self, descriptor: &Resource<Descriptor>) -> FsResult<&OpenDescriptor> {
         // Every descriptor that a guest holds was recorded here when it was opened.
         self.files.open.get(&descriptor.rep()).ok_or_else(|| ErrorCode::BadDescriptor.into())
@@ -103,7 +116,9 @@ impl<'a> FilesystemHost<'a> {
     ) -> FsResult<()> {
         self.charge(path.len());
         let (directory, mount) = self.writable_directory(descriptor)?;
-        mount.change(move |guard| change(guard, &directory, &path)).await
+        let changed = mount.change(move |guard| change(guard, &directory, &path)).await;
+        self.record(descriptor.rep(), Access::ReadWrite, &changed);
+        changed
     }
 
     /// Returns a file and its mount. Fails if the file is in a read-only directory.
@@ -150,12 +165,13 @@ impl<'a> FilesystemHost<'a> {
 impl preopens::Host for FilesystemHost<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let mut directories = self.wasi.get_directories()?;
-        for ((descriptor, _), mount) in directories.iter().zip(&self.files.mounts) {
-            let opened = OpenDescriptor { mount: mount.clone(), open_file: None, _permit: None };
+        for ((descriptor, _), granted) in directories.iter().zip(&self.files.granted) {
+            let GrantedDirectory { mount, recorder } = granted;
+            let opened = OpenDescriptor::granted(mount.clone(), recorder.clone());
             self.files.open.insert(descriptor.rep(), opened);
         }
         if let Some((directory, mount)) = self.files.scratch()? {
-            let opened = OpenDescriptor { mount: Some(mount), open_file: None, _permit: None };
+            let opened = OpenDescriptor::granted(Some(mount), self.files.scratch_recorder.clone());
             directories.push((self.push(Descriptor::Dir(directory), opened)?, "/tmp".to_owned()));
         }
         Ok(directories)

@@ -199,8 +199,8 @@ async fn a_directory_swapped_for_a_symlink_during_a_call_does_not_lead_out() {
 async fn a_tool_that_only_reads_files_changes_nothing_and_one_without_files_sees_no_directory() {
     let mut host = Host::new(ROOM);
     std::fs::write(host.path("docs/file"), "text").expect("a file");
-    let whole = host.grants.clone();
-    host.grants = whole.narrowed([Effect::ReadFiles].into_iter().collect());
+    let whole = Arc::new(host.grants.clone());
+    host.grants = whole.narrowed(&[Effect::ReadFiles].into_iter().collect());
     let mut call = host.call();
     assert_eq!(call.read("file").await.expect("it may read"), b"text");
     assert!(!call.wasi.denied_a_change());
@@ -214,13 +214,35 @@ async fn a_tool_that_only_reads_files_changes_nothing_and_one_without_files_sees
     assert!(call.create_directory("new").await.is_err() && call.wasi.denied_a_change());
     assert_eq!(std::fs::read(host.path("docs/file")).expect("it is there"), b"text");
 
-    host.grants = whole.narrowed([Effect::Http].into_iter().collect());
+    host.grants = whole.narrowed(&[Effect::Http].into_iter().collect());
     assert!(host.call().directories.is_empty());
-    host.grants = whole.narrowed([Effect::WriteFiles].into_iter().collect());
+    host.grants = whole.narrowed(&[Effect::WriteFiles].into_iter().collect());
     let mut call = host.call();
     call.write("file", OpenMode::Truncate, b"new", Some(0)).await.expect("it may write");
     assert_eq!(call.read("file").await.expect("it may read too"), b"new");
     assert_eq!(host.counted(), Amount { bytes: 3, files: 1 }, "the tools share one quota");
+}
+
+#[tokio::test]
+async fn a_tool_with_effects_on_some_directories_sees_those_alone_with_their_own_quotas() {
+    let grant = |name| (name, Access::ReadWrite, ROOM);
+    let mut host = Host::with(&[grant("docs"), grant("in"), grant("out")], None);
+    std::fs::write(host.path("in/file"), "text").expect("a file");
+    let declared = ["read_files.in", "write_files.out"];
+    let declared = declared.map(|text| text.parse::<DeclaredEffect>().expect("an effect"));
+    host.grants = Arc::new(host.grants.clone()).narrowed(&declared.into_iter().collect());
+    let mut call = host.call();
+    let names: Vec<_> = call.directories.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["/in", "/out"]);
+    let (input, output) = (call.directory("/in"), call.directory("/out"));
+    call.open_in(call.directory("/in"), "file", OpenMode::Read).await.expect("it may read");
+    assert!(call.open_in(input, "file", OpenMode::Write).await.is_err());
+    let file = call.open_in(output, "file", OpenMode::Create).await.expect("it may write");
+    call.write_to(&file, b"new", Some(0)).await.expect("it may write");
+    call.close(file);
+    let counted = |name: &str| host.mounts.directories[name].counted();
+    assert_eq!(counted("out"), Some(Amount { bytes: 3, files: 1 }));
+    assert_eq!(counted("in"), None, "nothing was written there");
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Content blocks.
 
 use airlock_core::tool::{
-    Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink,
+    Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink, decode_base64,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 
 use super::{NotJson, lengths, optional_object, parse_object, text_of, wit};
 
+/// Bytes that the names of members take in the JSON of a block.
+const MAX_FRAME_BYTES: usize = 1 << 10;
 /// Bytes of a media type; a longer one is replaced by `application/octet-stream`.
 const MAX_MIME_BYTES: usize = 255;
 
@@ -113,15 +115,50 @@ fn media_type(text: String) -> String {
     if text.len() > MAX_MIME_BYTES { "application/octet-stream".to_owned() } else { text }
 }
 
+/// Text in place of a block with data that is not base64 and that JSON would escape.
+const DATA_LEFT_OUT: &str = "[Data left out: it is not base64.]";
+
+/// Converts a part for a guest. A block with data that is not base64, which came from outside, is
+/// passed as the JSON that it is, unless that is larger than what the guest is charged for.
 pub(super) fn content_for_guest(part: Content) -> wit::Content {
-    let block = match part.block {
+    let block = match block_for_guest(part.block) {
+        Ok(block) => block,
+        Err(block) => {
+            let part = Content::from(block);
+            let json = json_of(&part);
+            if json.len() <= part.size() + MAX_FRAME_BYTES {
+                wit::ContentBlock::Other(json)
+            } else {
+                wit::ContentBlock::Text(DATA_LEFT_OUT.to_owned())
+            }
+        }
+    };
+    wit::Content {
+        block,
+        annotations: part.annotations.map(|members| text_of(&members)),
+        meta: part.meta.map(|members| text_of(&members)),
+        extra: part.extra.map(|members| text_of(&members)),
+    }
+}
+
+/// Returns a part as MCP has it.
+fn json_of(part: &Content) -> String {
+    // It came from JSON.
+    serde_json::to_string(part).unwrap_or_default()
+}
+
+/// Returns the block itself if its data is not base64.
+fn block_for_guest(block: ContentBlock) -> Result<wit::ContentBlock, ContentBlock> {
+    Ok(match block {
         ContentBlock::Text { text } => wit::ContentBlock::Text(text),
-        ContentBlock::Image { data, mime_type } => {
-            wit::ContentBlock::Image(wit::Media { data: decode(data), mime_type })
-        }
-        ContentBlock::Audio { data, mime_type } => {
-            wit::ContentBlock::Audio(wit::Media { data: decode(data), mime_type })
-        }
+        ContentBlock::Image { data, mime_type } => match decode_base64(&data) {
+            Some(data) => wit::ContentBlock::Image(wit::Media { data, mime_type }),
+            None => return Err(ContentBlock::Image { data, mime_type }),
+        },
+        ContentBlock::Audio { data, mime_type } => match decode_base64(&data) {
+            Some(data) => wit::ContentBlock::Audio(wit::Media { data, mime_type }),
+            None => return Err(ContentBlock::Audio { data, mime_type }),
+        },
         ContentBlock::ResourceLink(link) => wit::ContentBlock::ResourceLink(wit::ResourceLink {
             uri: link.uri,
             name: link.name,
@@ -131,29 +168,25 @@ pub(super) fn content_for_guest(part: Content) -> wit::Content {
             size: link.size,
         }),
         ContentBlock::Resource { resource } => {
+            let Some(contents) = contents_for_guest(&resource.contents) else {
+                return Err(ContentBlock::Resource { resource });
+            };
             wit::ContentBlock::EmbeddedResource(wit::EmbeddedResource {
                 uri: resource.uri,
                 mime_type: resource.mime_type,
-                contents: match resource.contents {
-                    ResourceContents::Text(text) => wit::ResourceContents::Text(text),
-                    ResourceContents::Blob(data) => wit::ResourceContents::Blob(decode(data)),
-                },
-                meta: resource.meta.map(|members| text_of(*members)),
-                extra: resource.extra.map(|members| text_of(*members)),
+                contents,
+                meta: resource.meta.map(|members| text_of(&members)),
+                extra: resource.extra.map(|members| text_of(&members)),
             })
         }
-        ContentBlock::Other(members) => wit::ContentBlock::Other(text_of(members)),
-    };
-    wit::Content {
-        block,
-        annotations: part.annotations.map(|members| text_of(*members)),
-        meta: part.meta.map(|members| text_of(*members)),
-        extra: part.extra.map(|members| text_of(*members)),
-    }
+        ContentBlock::Other(members) => wit::ContentBlock::Other(text_of(&members)),
+    })
 }
 
-/// Decodes base64. Base64 that does not decode came from outside; the guest receives empty data
-/// instead of wrong data.
-fn decode(data: String) -> Vec<u8> {
-    BASE64.decode(data).unwrap_or_default()
+/// Returns `None` if the contents are not base64.
+fn contents_for_guest(contents: &ResourceContents) -> Option<wit::ResourceContents> {
+    Some(match contents {
+        ResourceContents::Text(text) => wit::ResourceContents::Text(text.clone()),
+        ResourceContents::Blob(data) => wit::ResourceContents::Blob(decode_base64(data)?),
+    })
 }

@@ -1,6 +1,9 @@
 //! Definitions of tools.
 
-use airlock_core::tool::{Annotations, Tool, ToolDefinition};
+use airlock_core::{
+    json::JsonText,
+    tool::{Annotations, Tool, ToolDefinition},
+};
 use serde_json::{Map, Value};
 
 use super::{NotJson, lengths, optional_object, parse, wit};
@@ -12,7 +15,8 @@ const FIELDS: [&str; 7] =
 /// Returns the bytes of JSON text in tool descriptors.
 pub(in super::super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
     let bytes = |tool: &wit::ToolDescriptor| {
-        tool.input_schema.len() + lengths([&tool.output_schema, &tool.meta, &tool.extra])
+        let optional = [&tool.output_schema, &tool.meta, &tool.extra, &tool.annotations.extra];
+        tool.input_schema.len() + lengths(optional)
     };
     tools.iter().map(bytes).sum()
 }
@@ -35,17 +39,27 @@ pub(in super::super) fn definition_from_guest(
             destructive: tool.annotations.destructive,
             idempotent: tool.annotations.idempotent,
             open_world: tool.annotations.open_world,
+            extra: annotations_extra(tool.annotations.extra.as_ref())?,
         },
         meta: optional_object("meta", tool.meta.as_ref())?.map(|meta| Value::Object(meta).into()),
-        extra: extra(tool.extra.as_ref())?,
+        extra: extra("extra", tool.extra.as_ref(), &FIELDS)?,
     })
 }
 
-/// Parses the members of a tool without a field of their own. A member that has one is left out: it
-/// would be there twice.
-fn extra(text: Option<&String>) -> Result<Map<String, Value>, NotJson> {
-    let mut extra = optional_object("extra", text)?.unwrap_or_default();
-    extra.retain(|name, _| !FIELDS.contains(&name.as_str()));
+fn annotations_extra(text: Option<&String>) -> Result<Option<JsonText>, NotJson> {
+    let members = extra("annotations.extra", text, &Annotations::FIELDS)?;
+    Ok((!members.is_empty()).then(|| Value::Object(members).into()))
+}
+
+/// Parses members without a field of their own. A member that has one is left out: it would be
+/// there twice.
+fn extra(
+    field: &'static str,
+    text: Option<&String>,
+    fields: &[&str],
+) -> Result<Map<String, Value>, NotJson> {
+    let mut extra = optional_object(field, text)?.unwrap_or_default();
+    extra.retain(|name, _| !fields.contains(&name.as_str()));
     Ok(extra)
 }
 
@@ -62,6 +76,7 @@ pub(in super::super) fn descriptor_for_guest(name: String, tool: &Tool) -> wit::
             destructive: tool.annotations.destructive,
             idempotent: tool.annotations.idempotent,
             open_world: tool.annotations.open_world,
+            extra: tool.annotations.extra.as_ref().map(ToString::to_string),
         },
         meta: tool.meta.as_ref().map(ToString::to_string),
         extra: tool.extra.as_ref().map(ToString::to_string),

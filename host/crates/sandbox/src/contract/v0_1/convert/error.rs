@@ -2,9 +2,11 @@
 
 use airlock_core::{
     secret::Scrubber,
-    tool::{CallError, Content, ErrorKind, ToolError, content_size},
+    tool::{
+        CallError, Content, ErrorKind, HOST_CODE, ToolError, content_size, own_code, result_extra,
+    },
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     content::{content_for_guest, contents_from_guest, least_size},
@@ -18,7 +20,8 @@ const MAX_CODE_BYTES: usize = 128;
 /// Text in place of an error's content that is malformed or larger than the limit.
 const CONTENT_LEFT_OUT: &str =
     "[The content of this error is left out: it is malformed or too large.]";
-/// Bytes of an error's details, and of its vendor keys; longer ones are left out.
+/// Bytes of an error's details, of its vendor keys, and of its other members; longer ones are left
+/// out.
 const MAX_DETAILS_BYTES: usize = 64 << 10;
 
 /// Converts a guest's error. Secrets are redacted before the texts are cut, because half a secret
@@ -37,17 +40,22 @@ pub(in super::super) fn error_from_guest(
     };
     ToolError {
         kind: kind_from_guest(error.kind),
-        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)),
+        code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)).and_then(own_code),
         message: scrubber.cut(&error.message, MAX_ERROR_BYTES),
         retry_after_ms: error.retry_after_ms,
         content: content
             .filter(|content| content_size(content) <= limit)
             .unwrap_or_else(|| vec![Content::text(CONTENT_LEFT_OUT)]),
         details: data(error.details),
-        meta: data(error.meta).and_then(|meta| match meta {
-            Value::Object(meta) => Some(meta),
-            _ => None,
-        }),
+        meta: data(error.meta).and_then(object),
+        extra: data(error.extra).and_then(object).and_then(result_extra),
+    }
+}
+
+fn object(value: Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(members) => Some(members),
+        _ => None,
     }
 }
 
@@ -59,21 +67,23 @@ pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
     match error {
         CallError::Tool(error) => wit::ToolError {
             kind,
-            code: error.code,
+            code: error.code.and_then(own_code),
             message,
             retry_after_ms,
             content: error.content.into_iter().map(content_for_guest).collect(),
             details: error.details.map(|details| details.to_string()),
-            meta: error.meta.map(text_of),
+            meta: error.meta.as_ref().map(text_of),
+            extra: error.extra.as_deref().map(text_of),
         },
         other => wit::ToolError {
             kind,
-            code: Some(other.code().to_owned()),
+            code: Some(format!("{HOST_CODE}{}", other.code())),
             message,
             retry_after_ms,
             content: Vec::new(),
             details: None,
             meta: None,
+            extra: None,
         },
     }
 }
@@ -88,4 +98,4 @@ macro_rules! kinds {
         }
     };
 }
-kinds!(InvalidInput NotFound Conflict Denied AuthRequired RateLimited Unavailable Unsupported Timeout Cancelled TooLarge Internal Other);
+kinds!(InvalidInput NotFound Conflict Denied AuthRequired RateLimited LimitReached Unavailable Unsupported Timeout Cancelled TooLarge Internal Other);

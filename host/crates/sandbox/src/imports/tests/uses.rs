@@ -1,0 +1,134 @@
+//! The record of the grants that a call uses.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::{super::config, *};
+use crate::{ToolNames, Use, UseRecorder};
+
+/// Runs `body` as the call of a tool with these effects, and returns the recorded uses.
+async fn uses(
+    grants: Grants,
+    effects: &[&str],
+    database: Option<Database>,
+    body: impl AsyncFnOnce(Store<'_>) -> wasmtime::Result<()>,
+) -> BTreeSet<Use> {
+    let recorder = UseRecorder::default();
+    let grants = Grants { recorder: Some(recorder.clone()), ..grants };
+    let chain = Some(tools::chain());
+    with(narrowed(grants, effects), chain, database, body).await.expect("it ends well");
+    recorder.of(&ClientName::parse("test").expect("a name")).remove("run").unwrap_or_default()
+}
+
+fn only<const N: usize>(uses: [Use; N]) -> BTreeSet<Use> {
+    uses.into()
+}
+
+#[tokio::test]
+async fn opening_a_store_is_a_use_for_reading_and_changing_a_key_one_for_writing() {
+    let home = tempfile::tempdir().expect("a directory");
+    let open = Database::open(Settings::new(home.path().join("airlock.db"))).await;
+    let database = Some(open.expect("a database"));
+    let store = |name: &str| KvStore { name: name.to_owned(), max_bytes: 1 << 20 };
+    let stores = vec![store("notes"), store("other")];
+    let grants = Grants { stores, ..Grants::default() };
+    let (read, written) = (Use::ReadKv("notes".into()), Use::WriteKv("notes".into()));
+    let body = async |change: bool, mut store: Store<'_>| {
+        let Ok(handle) = kv::open(&mut store, "notes")? else { return Ok(()) };
+        assert!(kv::open(&mut store, "absent")?.is_err());
+        if change {
+            let key = "key".to_owned();
+            drop(kv::delete(store, handle, key, None).await?);
+        }
+        Ok(())
+    };
+    for (effects, change, expected) in [
+        (&["write_kv"][..], false, only([read.clone()])),
+        (&["write_kv"], true, only([read.clone(), written])),
+        (&["read_kv"], true, only([read])),
+        (&["write_kv.other"], true, only([])),
+    ] {
+        let used = uses(grants.clone(), effects, database.clone(), async |store| {
+            body(change, store).await
+        });
+        assert_eq!(used.await, expected, "{effects:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_value_of_a_secret_is_used_when_it_is_revealed_and_not_when_it_exists() {
+    let grants = Grants {
+        secrets: Arc::new(["token".to_owned(), "other".to_owned()].into()),
+        revealed: Arc::new([("token".to_owned(), Secret::new("value"))].into()),
+        ..Grants::default()
+    };
+    let ask = async |effects: &[&str], name: Option<&str>| {
+        let body = async |mut store: Store<'_>| {
+            secrets::exists(&mut store, "token")?;
+            if let Some(name) = name {
+                drop(secrets::reveal(&mut store, name)?);
+            }
+            Ok(())
+        };
+        uses(grants.clone(), effects, None, body).await
+    };
+    let revealed = only([Use::RevealedSecret("token".into())]);
+    assert_eq!(ask(&["secret"], Some("token")).await, revealed);
+    for (effects, name) in [
+        (&["secret"][..], None),
+        (&["secret"], Some("other")),
+        (&["secret"], Some("absent")),
+        (&["secret.other"], Some("token")),
+    ] {
+        assert_eq!(ask(effects, name).await, only([]), "{effects:?} {name:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_used_when_it_is_called_or_described_by_a_name_that_is_granted() {
+    let names = ToolNames {
+        slots: [("one".to_owned(), Some("far-b".to_owned())), ("spare".to_owned(), None)].into(),
+        full: ["far-a".to_owned()].into(),
+    };
+    let grants = Grants { tools: names, ..Grants::default() };
+    let (slot, full) = (Use::Slot("one".into()), Use::Tool("far-a".into()));
+    let ask = async |effects: &[&str], name: &str, is_call: bool| {
+        let body = async |mut store: Store<'_>| {
+            if is_call {
+                let (name, arguments) = (name.to_owned(), String::new());
+                let request = super::super::tools::Request { name, arguments, timeout: None };
+                drop(super::super::tools::call(store, request).await?);
+            } else {
+                drop(super::super::tools::describe(&mut store, name.to_owned())?);
+            }
+            Ok(())
+        };
+        uses(grants.clone(), effects, None, body).await
+    };
+    for is_call in [true, false] {
+        assert_eq!(ask(&["call_tools"], "one", is_call).await, only([slot.clone()]));
+        assert_eq!(ask(&["call_tools"], "far-a", is_call).await, only([full.clone()]));
+        for (effects, name) in
+            [("call_tools", "spare"), ("call_tools", "far-b"), ("call_tools.one", "far-a")]
+        {
+            assert_eq!(ask(&[effects], name, is_call).await, only([]), "{effects}: {name}");
+        }
+    }
+    let list = async |mut store: Store<'_>| {
+        drop(super::super::tools::list(&mut store, None, 10)?);
+        Ok(())
+    };
+    assert_eq!(uses(grants, &["call_tools"], None, list).await, only([slot, full]));
+}
+
+#[tokio::test]
+async fn reading_the_configuration_is_a_use_of_it() {
+    let config = json!({"days": 3}).as_object().expect("an object").clone();
+    let grants = Grants { config: Arc::new(config), ..Grants::default() };
+    let get = async |mut store: Store<'_>| config::get(&mut store, "days").map(drop);
+    assert_eq!(uses(grants.clone(), &[], None, get).await, only([Use::Config]));
+    let get_all = async |mut store: Store<'_>| config::get_all(&mut store).map(drop);
+    assert_eq!(uses(grants.clone(), &[], None, get_all).await, only([Use::Config]));
+    assert_eq!(uses(grants, &[], None, async |_| Ok(())).await, only([]));
+}

@@ -1,0 +1,191 @@
+//! Plugins built for the released versions of the contract. They load for as long as there is an
+//! Airlock, and their tools return what they returned when the version was released.
+//!
+//! `tests/golden/<version>` never changes after the release. It has the SDK of the version as
+//! `airlock plugin new` wrote it (`sdk.tar.gz`), a plugin in Rust that uses every function of the
+//! contract, a component in WebAssembly text without an SDK, and manifests.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use airlock::{Gateway, config::Config, door::Origin, tool::CallError};
+use airlock_tests::{Client, Service, Setup, component, languages, root};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+fn golden(path: &str) -> PathBuf {
+    root().join("tests/golden/0.1.0").join(path)
+}
+
+/// Builds the plugin in Rust with the SDK of its version.
+async fn built(place: &Path) -> PathBuf {
+    let mut tar = Command::new("tar");
+    // With the present date: cargo compiles what is newer than its artifacts, which it keeps.
+    tar.arg("-xmzf").arg(golden("sdk.tar.gz")).arg("-C").arg(place);
+    assert!(tar.status().await.expect("tar runs").success(), "the SDK is unpacked");
+    fs::create_dir(place.join("src")).expect("a directory");
+    for file in ["Cargo.toml", "Cargo.lock", "plugin.toml", "config.schema.json", "src/lib.rs"] {
+        fs::copy(golden("rust").join(file), place.join(file)).expect("a file of the plugin");
+    }
+    let _ = languages::build(place).await.ok();
+    place.join("golden.wasm")
+}
+
+/// Returns the parts that the tools `show` and `fail` add to their own.
+fn parts() -> Vec<Value> {
+    vec![
+        json!({"type": "text", "text": "text", "annotations": {"audience": ["user"], "priority": 0.5},
+               "_meta": {"of": "part"}, "other": "member"}),
+        json!({"type": "image", "data": "AAH/", "mimeType": "image/png"}),
+        json!({"type": "audio", "data": "Ag==", "mimeType": "audio/wav"}),
+        json!({"type": "resource_link", "uri": "https://example.com/a", "name": "a", "title": "A",
+               "description": "The letter.", "mimeType": "text/plain", "size": 1}),
+        json!({"type": "resource", "resource": {"uri": "note:1", "mimeType": "text/plain", "text": "one",
+               "_meta": {"of": "resource"}, "etag": "e"}}),
+        json!({"type": "resource", "resource": {"uri": "note:2", "blob": "Aw=="}}),
+        json!({"type": "chart", "points": [1, 2]}),
+    ]
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Calls a tool. Returns its result, or its error with the kind.
+async fn call(gateway: &Gateway, tool: &str, arguments: &Value) -> Value {
+    let caller = gateway.caller(Origin::Caller);
+    let call = caller.admit(&format!("golden-{tool}"), &arguments.to_string());
+    match call.expect("it is permitted").run().await {
+        Ok(output) => serde_json::to_value(output).expect("JSON"),
+        Err(CallError::Tool(error)) => serde_json::to_value(error).expect("JSON"),
+        Err(other) => panic!("{tool}: {other}"),
+    }
+}
+
+fn first_text(result: &Value) -> Value {
+    let text =
+        result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result:#}"));
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[tokio::test]
+async fn a_plugin_in_rust_that_was_built_for_0_1_0_does_what_it_did() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let component = built(place.path()).await;
+    let server = Service::start(|asked| (200, json!({"got": asked.body}))).await;
+    let setup = Setup::new();
+    let token = setup.file("token", "golden-token-0123456789");
+    let rule = json!({"url": server.base_url(), "methods": ["POST"], "private": true});
+    let from = format!("file:{}", token.display());
+    let grants = json!({
+        "http": [rule],
+        "secret": {"token": {"from": from, "audience": [rule], "reveal": true}},
+        "kv": {"entries": {"max_bytes": "64KiB"}},
+        "slot": {"other": "golden-show", "failing": "golden-fail"},
+        "clocks": true,
+    });
+    let client = Client::wasm("golden", &component)
+        .trusted()
+        .auto(&["*"])
+        .set("/wasm_config/grants", grants)
+        .set("/wasm_config/config", json!({"greeting": "hello"}));
+    let database = setup.directory().join("kept.db").display().to_string();
+    let setup = setup.set("/store", database).client(client);
+    let config = Config::load(&setup.write()).expect("a good configuration");
+    let gateway = Gateway::builder(config).start().await.expect("the gateway starts");
+
+    let structured = json!({
+        "has_id": true, "has_deadline": true, "greeting": "hello", "settings": {"greeting": "hello"},
+    });
+    let shown = |number: u8| {
+        let content = [vec![text("early"), text(&structured.to_string())], parts()].concat();
+        json!({"content": content, "structuredContent": structured, "_meta": {"of": "result"}, "number": number})
+    };
+    assert_eq!(call(&gateway, "show", &json!({})).await, shown(7));
+
+    let content = [vec![text("early")], parts()].concat();
+    let failed = json!({
+        "kind": "rate_limited", "code": "often", "message": "too often", "retry_after_ms": 1500,
+        "content": content, "details": [1, null], "_meta": {"of": "error"},
+        "extra": {"more": 1},
+    });
+    assert_eq!(call(&gateway, "fail", &json!({})).await, failed);
+
+    let kinds = [
+        "invalid_input",
+        "not_found",
+        "conflict",
+        "denied",
+        "auth_required",
+        "rate_limited",
+        "limit_reached",
+        "unavailable",
+        "unsupported",
+        "timeout",
+        "cancelled",
+        "too_large",
+        "internal",
+        "other",
+    ];
+    for (number, kind) in kinds.into_iter().enumerate() {
+        assert_eq!(call(&gateway, "fail_as", &json!({"kind": number})).await["kind"], kind);
+    }
+
+    let listed = call(&gateway, "list_all", &json!({})).await;
+    assert_eq!(listed, json!({"content": [], "structuredContent": [1, 2]}));
+    let tools = setup.airlock("tools").arg("--json").run().await.ok().json();
+    let tools = tools["tools"].as_array().expect("a list");
+    let tool = tools.iter().find(|tool| tool["name"] == "golden-list_all").expect("it is listed");
+    let hints = json!({
+        "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true,
+        "of": "annotations",
+    });
+    assert_eq!(
+        (&tool["title"], &tool["annotations"], &tool["output_schema"]["items"]),
+        (&json!("List"), &hints, &json!({"type": "integer"})),
+        "{tool:#}"
+    );
+
+    let kept = json!({
+        "a": "2", "many": [true, false], "keys": ["a", "b"], "page": ["b"], "taken": true, "grows": true,
+        "stale": true, "deleted": [true, true, false], "unknown": true,
+    });
+    assert_eq!(first_text(&call(&gateway, "keep", &json!({})).await), kept);
+
+    let fetched = call(&gateway, "fetch", &json!({"url": server.base_url()})).await;
+    let expected = json!({
+        "status": 200, "url": true, "json": {"got": {"n": 1}}, "type": "application/json", "refused": [true, false],
+        "exists": [true, false], "revealed": 23, "unknown": "secret_no_such_secret",
+    });
+    assert_eq!(first_text(&fetched), expected);
+    let asked = server.asked();
+    assert_eq!(asked.len(), 1, "the other request was refused");
+    assert_eq!(asked[0].authorization, "Bearer golden-token-0123456789");
+
+    let delegated = call(&gateway, "delegate", &json!({"arguments": {"number": 8}})).await;
+    let seen = r#"{"names":["failing","other"],"described":"other","next":null,"batch":[9,[true,"airlock.not_found"],[false,"often"]]}"#;
+    let mut expected = shown(8);
+    expected["content"].as_array_mut().expect("a list").push(text(seen));
+    assert_eq!(delegated, expected);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_component_without_an_sdk_that_was_written_for_0_1_0_does_what_it_did() {
+    let code = fs::read_to_string(golden("text/echo.wat")).expect("the component");
+    let code = wat::parse_str(code).expect("it is a component");
+    let manifest = fs::read_to_string(golden("text/manifest.json")).expect("its manifest");
+    let tools = fs::read_to_string(golden("text/tools.json")).expect("its tools");
+    let whole = component::with_section(&code, "airlock:tools", tools.trim().as_bytes());
+    let whole = component::with_section(&whole, "airlock:manifest", manifest.trim().as_bytes());
+    let setup = Setup::new();
+    let file = setup.file("echo.wasm", whole);
+    let setup = setup.client(Client::wasm("echo", file));
+    let answer = setup.call("echo-echo", &json!({"hello": "world"})).await;
+    assert_eq!(answer["structured"], json!({"hello": "world"}), "{answer:#}");
+    let refused = setup.call("echo-echo", &json!({"hello": "x".repeat(1_000)})).await;
+    let message = "the arguments have more than 1000 bytes; send less";
+    assert_eq!(refused["error"]["message"], message, "{refused:#}");
+}
