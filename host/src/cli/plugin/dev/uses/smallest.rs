@@ -45,13 +45,6 @@ impl Smallest {
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines =
             vec![format!("{FILE} could request less, as far as the calls of this session show.")];
-        if !self.removed.is_empty() {
-            lines.push(format!("Remove: {}", self.removed.join(", ")));
-        }
-        if !self.replaced.is_empty() {
-            lines.push("Replace:".to_owned());
-            lines.extend(self.replaced.iter().map(|table| format!("\n{table}")));
-        }
         if self.has_files {
             let names =
                 "A tool that only lists the names of its directories uses none of them here.";
@@ -62,6 +55,13 @@ impl Smallest {
                 "{header} stays: a plugin in Rust without such a request is built without WASI, unless \
                  {FILE} has `[build]` with `wasi = true`."
             ));
+        }
+        if !self.removed.is_empty() {
+            lines.push(format!("Remove: {}", self.removed.join(", ")));
+        }
+        if !self.replaced.is_empty() {
+            lines.push("Replace:".to_owned());
+            lines.extend(self.replaced.iter().map(|table| format!("\n{table}")));
         }
         lines
     }
