@@ -2,13 +2,14 @@
 //!
 //! A plugin can use the tools that the operator binds to its slots or grants to it, and that the
 //! caller of the chain may use; every other name is not found. The name of a tool is that of the
-//! slot to which it is bound, else its full name, `<client>-<tool>`. Native builds have no other tools: every function here fails with
+//! slot to which it is bound, else its full name, `<client>-<tool>`. In a native build the
+//! tools are those of a [`testing::Host`](crate::testing::Host), if there is one.
 //!
 //! ```no_run
 //! use airlock_guest::{Error, serde_json::{Value, json}, tools};
 //!
 //! fn first_line(path: &str) -> Result<String, Error> {
-//!     let output = tools::call("files-read_file", &json!({ "path": path, "limit": 1 }))?;
+//!     let output = tools::call("read_file", &json!({ "path": path, "limit": 1 }))?;
 //!     let file: Value = output.decode()?;
 //!     Ok(file["text"].as_str().unwrap_or_default().to_owned())
 //! }

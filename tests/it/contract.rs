@@ -31,21 +31,27 @@ fn recorded() -> Vec<String> {
     own.chain(golden).collect()
 }
 
-/// Contents of `wit/contract.lock`: the status, then a line with digest and name for each file.
-struct Record {
+/// A line of `wit/contract.lock`.
+#[derive(Debug, PartialEq)]
+struct Line {
+    /// `candidate`, or `frozen` for a file that never changes again.
     status: String,
-    digests: BTreeMap<String, String>,
+    digest: String,
 }
+
+/// Contents of `wit/contract.lock`, by file.
+type Record = BTreeMap<String, Line>;
 
 fn record() -> Record {
     let text = fs::read_to_string(root().join("wit/contract.lock")).expect("the record");
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let status =
-        lines.next().and_then(|line| line.strip_prefix("status ")).expect("a status").to_owned();
-    let digests = lines
-        .filter_map(|line| line.split_once("  "))
-        .map(|(digest, file)| (file.to_owned(), digest.to_owned()));
-    Record { status, digests: digests.collect() }
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let lines = lines.map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [status @ ("candidate" | "frozen"), digest, file] => {
+            (file.to_owned(), Line { status: status.to_owned(), digest: digest.to_owned() })
+        }
+        _ => panic!("wit/contract.lock: {line:?} is not `frozen|candidate DIGEST FILE`"),
+    });
+    lines.collect()
 }
 
 fn digest(file: &str) -> String {
@@ -111,27 +117,32 @@ fn every_code_of_the_host_is_in_the_table_for_authors() {
 #[test]
 fn the_contract_matches_its_record_and_frozen_files_do_not_change() {
     let record = record();
-    assert!(["candidate", "frozen"].contains(&&*record.status), "{}", record.status);
     let files = recorded();
-    let changed: Vec<_> =
-        files.iter().filter(|file| record.digests.get(*file) != Some(&digest(file))).collect();
-    if changed.is_empty() && record.digests.len() == files.len() {
-        return;
-    }
-    assert_ne!(
-        record.status, "frozen",
-        "{changed:?} are frozen: a change is a new version in files of its own"
+    let changed: Vec<_> = files
+        .iter()
+        .filter(|file| record.get(*file).is_none_or(|line| line.digest != digest(file)))
+        .chain(record.keys().filter(|file| !files.contains(file)))
+        .collect();
+    let is_frozen = |file: &str| record.get(file).is_some_and(|line| line.status == "frozen");
+    let frozen: Vec<_> = changed.iter().filter(|file| is_frozen(file)).collect();
+    assert!(
+        frozen.is_empty(),
+        "{frozen:?} are frozen: a change is a new version in files of its own"
     );
-    let mut text =
-        "# Digests of the contract's files, and whether they may still change: wit/README.md, Versions.\nstatus candidate\n"
-            .to_owned();
-    for file in &files {
-        writeln!(text, "{}  {file}", digest(file)).expect("text grows");
+    if changed.is_empty() {
+        return;
     }
     assert!(
         env::var_os("UPDATE_CONTRACT").is_some(),
         "{changed:?} differ from wit/contract.lock; if that is meant, run this test with UPDATE_CONTRACT=1"
     );
+    let mut text =
+        "# Files of the contract, and whether they may still change: wit/README.md, Versions.\n"
+            .to_owned();
+    for file in &files {
+        let status = if is_frozen(file) { "frozen" } else { "candidate" };
+        writeln!(text, "{status:9} {}  {file}", digest(file)).expect("text grows");
+    }
     fs::write(root().join("wit/contract.lock"), text).expect("the record is written");
 }
 

@@ -323,7 +323,7 @@ async fn a_build_whose_granted_request_became_wider_is_installed_only_if_it_is_n
         proposed(&unseen),
         ["plugin", "install", "moved.wasm", "--regrant", "http.api", "--replace"]
     );
-    for more in [&["--regrant", "http.other"][..], &["--grant", "clocks"]] {
+    for more in [&["--regrant", "http.other"][..], &["--grant", "clocks"], &["--grant-all"]] {
         let _ = workspace.install("moved.wasm", &[&["--replace"], more].concat()).await.failed();
     }
     assert_eq!(state(), before, "what is refused changes nothing");

@@ -146,7 +146,7 @@ effects = ["read_kv.notes"]
 used so far: kv.notes (written), clocks
 never used: http.old
 tools without a successful call, which keep their effects: delete_note, read_note, search_notes, update_note
-plugin.toml could ask for less, as far as the calls of this session show.
+plugin.toml could request less, as far as the calls of this session show.
 Remove: [request.http.old]
 Replace:
 ";

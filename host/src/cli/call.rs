@@ -35,8 +35,8 @@ pub(super) struct Args {
     /// The arguments: a JSON object, or `-` to read one from standard input.
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// Print a JSON document: `{name, ok, content, structured, meta, extra, error, duration_ms, fuel,
-    /// calls}`.
+    /// Print a JSON document: `{name, ok, content, structured, error, duration_ms, fuel, calls}`, and
+    /// `meta` and `extra` if the result has them.
     #[arg(long)]
     pub(super) json: bool,
 }

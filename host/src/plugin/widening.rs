@@ -54,12 +54,15 @@ impl Widening {
         let known = |tool: &&ToolEffects| pin.tools.iter().any(|pinned| pinned.name == tool.name);
         let widened = manifest.tools.iter().filter(known).filter_map(|tool| {
             let was = tool.accepted(&pin.requests);
-            let is_wider = |effect: &&DeclaredEffect| !was.iter().any(|was| was.includes(effect));
+            let is_wider = |effect: &&DeclaredEffect| {
+                !was.iter().any(|was| was.includes(effect) || covered(was, effect, pin))
+            };
             let wider = tool.effects.iter().filter(is_wider).filter(|effect| is_granted(effect));
             let reached = tool.effects.iter().flat_map(|effect| of_directories(effect, &moved));
             let reached = reached.filter(|effect| is_wider(&effect));
-            let wider = wider.cloned().chain(reached);
-            let is: Vec<_> = wider.map(|effect| visible_line(&effect.to_string())).collect();
+            let reached = reached.map(|effect| format!("{effect} through files.{ANY}"));
+            let wider = wider.map(ToString::to_string).chain(reached);
+            let is: Vec<_> = wider.map(|effect| visible_line(&effect)).collect();
             (!is.is_empty()).then(|| Self {
                 request: visible_line(&format!("effects.{}", tool.name)),
                 was: was.iter().map(|effect| visible_line(&effect.to_string())).collect(),
@@ -113,12 +116,23 @@ fn covered_by_any<'a>(
 /// Returns the granted directories that had an accepted request of their own and that now only the
 /// request for any directory covers.
 fn moved_to_any<'g>(pin: &Pin, manifest: &Manifest, grant: &'g Grant) -> Vec<&'g str> {
-    let had_own = |name: &str| {
-        let key = format!("files.{name} ");
-        pin.requests.iter().any(|line| line.starts_with(&key))
-    };
     let names = grant.files.keys().map(String::as_str);
-    names.filter(|name| !manifest.request.files.contains_key(*name) && had_own(name)).collect()
+    let is_moved = |name: &&str| !manifest.request.files.contains_key(*name) && had_own(pin, name);
+    names.filter(is_moved).collect()
+}
+
+/// Returns whether the accepted build had a request of its own for a directory.
+fn had_own(pin: &Pin, name: &str) -> bool {
+    let key = format!("files.{name} ");
+    pin.requests.iter().any(|line| line.starts_with(&key))
+}
+
+/// Returns whether an accepted effect on any directory included this effect on a directory, which had
+/// no request of its own.
+fn covered(was: &DeclaredEffect, effect: &DeclaredEffect, pin: &Pin) -> bool {
+    let Some(name) = &effect.request else { return false };
+    let named = DeclaredEffect { effect: was.effect, request: effect.request.clone() };
+    was.request.as_deref() == Some(ANY) && named.includes(effect) && !had_own(pin, name)
 }
 
 /// Returns an effect on any directory as effects on these directories.
@@ -166,10 +180,11 @@ impl fmt::Display for Widening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { request, was, is, secrets } = self;
         write!(f, "granted: {request} ")?;
-        match (is.as_slice(), request.starts_with("http.")) {
+        match (is.as_slice(), request.split('.').next()) {
             ([], _) => f.write_str("is now requested")?,
-            (is, true) => write!(f, "now reaches {}", is.join(", "))?,
-            (is, false) => write!(f, "is now {}", is.join(", "))?,
+            (is, Some("http")) => write!(f, "now reaches {}", is.join(", "))?,
+            (is, Some("effects")) => write!(f, "now also has {}", is.join(", "))?,
+            (is, _) => write!(f, "is now {}", is.join(", "))?,
         }
         if !secrets.is_empty() {
             write!(f, ", with {}", secrets.join(" and "))?;
@@ -372,7 +387,7 @@ mod tests {
         };
         insta::assert_snapshot!(
             widened(&["http", "write_kv"], &everything()),
-            @"granted: effects.sum is now write_kv (accepted: http)"
+            @"granted: effects.sum now also has write_kv (accepted: http)"
         );
         assert_eq!(widened(&["http", "write_kv"], &Grant::default()), "");
         assert_eq!(widened(&[], &everything()), "");
@@ -404,11 +419,39 @@ mod tests {
         };
         insta::assert_snapshot!(
             widened(true, false),
-            @"granted: effects.sum is now read_files.data (accepted: read_files.*)"
+            @"granted: effects.sum now also has read_files.data through files.* (accepted: read_files.*)"
         );
         for (was, is) in [(true, true), (false, false), (false, true)] {
             assert_eq!(widened(was, is), "");
         }
+    }
+
+    #[test]
+    fn an_effect_on_a_directory_that_the_effect_on_any_covered_is_not_wider() {
+        let build = |effects: &[&str], is_named: bool| {
+            let read = json!({"access": "read_write", "reason": "r"});
+            let mut files = json!({"*": read});
+            if is_named {
+                files["data"] = read;
+            }
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "tool": [{"name": "sum", "effects": effects}], "request": {"files": files},
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            let tools = json!([{"name": "sum", "inputSchema": {}}]);
+            let tools = serde_json::from_value(tools).expect("tools");
+            Metadata::new(b"", tools, Some(manifest), Vec::new())
+        };
+        let widened = |was: (&[&str], bool), is: &[&str]| {
+            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was.0, was.1));
+            let is = build(is, true);
+            !Widening::effects(&pin, is.manifest.as_ref(), &everything()).is_empty()
+        };
+        assert!(!widened((&["read_files.*"], false), &["read_files.data"]));
+        assert!(!widened((&["write_files.*"], false), &["read_files.data"]));
+        assert!(widened((&["read_files.*"], false), &["write_files.data"]));
+        assert!(widened((&["read_files.*"], true), &["read_files.data"]));
     }
 
     #[test]
@@ -438,11 +481,11 @@ mod tests {
         };
         insta::assert_snapshot!(
             widened(&["http.api"], &["http"]),
-            @"granted: effects.sum is now http (accepted: http.api)"
+            @"granted: effects.sum now also has http (accepted: http.api)"
         );
         insta::assert_snapshot!(
             widened(&["http.api", "read_kv.notes"], &["http.api", "http.b", "write_kv.notes"]),
-            @"granted: effects.sum is now http.b, write_kv.notes (accepted: http.api, read_kv.notes)"
+            @"granted: effects.sum now also has http.b, write_kv.notes (accepted: http.api, read_kv.notes)"
         );
         for (was, is) in [
             (&["http"][..], &["http.api"][..]),

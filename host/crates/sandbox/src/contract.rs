@@ -11,7 +11,7 @@ pub(super) mod v0_1;
 
 use airlock_core::{
     text::cut,
-    tool::{ToolDefinition, ToolError, ToolOutput},
+    tool::{Content, ToolDefinition, ToolError, ToolOutput},
 };
 use futures_util::future::BoxFuture;
 use wasmtime::{
@@ -44,12 +44,34 @@ pub(super) trait ToolGuest: Send + Sync {
         store: &'a mut Store<State>,
         tool: &'a str,
         arguments: &'a str,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>>;
+    ) -> BoxFuture<'a, wasmtime::Result<Result<Returned, ToolError>>>;
 
     /// Returns whether the build of this guest embeds tool descriptors. If it does, embedded
     /// descriptors are used and `describe` is called only without them.
     fn embeds_descriptors(&self) -> bool {
         true
+    }
+}
+
+/// Result of a guest.
+pub(super) struct Returned {
+    pub(super) output: ToolOutput,
+    /// Number of parts at the start of the content that were emitted ahead of the rest.
+    pub(super) emitted: usize,
+}
+
+impl Returned {
+    /// Returns the result as its readers get it. Data without content of its own gets its text if
+    /// parts were emitted, because the data of a result with content is not rendered.
+    pub(super) fn readable(self) -> ToolOutput {
+        let Self { mut output, emitted } = self;
+        if let Some(data) = &output.structured
+            && emitted > 0
+            && output.content.len() == emitted
+        {
+            output.content.push(Content::text(data.to_string()));
+        }
+        output
     }
 }
 
@@ -151,6 +173,20 @@ mod tests {
     }
 
     #[test]
+    fn data_is_rendered_behind_emitted_parts_as_it_is_without_them() {
+        let rendered = |texts: &[&str], emitted| {
+            let content = texts.iter().map(|text| Content::text(*text)).collect();
+            let structured = Some(serde_json::json!({"n": 1}));
+            let output = ToolOutput { content, structured, ..ToolOutput::default() };
+            Returned { output, emitted }.readable().to_text()
+        };
+        assert_eq!(rendered(&[], 0), r#"{"n":1}"#);
+        assert_eq!(rendered(&["early"], 1), "early\n{\"n\":1}");
+        assert_eq!(rendered(&["early", "late"], 1), "early\nlate");
+        assert_eq!(rendered(&["late"], 0), "late");
+    }
+
+    #[test]
     fn of_several_exported_versions_the_newest_supported_one_is_used_in_any_order() {
         assert_eq!(selected(&["0.2.0", "0.1.0"]), Some("0.1.0"));
         assert_eq!(selected(&["0.1.0", "0.2.0"]), Some("0.1.0"));
@@ -171,7 +207,7 @@ mod tests {
         let instance = r#"(instance $i) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
         insta::assert_snapshot!(
             open_text(&format!("(component {instance})")),
-            @"the plugin was built for version 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
+            @"the plugin was built for 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
         );
         let two = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (export "airlock:plugin/tools@0.1.3" (instance $i))"#;
         insta::assert_snapshot!(
@@ -181,7 +217,7 @@ mod tests {
         let two = r#"(instance $i) (export "airlock:plugin/tools@0.3.0" (instance $i)) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
         insta::assert_snapshot!(
             open_text(&format!("(component {two})")),
-            @"the plugin was built for version 0.3.0, 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
+            @"the plugin was built for 0.3.0, 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
         );
         insta::assert_snapshot!(
             open_text(r#"(component (import "acme:gpu/compute@1.0.0" (instance)) (import "run" (func)))"#),

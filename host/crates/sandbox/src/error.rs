@@ -48,7 +48,7 @@ pub enum LoadError {
     },
     /// The plugin was built for a version of the contract that this build does not support.
     #[error(
-        "the plugin was built for version {found} of the contract; this gateway supports {supported}; build the plugin again with \
+        "the plugin was built for {found} of the contract; this gateway supports {supported}; build the plugin again with \
          the SDK of a supported version"
     )]
     Version {

@@ -41,7 +41,7 @@ use self::{
 };
 use crate::{
     LoadError,
-    contract::ToolGuest,
+    contract::{Returned, ToolGuest},
     run::instance::{Guest, State},
 };
 
@@ -233,8 +233,11 @@ impl ToolGuest for Plain {
         store: &'a mut Store<State>,
         tool: &'a str,
         arguments: &'a str,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>> {
-        Box::pin(self.call(store, tool, arguments))
+    ) -> BoxFuture<'a, wasmtime::Result<Result<Returned, ToolError>>> {
+        Box::pin(async move {
+            let answer = self.call(store, tool, arguments).await?;
+            Ok(answer.map(|output| Returned { output, emitted: 0 }))
+        })
     }
 
     fn embeds_descriptors(&self) -> bool {

@@ -208,21 +208,21 @@ impl Plugin {
                 self.guest.invoke(store, &tool.original, arguments).await
             })
             .await?;
-        let mut output = answered.map_err(|mut error| {
+        let mut returned = answered.map_err(|mut error| {
             grants.scrubber.error(&mut error);
             CallError::Tool(error)
         })?;
-        if grants.scrubber.output(&mut output) {
+        if grants.scrubber.output(&mut returned.output) {
             warn!(tool = %name, "a secret was redacted from a plugin's result");
         }
-        if output.size() > self.limits.result_bytes {
+        if returned.output.size() > self.limits.result_bytes {
             return Err(CallError::ResultTooLarge {
                 tool: name.clone(),
                 limit_bytes: self.limits.result_bytes as u64,
             });
         }
-        self.schemas.check_result(&tool.original, name, &output)?;
-        Ok(output)
+        self.schemas.check_result(&tool.original, name, &returned.output)?;
+        Ok(returned.readable())
     }
 }
 

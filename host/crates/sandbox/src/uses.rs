@@ -23,6 +23,8 @@ pub enum Use {
     Http(String),
     /// Had this secret attached to an HTTP request.
     AttachedSecret(String),
+    /// Learned that this secret exists.
+    KnownSecret(String),
     /// Read the value of this secret.
     RevealedSecret(String),
     /// Opened this store.

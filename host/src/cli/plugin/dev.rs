@@ -33,7 +33,7 @@ pub(super) const FILTER: &str =
 /// Watches the sources and `plugin.toml` in a directory. After a change it builds the plugin and
 /// checks it. With `--call` it then calls a tool in this process, and prints its log, progress, parts
 /// and result. It also prints which requests of `plugin.toml` the calls of the session have used, and
-/// the smaller tables that would do for them. With `--gateway` it installs the component into that
+/// the smaller tables with which they still succeed. With `--gateway` it installs the component into that
 /// gateway's configuration and reloads it. A failed build leaves the last component in place. Ctrl-C
 /// ends the command.
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, num_args = 2, value_names = ["NAME", "JSON"])]
     call: Vec<String>,
     /// Grant a request that needs a value: `files.data=/path:rw`, `secret.token=env:NAME`,
-    /// `http=URL`. Every other request is granted.
+    /// `slot.NAME=CLIENT-TOOL`, `http=URL`. Every other request is granted.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,
     /// Set a value of the plugin's own configuration for `--call`; text, or JSON.
@@ -72,7 +72,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     // A grant is the operator's consent to what the plugin requests now, and not to what a later
     // change of plugin.toml requests under the same name.
     let mut grants = &args.grants[..];
-    // One call need not use every request, and the next round may call another tool.
+    // A call need not use every request: a store may hide a use in the next round.
     let mut session = Session::default();
     loop {
         tokio::select! {

@@ -6,7 +6,7 @@ mod convert;
 mod executor;
 mod link;
 
-use airlock_core::tool::{Content, ToolDefinition, ToolError, ToolOutput};
+use airlock_core::tool::{ToolDefinition, ToolError};
 use futures_util::future::BoxFuture;
 use wasmtime::{
     Store,
@@ -18,7 +18,7 @@ pub(crate) use self::{
     executor::{ScriptGuest, open_executor},
     link::{link, link_executor},
 };
-use super::ToolGuest;
+use super::{Returned, ToolGuest};
 use crate::{
     load::section,
     run::instance::{CallHandle, State},
@@ -64,7 +64,7 @@ impl ToolGuest for Guest {
         store: &'a mut Store<State>,
         tool: &'a str,
         arguments: &'a str,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<ToolOutput, ToolError>>> {
+    ) -> BoxFuture<'a, wasmtime::Result<Result<Returned, ToolError>>> {
         Box::pin(async move {
             let plugin = self.0.instantiate_async(&mut *store).await?;
             let context: Resource<CallHandle> = store.data_mut().table.push(CallHandle)?;
@@ -80,8 +80,11 @@ impl ToolGuest for Guest {
                     // Checked before parsing: a parsed document takes many times the memory of its
                     // text.
                     state.check_result_bytes(convert::least_bytes(&output))?;
-                    let output = convert::output_from_guest(output)?;
-                    Ok(behind(std::mem::take(&mut state.emitted), output))
+                    let mut output = convert::output_from_guest(output)?;
+                    let emitted = std::mem::take(&mut state.emitted);
+                    let count = emitted.len();
+                    output.content.splice(..0, emitted);
+                    Ok(Returned { output, emitted: count })
                 }
                 Err(error) => {
                     let scrubber = &state.call.grants.scrubber;
@@ -92,39 +95,5 @@ impl ToolGuest for Guest {
                 }
             })
         })
-    }
-}
-
-/// Returns a result whose content begins with the emitted parts. Data without content of its own
-/// gets its text, because the data of a result with content is not rendered.
-fn behind(mut emitted: Vec<Content>, mut output: ToolOutput) -> ToolOutput {
-    if let Some(data) = &output.structured
-        && output.content.is_empty()
-        && !emitted.is_empty()
-    {
-        output.content.push(Content::text(data.to_string()));
-    }
-    emitted.append(&mut output.content);
-    ToolOutput { content: emitted, ..output }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn data_is_rendered_behind_emitted_parts_as_it_is_without_them() {
-        let rendered = |emitted: &[&str], content: &[&str]| {
-            let parts = |texts: &[&str]| texts.iter().map(|text| Content::text(*text)).collect();
-            let structured = Some(json!({"n": 1}));
-            let output =
-                ToolOutput { content: parts(content), structured, ..ToolOutput::default() };
-            behind(parts(emitted), output).to_text()
-        };
-        assert_eq!(rendered(&[], &[]), r#"{"n":1}"#);
-        assert_eq!(rendered(&["early"], &[]), "early\n{\"n\":1}");
-        assert_eq!(rendered(&["early"], &["late"]), "early\nlate");
     }
 }

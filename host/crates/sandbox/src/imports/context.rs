@@ -10,8 +10,8 @@ use airlock_core::{
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::run::instance::State;
 
-/// Most bytes of memory that a byte of dense JSON takes.
-const TREE_BYTES: usize = 80;
+/// Most bytes of memory that a byte of JSON takes as a tree, rounded up: `[0],` takes 112.
+const TREE_BYTES: usize = 128;
 /// Bytes of a progress message; the rest is cut.
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
@@ -59,15 +59,14 @@ pub(crate) fn emit(
 ) -> wasmtime::Result<()> {
     charge_call(store, BASE_FUEL, json_bytes)?;
     store.data_mut().room_for_part(json_bytes)?;
+    // Until the result is complete, the part is in the memory of the host.
+    store.data_mut().hold_part(json_bytes.saturating_mul(TREE_BYTES))?;
     let mut part = convert()?;
     let cost = part.cost().max(json_bytes);
     charge(store, cost as u64)?;
     let state = store.data_mut();
     state.emit_bytes_left = state.room_for_part(cost)?;
-    // Until the result is complete, the part is in the memory of the host.
-    if !state.emitted_memory.grow(cost + json_bytes.saturating_mul(TREE_BYTES)) {
-        return Err(state.stop(CallError::Busy));
-    }
+    state.hold_part(cost)?;
     state.call.grants.scrubber.content(&mut part);
     if let Some(chain) = &state.call.chain {
         chain.reporter().preview(&part);
@@ -77,6 +76,11 @@ pub(crate) fn emit(
 }
 
 impl State {
+    /// Takes memory of the process for a part. Ends the guest if there is none.
+    fn hold_part(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        if self.emitted_memory.grow(bytes) { Ok(()) } else { Err(self.stop(CallError::Busy)) }
+    }
+
     /// Returns the bytes that are left after a part of `bytes`. Ends the guest if there are none.
     fn room_for_part(&mut self, bytes: usize) -> wasmtime::Result<usize> {
         self.emit_bytes_left.checked_sub(bytes).ok_or_else(|| {

@@ -18,7 +18,11 @@ pub(crate) fn exists(store: &mut Store<'_>, name: &str) -> wasmtime::Result<bool
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
     let is_declared = state.lacks(Effect::Secret, Some(name)).is_none();
-    Ok(is_declared && state.call.grants.secrets.contains(name))
+    let exists = is_declared && state.call.grants.secrets.contains(name);
+    if exists {
+        state.record(|| Use::KnownSecret(name.to_owned()));
+    }
+    Ok(exists)
 }
 
 /// Returns the secret's value. Fails if it was not requested, or not granted.

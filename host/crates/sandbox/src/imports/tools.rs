@@ -64,8 +64,7 @@ pub(crate) fn list(
         return Ok(Err(refused));
     }
     let page = store.data().page(cursor, limit.clamp(1, MAX_PAGE) as usize);
-    // The list has the description of each tool.
-    page.items.iter().for_each(|listed| store.data().record_tool(&listed.name));
+    store.data().record_list();
     charge(store, page.items.iter().map(summary_bytes).sum::<usize>() as u64)?;
     Ok(Ok(page))
 }
@@ -187,9 +186,20 @@ impl State {
 
     /// Records the use of a tool that the guest may call by this name.
     fn record_tool(&self, name: &str) {
-        let is_slot = self.call.grants.tools.slots.contains_key(name);
-        let used = if is_slot { Use::Slot } else { Use::Tool };
-        self.record(|| used(name.to_owned()));
+        self.record(|| {
+            let is_slot = self.call.grants.tools.slots.contains_key(name);
+            let used = if is_slot { Use::Slot } else { Use::Tool };
+            used(name.to_owned())
+        });
+    }
+
+    /// Records the use of every granted tool, because a list depends on all of them.
+    fn record_list(&self) {
+        if let Some(recorder) = &self.call.recorder {
+            let granted = &self.call.grants.tools;
+            granted.slots.keys().for_each(|slot| recorder.record(Use::Slot(slot.clone())));
+            granted.full.iter().for_each(|tool| recorder.record(Use::Tool(tool.clone())));
+        }
     }
 
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {

@@ -117,7 +117,7 @@ async fn call_within(
     arguments: &str,
 ) -> Result<ToolOutput, CallError> {
     let called = run(limits, async |store| plain.invoke(store, tool, arguments).await).await;
-    called?.map_err(CallError::Tool)
+    called?.map(|returned| returned.output).map_err(CallError::Tool)
 }
 
 async fn call(plain: &Plain, tool: &str, arguments: &Value) -> Result<ToolOutput, CallError> {

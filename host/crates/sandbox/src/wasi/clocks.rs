@@ -140,13 +140,17 @@ impl monotonic_clock::Host for Clocks<'_> {
     }
 
     fn subscribe_instant(&mut self, instant: u64) -> wasmtime::Result<Resource<DynPollable>> {
-        let Some(clock) = self.virtual_clock else { return self.real.subscribe_instant(instant) };
+        let Some(clock) = self.virtual_clock else {
+            self.record();
+            return self.real.subscribe_instant(instant);
+        };
         let sleep = self.real.table.push(clock.sleep_until(instant))?;
         subscribe(self.real.table, sleep)
     }
 
     fn subscribe_duration(&mut self, nanoseconds: u64) -> wasmtime::Result<Resource<DynPollable>> {
         let Some(clock) = self.virtual_clock else {
+            self.record();
             return self.real.subscribe_duration(nanoseconds);
         };
         self.subscribe_instant(clock.0.load(Ordering::Relaxed).saturating_add(nanoseconds))

@@ -1,5 +1,5 @@
-//! The requests of plugin.toml that the calls of a session used, and the smallest plugin.toml that
-//! would do for them. Pure: uses and a manifest in, text out.
+//! The requests of plugin.toml that the calls of a session used, and the smaller tables with which
+//! these calls still succeed. Nothing here reads or runs anything: it compares uses with a manifest.
 
 mod smallest;
 mod table;
@@ -13,7 +13,7 @@ use airlock_manifest::FILE;
 use self::{smallest::Smallest, table::Table};
 use crate::{
     cli::plugin::grant::GrantOption,
-    plugin::{Effect, Manifest, Request},
+    plugin::{Effect, FilesAccess, Manifest, Request},
     sandbox::{ToolUses, Use},
 };
 
@@ -105,6 +105,7 @@ impl<'a> Seen<'a> {
         match request {
             Request::Http(name, _) => vec![(is(Use::Http, name), "")],
             Request::Secret(name, _) => vec![
+                (is(Use::KnownSecret, name), "known"),
                 (is(Use::AttachedSecret, name), "attached"),
                 (is(Use::RevealedSecret, name), "revealed"),
             ],
@@ -166,10 +167,18 @@ impl<'a> Seen<'a> {
         unused.chain(self.config(false)).collect()
     }
 
-    /// Returns the requests that were not granted and so could not be used.
+    /// Returns the requests that were not granted, in whole or for writing, and so could not be used.
     fn ungranted(&self) -> Vec<String> {
-        let ungranted = self.requests().filter(|request| !self.is_granted(*request));
-        ungranted.map(|request| request.to_string()).collect()
+        let ungranted = self.requests().filter_map(|request| match request {
+            _ if !self.is_granted(request) => Some(request.to_string()),
+            Request::Files(_, files)
+                if files.access == FilesAccess::ReadWrite && !self.is_writable(request) =>
+            {
+                Some(format!("{request} (writing)"))
+            }
+            _ => None,
+        });
+        ungranted.collect()
     }
 
     /// Returns the name of the configuration, if there is one and whether it was used `is_used`.

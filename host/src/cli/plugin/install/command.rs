@@ -1,9 +1,7 @@
 //! The command line of an installation, as it was typed or as it is proposed.
 
-use std::collections::BTreeSet;
-
 use super::{Args, GrantOption, quoted};
-use crate::plugin::{Consent, Manifest};
+use crate::plugin::Consent;
 
 impl Args {
     /// Returns the command that states these options.
@@ -33,15 +31,11 @@ impl Args {
         words.join(" ")
     }
 
-    /// Returns the consent that the options state. A request that is granted in the same command is
-    /// named by that.
-    pub(super) fn consent(&self, manifest: Option<&Manifest>) -> Consent {
-        let all = manifest.filter(|_| self.grant_all);
-        let all = all.map(|manifest| GrantOption::all(&manifest.request)).unwrap_or_default();
+    /// Returns the consent that the options state. A request that is granted by its name in the same
+    /// command is named by that.
+    pub(super) fn consent(&self) -> Consent {
         let mut consent = self.consent.consent();
-        let named: BTreeSet<_> =
-            all.iter().chain(&self.grants).filter_map(GrantOption::request).collect();
-        consent.regrant.extend(named);
+        consent.regrant.extend(self.grants.iter().filter_map(GrantOption::request));
         consent
     }
 }

@@ -66,7 +66,7 @@ impl Plan {
         write_entry(args, site.component, site.name, document.plugin(site.name)?)?;
         let settings = plugin_of(&document.config()?, site.name)?;
         let drift = site.drift(&settings);
-        let mut obstacles = changes(args, site, drift.as_ref());
+        let mut obstacles = changes(args, drift.as_ref());
         let notes = match decide(site.component, &settings) {
             Ok(notes) => notes,
             Err(refusal) => {
@@ -80,10 +80,13 @@ impl Plan {
 
 /// Returns the differences from the holder of the name that the operator has not consented to. A
 /// component chooses its own name and requests, and would receive the grants of the other one.
-fn changes(args: &Args, site: &Site<'_>, drift: Option<&Drift>) -> Vec<Obstacle> {
+fn changes(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
     let Some(drift) = drift else { return Vec::new() };
-    let consent = args.consent(site.component.metadata.manifest.as_ref());
-    let lacking = drift.changes.iter().filter(|change| consent.lacks(change));
+    let consent = args.consent();
+    // `--grant-all` names no request, so it is consent to new ones and not to wider ones.
+    let is_new = |change: &Change| matches!(change, Change::Widened(it) if it.was.is_empty());
+    let lacks = |change: &&Change| consent.lacks(change) && !(args.grant_all && is_new(change));
+    let lacking = drift.changes.iter().filter(lacks);
     let taken = (!args.replace).then_some(Obstacle::Taken);
     taken.into_iter().chain(lacking.cloned().map(Obstacle::Change)).collect()
 }

@@ -57,7 +57,7 @@ async fn opening_a_store_is_a_use_for_reading_and_changing_a_key_one_for_writing
 }
 
 #[tokio::test]
-async fn the_value_of_a_secret_is_used_when_it_is_revealed_and_not_when_it_exists() {
+async fn a_secret_is_used_when_it_is_revealed_and_when_the_plugin_learns_that_it_exists() {
     let grants = Grants {
         secrets: Arc::new(["token".to_owned(), "other".to_owned()].into()),
         revealed: Arc::new([("token".to_owned(), Secret::new("value"))].into()),
@@ -73,16 +73,13 @@ async fn the_value_of_a_secret_is_used_when_it_is_revealed_and_not_when_it_exist
         };
         uses(grants.clone(), effects, None, body).await
     };
-    let revealed = only([Use::RevealedSecret("token".into())]);
+    let known = || Use::KnownSecret("token".into());
+    let revealed = only([known(), Use::RevealedSecret("token".into())]);
     assert_eq!(ask(&["secret"], Some("token")).await, revealed);
-    for (effects, name) in [
-        (&["secret"][..], None),
-        (&["secret"], Some("other")),
-        (&["secret"], Some("absent")),
-        (&["secret.other"], Some("token")),
-    ] {
-        assert_eq!(ask(effects, name).await, only([]), "{effects:?} {name:?}");
+    for name in [None, Some("other"), Some("absent")] {
+        assert_eq!(ask(&["secret"], name).await, only([known()]), "{name:?}");
     }
+    assert_eq!(ask(&["secret.other"], Some("token")).await, only([]));
 }
 
 #[tokio::test]
@@ -119,7 +116,9 @@ async fn a_tool_is_used_when_it_is_called_or_described_by_a_name_that_is_granted
         drop(super::super::tools::list(&mut store, None, 10)?);
         Ok(())
     };
-    assert_eq!(uses(grants, &["call_tools"], None, list).await, only([slot, full]));
+    // A list depends on every granted tool, whether it is there or not.
+    let all = only([slot, Use::Slot("spare".into()), full]);
+    assert_eq!(uses(grants, &["call_tools"], None, list).await, all);
 }
 
 #[tokio::test]

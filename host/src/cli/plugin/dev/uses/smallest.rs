@@ -1,4 +1,4 @@
-//! The smallest requests and effects that would do for the calls of a session.
+//! The smaller requests and effects with which the calls of a session still succeed.
 //!
 //! Only what the session shows is narrowed. A request that was not granted could not be used, and a
 //! tool without a successful call may need all that it declares; so both stay as they are.
@@ -6,13 +6,17 @@
 use std::collections::BTreeSet;
 
 use super::{Effect, FILE, GrantOption, Request, Seen, Table, Use, table};
-use crate::plugin::{DeclaredEffect, FilesAccess, SecretRequest, ToolEffects};
+use crate::plugin::{DeclaredEffect, FilesAccess, HttpRequest, SecretRequest, ToolEffects};
 
 /// The tables of plugin.toml that could be smaller.
 pub(super) struct Smallest {
     replaced: Vec<Table>,
     /// Headers of the tables that could be removed.
     removed: Vec<String>,
+    /// True if the plugin requests directories.
+    has_files: bool,
+    /// Header of a table that was not used, and that must stay for the plugin to have WASI.
+    spared: Option<String>,
 }
 
 impl Smallest {
@@ -22,13 +26,17 @@ impl Smallest {
         let tools = seen.build.manifest.tools.iter();
         let tools = tools.filter_map(|tool| seen.smaller_tool(tool, &kept));
         let requests = seen.requests().filter_map(|request| seen.smaller_request(request));
-        let removed = seen.requests().filter(|request| !seen.keeps(*request)).map(header);
+        let spared = seen.last_with_wasi();
+        let removed = seen.requests().filter(|request| !seen.keeps(*request));
+        let removed = removed.map(header).filter(|header| spared.as_ref() != Some(header));
         let has_unused_config = seen.has_config() && !seen.uses.contains(&Use::Config);
         let is_config_removed = has_unused_config && seen.uncalled().next().is_none();
         let config = is_config_removed.then(|| "[config]".to_owned());
         let smallest = Self {
             replaced: tools.chain(requests).collect(),
             removed: removed.chain(config).collect(),
+            has_files: !seen.build.manifest.request.files.is_empty(),
+            spared: spared.clone(),
         };
         (!smallest.replaced.is_empty() || !smallest.removed.is_empty()).then_some(smallest)
     }
@@ -36,7 +44,18 @@ impl Smallest {
     /// Returns it as lines for people, in which each table is TOML.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines =
-            vec![format!("{FILE} could ask for less, as far as the calls of this session show.")];
+            vec![format!("{FILE} could request less, as far as the calls of this session show.")];
+        if self.has_files {
+            let names =
+                "A tool that only lists the names of its directories uses none of them here.";
+            lines.push(names.to_owned());
+        }
+        if let Some(header) = &self.spared {
+            lines.push(format!(
+                "{header} stays: a plugin in Rust without such a request is built without WASI, unless \
+                 {FILE} has `[build]` with `wasi = true`."
+            ));
+        }
         if !self.removed.is_empty() {
             lines.push(format!("Remove: {}", self.removed.join(", ")));
         }
@@ -49,6 +68,17 @@ impl Smallest {
 }
 
 impl<'a> Seen<'a> {
+    /// Returns the header of the request that must stay although it was not used: a plugin in Rust has
+    /// WASI only if it has one of these requests.
+    fn last_with_wasi(&self) -> Option<String> {
+        let needs_wasi = |request: &Request<'_>| {
+            matches!(request, Request::Files(..) | Request::Scratch(_) | Request::Clocks(_))
+        };
+        let mut requests = self.requests().filter(needs_wasi);
+        let is_kept = self.requests().any(|request| needs_wasi(&request) && self.keeps(request));
+        requests.next().filter(|_| !is_kept).map(header)
+    }
+
     /// Returns whether a tool without a successful call may use the request.
     fn may_be_needed(&self, request: Request<'_>) -> bool {
         if request.effect().is_none() {
@@ -65,18 +95,28 @@ impl<'a> Seen<'a> {
     }
 
     /// Returns whether the session's calls could use the request. A plugin may send no request to a
-    /// destination without the secret for it.
+    /// destination without the secret for it, and a secret for hosts that an operator chooses is sent
+    /// nowhere here.
     fn was_possible(&self, request: Request<'_>) -> bool {
         let secrets = &self.build.manifest.request.secret;
         let has_secrets = |name: &str| {
             let mut of_destination =
                 secrets.iter().filter(|(_, secret)| secret.audience.iter().any(|it| it == name));
-            of_destination.all(|(own, secret)| self.is_granted(Request::Secret(own, secret)))
+            of_destination.all(|(own, secret)| {
+                self.is_granted(Request::Secret(own, secret)) && !self.is_for_any_host(secret)
+            })
         };
         match request {
             Request::Http(name, _) => self.is_granted(request) && has_secrets(name),
+            Request::Secret(_, secret) => self.is_granted(request) && !self.is_for_any_host(secret),
             _ => self.is_granted(request),
         }
+    }
+
+    fn is_for_any_host(&self, secret: &SecretRequest) -> bool {
+        let requests = &self.build.manifest.request.http;
+        let mut audience = secret.audience.iter().filter_map(|name| requests.get(name));
+        audience.any(HttpRequest::is_any_host)
     }
 
     /// Returns whether the request is part of the smallest plugin.toml.
@@ -98,7 +138,8 @@ impl<'a> Seen<'a> {
             return all().collect();
         }
         if !self.uses.contains(&Use::AttachedSecret(name.to_owned())) {
-            return Vec::new();
+            let is_known = self.uses.contains(&Use::KnownSecret(name.to_owned()));
+            return if is_known { all().collect() } else { Vec::new() };
         }
         let requests = &self.build.manifest.request.http;
         let is_needed = |name: &&str| {
@@ -137,7 +178,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Returns whether the session's calls could write to a directory.
-    fn is_writable(&self, request: Request<'_>) -> bool {
+    pub(super) fn is_writable(&self, request: Request<'_>) -> bool {
         let Request::Files(name, _) = request else { return false };
         let requests = &self.build.manifest.request.files;
         self.build.grants.iter().any(|grant| {
@@ -205,7 +246,9 @@ fn on_each(effects: &BTreeSet<DeclaredEffect>, requests: &[Request<'_>]) -> Vec<
 fn effect(used: &Use) -> Option<DeclaredEffect> {
     let (effect, request) = match used {
         Use::Http(name) => (Effect::Http, Some(name)),
-        Use::AttachedSecret(name) | Use::RevealedSecret(name) => (Effect::Secret, Some(name)),
+        Use::KnownSecret(name) | Use::AttachedSecret(name) | Use::RevealedSecret(name) => {
+            (Effect::Secret, Some(name))
+        }
         Use::ReadKv(name) => (Effect::ReadKv, Some(name)),
         Use::WriteKv(name) => (Effect::WriteKv, Some(name)),
         Use::ReadFiles(name) => (Effect::ReadFiles, Some(name)),

@@ -50,7 +50,7 @@ impl Fixture {
         let before = self.document.clone();
         self.apply(&report);
         let again = self.lines().join("\n");
-        assert!(!again.contains("could ask for less"), "{report}\nand then\n{again}");
+        assert!(!again.contains("could request less"), "{report}\nand then\n{again}");
         self.document = before;
         report
     }
@@ -131,7 +131,8 @@ fn what_was_used_and_the_tables_that_would_do_are_listed() {
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: http.api, secret.token (attached), kv.cache (read), kv.notes (written), files.data (read)
     never used: http.old, secret.spare, clocks
-    plugin.toml could ask for less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this session show.
+    A tool that only lists the names of its directories uses none of them here.
     Remove: [request.http.old], [request.secret.spare], [request.clocks]
     Replace:
 
@@ -186,7 +187,8 @@ fn a_tool_without_a_successful_call_keeps_its_effects_and_what_they_need() {
     used so far: http.api, files.data (read)
     never used: http.index, http.old, clocks
     tools without a successful call, which keep their effects: search
-    plugin.toml could ask for less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this session show.
+    A tool that only lists the names of its directories uses none of them here.
     Remove: [request.http.old]
     Replace:
 
@@ -198,7 +200,8 @@ fn a_tool_without_a_successful_call_keeps_its_effects_and_what_they_need() {
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: http.api, files.data (read)
     never used: http.index, http.old, clocks
-    plugin.toml could ask for less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this session show.
+    A tool that only lists the names of its directories uses none of them here.
     Remove: [request.http.index], [request.http.old], [request.clocks]
     Replace:
 
@@ -239,15 +242,16 @@ fn a_request_that_was_not_granted_is_not_judged() {
     insta::assert_snapshot!(fixture.report(), @r"
     used so far: files.data (read)
     never used: http.api
-    not granted here, so not judged: http.any, secret.token, files.*, slot.search
+    not granted here, so not judged: http.any, secret.token, files.*, files.data (writing), slot.search
     ");
     let mut fixture =
         fixture.granted(&["http=https://x.example", "files.other=/o:rw", "slot.search=p-x"]);
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: files.data (read)
     never used: http.any, http.api, files.*, slot.search
-    not granted here, so not judged: secret.token
-    plugin.toml could ask for less, as far as the calls of this session show.
+    not granted here, so not judged: secret.token, files.data (writing)
+    plugin.toml could request less, as far as the calls of this session show.
+    A tool that only lists the names of its directories uses none of them here.
     Remove: [request.files."*"], [request.slot.search]
     Replace:
 
@@ -273,7 +277,7 @@ fn a_value_that_was_only_read_needs_no_injection_and_tools_only_the_names_that_w
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: secret.token (revealed), tools (text-sort)
     never used: http.api, slot.search, tools (text-count)
-    plugin.toml could ask for less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this session show.
     Remove: [request.http.api], [request.slot.search]
     Replace:
 
@@ -353,7 +357,7 @@ fn uses_of_an_older_build_count_as_far_as_this_build_has_their_names_and_effects
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: kv.notes (written), clocks
     never used: kv.cache
-    plugin.toml could ask for less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this session show.
     Remove: [request.kv.cache]
     Replace:
 
@@ -370,7 +374,7 @@ fn the_configuration_is_listed_and_removed_like_a_request() {
     let mut fixture = fixture.called("sync", &[]);
     insta::assert_snapshot!(fixture.report(), @r"
     never used: config
-    plugin.toml could ask for less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this session show.
     Remove: [config]
     ");
     let mut fixture = fixture.called("sync", &[Use::Config]);
