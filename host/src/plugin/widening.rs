@@ -393,65 +393,55 @@ mod tests {
         assert_eq!(widened(&[], &everything()), "");
     }
 
+    /// Returns a build whose tools `sum` and `all` have these effects on directories, one of which may
+    /// have a request of its own.
+    fn with_directories(effects: &[&str], is_named: bool) -> Metadata {
+        let request = json!({"access": "read_write", "reason": "r"});
+        let mut files = json!({"*": request});
+        if is_named {
+            files["data"] = request;
+        }
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "sum", "effects": effects}, {"name": "all", "effects": ["read_files"]}],
+            "request": {"files": files},
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let tools = json!([{"name": "sum", "inputSchema": {}}, {"name": "all", "inputSchema": {}}]);
+        let tools = serde_json::from_value(tools).expect("tools");
+        Metadata::new(b"", tools, Some(manifest), Vec::new())
+    }
+
+    fn widened_effects(was: &Metadata, is: &Metadata) -> String {
+        let pin = Pin::of(&ClientName::parse("p").expect("a name"), was);
+        let widened = Widening::effects(&pin, is.manifest.as_ref(), &everything());
+        widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
+    }
+
     #[test]
     fn an_effect_on_any_directory_is_wider_if_one_loses_its_own_request() {
-        let build = |is_named: bool| {
-            let read = json!({"access": "read_only", "reason": "r"});
-            let mut files = json!({"*": read});
-            if is_named {
-                files["data"] = read;
-            }
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "tool": [{"name": "sum", "effects": ["read_files.*"]}, {"name": "all", "effects": ["read_files"]}],
-                "request": {"files": files},
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            let tools =
-                json!([{"name": "sum", "inputSchema": {}}, {"name": "all", "inputSchema": {}}]);
-            let tools = serde_json::from_value(tools).expect("tools");
-            Metadata::new(b"", tools, Some(manifest), Vec::new())
-        };
-        let widened = |was: bool, is: bool| {
-            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was));
-            let widened = Widening::effects(&pin, build(is).manifest.as_ref(), &everything());
-            widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
-        };
+        let build = |is_named| with_directories(&["read_files.*"], is_named);
         insta::assert_snapshot!(
-            widened(true, false),
+            widened_effects(&build(true), &build(false)),
             @"granted: effects.sum now also has read_files.data through files.* (accepted: read_files.*)"
         );
         for (was, is) in [(true, true), (false, false), (false, true)] {
-            assert_eq!(widened(was, is), "");
+            assert_eq!(widened_effects(&build(was), &build(is)), "");
         }
     }
 
     #[test]
     fn an_effect_on_a_directory_that_the_effect_on_any_covered_is_not_wider() {
-        let build = |effects: &[&str], is_named: bool| {
-            let read = json!({"access": "read_write", "reason": "r"});
-            let mut files = json!({"*": read});
-            if is_named {
-                files["data"] = read;
-            }
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "tool": [{"name": "sum", "effects": effects}], "request": {"files": files},
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            let tools = json!([{"name": "sum", "inputSchema": {}}]);
-            let tools = serde_json::from_value(tools).expect("tools");
-            Metadata::new(b"", tools, Some(manifest), Vec::new())
-        };
-        let widened = |was: (&[&str], bool), is: &[&str]| {
-            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was.0, was.1));
-            let is = build(is, true);
-            !Widening::effects(&pin, is.manifest.as_ref(), &everything()).is_empty()
-        };
-        assert!(!widened((&["read_files.*"], false), &["read_files.data"]));
-        assert!(!widened((&["write_files.*"], false), &["read_files.data"]));
-        assert!(widened((&["read_files.*"], false), &["write_files.data"]));
-        assert!(widened((&["read_files.*"], true), &["read_files.data"]));
+        for (was, had_own, is, is_wider) in [
+            ("read_files.*", false, "read_files.data", false),
+            ("write_files.*", false, "read_files.data", false),
+            ("read_files.*", false, "write_files.data", true),
+            ("read_files.*", true, "read_files.data", true),
+        ] {
+            let found =
+                widened_effects(&with_directories(&[was], had_own), &with_directories(&[is], true));
+            assert_eq!(!found.is_empty(), is_wider, "{was} {is}: {found}");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn parts() -> Vec<Content> {
     ]
 }
 
-/// What the running call looks like.
+/// The running call.
 #[data]
 struct Shown {
     /// True if the call has an identifier.
