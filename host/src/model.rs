@@ -6,10 +6,14 @@
 //! that is the part of the [`agent`](crate::agent).
 
 mod budget;
+pub(crate) mod document;
 mod error;
+mod merge;
 mod openai;
 mod prompt;
+mod repair;
 mod scripted;
+mod sse;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -18,14 +22,18 @@ use serde_json::{Map, Value};
 
 #[cfg(test)]
 pub(crate) use self::budget::tests::Limited;
-pub(crate) use self::{budget::Held, error::SOON};
+pub(crate) use self::{budget::Held, error::SOON, merge::Merged, repair::Calls};
 pub use self::{
     budget::{MemoryBudget, RequestMemory},
+    document::Document,
     error::{BadProvider, ModelError, Refusal},
     prompt::Prompt,
     scripted::BadScript,
 };
-use crate::secret::Secret;
+use crate::{
+    json::{RawObject, raw},
+    secret::Secret,
+};
 
 /// A JSON object of the API, its members in the order in which they came.
 pub type Object = Map<String, Value>;
@@ -86,24 +94,23 @@ impl Models {
         Ok(Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? })
     }
 
-    /// Returns the provider for `request`, and removes the provider's name from `model`. A `model`
+    /// Returns the provider for a request, and removes the provider's name from `model`. A `model`
     /// that does not start with the name of a provider goes unchanged to the first provider,
     /// slashes included. Fails if there is no `model` or no provider.
-    pub(crate) fn route(&self, request: &mut Object) -> Result<&Provider, ModelError> {
-        let Some(Value::String(model)) = request.get_mut("model") else {
-            return Err(ModelError::NoModel);
-        };
+    pub(crate) fn route(&self, body: &mut RawObject) -> Result<&Provider, ModelError> {
+        let model =
+            body.get("model").and_then(raw::string).ok_or(ModelError::NoModel)?.into_owned();
         for provider in &self.providers {
             if let Some(bare) =
                 model.strip_prefix(&provider.name).and_then(|rest| rest.strip_prefix('/'))
             {
-                *model = bare.to_owned();
+                body.set("model", Value::from(bare).to_string());
                 return Ok(provider);
             }
         }
         self.providers
             .first()
-            .ok_or_else(|| ModelError::UnknownModel { model: crate::text::cut(model.clone(), 128) })
+            .ok_or_else(|| ModelError::UnknownModel { model: crate::text::cut(model, 128) })
     }
 
     /// Returns every model in the form of OpenAI's list, with ids that [`Models`] can route. A
@@ -126,16 +133,18 @@ impl Provider {
         Ok(Self { name, backend })
     }
 
-    /// Returns the completion of a prompt. `held` grows by the tree of the response. Dropping the
-    /// future closes the connection.
-    pub(crate) async fn complete(
+    /// Sends a request and returns the response: whole, or as a stream if `is_streamed`. A provider
+    /// that does not stream returns it whole. `held` pays for what is kept of it. Dropping the
+    /// future or the stream closes the connection.
+    pub(crate) async fn respond(
         &self,
         prompt: &Prompt,
+        is_streamed: bool,
         held: &Held,
-    ) -> Result<Object, ModelError> {
+    ) -> Result<Response<'_>, ModelError> {
         match &self.backend {
-            Backend::OpenAi(client) => client.complete(prompt, held).await,
-            Backend::Scripted(script) => script.complete(prompt),
+            Backend::OpenAi(client) => client.respond(prompt, is_streamed, held).await,
+            Backend::Scripted(script) => script.respond(prompt, is_streamed, held),
         }
     }
 
@@ -150,6 +159,33 @@ impl Provider {
             }
         }
         models
+    }
+}
+
+/// Response of a provider that has begun.
+pub(crate) enum Response<'a> {
+    /// The whole response.
+    Whole(Document),
+    /// A stream of chunks.
+    Chunks(Chunks<'a>),
+}
+
+/// Stream of a response. Dropping it closes the connection to the provider.
+pub(crate) enum Chunks<'a> {
+    /// From a server.
+    Http(Box<openai::Chunks<'a>>),
+    /// From a script.
+    Scripted(scripted::Chunks),
+}
+
+impl Chunks<'_> {
+    /// Returns the next chunk; `None` at the end of the response. Fails if the provider reports an
+    /// error, or ends or breaks the stream before the response is complete.
+    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+        match self {
+            Self::Http(chunks) => chunks.next().await,
+            Self::Scripted(chunks) => chunks.next().await,
+        }
     }
 }
 

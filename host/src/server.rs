@@ -11,11 +11,13 @@ mod auth;
 mod body;
 mod chat;
 mod connections;
+mod events;
 mod execute;
 mod health;
 mod listen;
 mod memory;
 mod models;
+mod options;
 mod origin;
 mod peer;
 mod reload;
@@ -43,10 +45,11 @@ pub use self::{
     reload::{NotReloaded, Reload},
 };
 use crate::{
-    agent,
+    agent::{self, Run},
     catalog::Catalog,
     door::{Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, VirtualKey},
-    model::Models,
+    json::RawObject,
+    model::{MemoryBudget, Models},
     tenant::Tenant,
 };
 
@@ -160,7 +163,7 @@ impl Settings {
 pub struct App {
     settings: Settings,
     catalog: Arc<Catalog>,
-    models: Models,
+    models: Arc<Models>,
     agent: agent::Settings,
     budget: Budget,
     keys: Keys,
@@ -205,7 +208,7 @@ impl App {
         Arc::new(Self {
             settings,
             catalog,
-            models,
+            models: Arc::new(models),
             agent,
             budget,
             keys,
@@ -284,6 +287,33 @@ impl App {
         let clients = respond::joined(headers, INCLUDE_CLIENTS)?;
         let tools = respond::joined(headers, INCLUDE_TOOLS)?;
         Ok(Sender { key, filter: Filter::parse(clients.as_deref(), tools.as_deref()) })
+    }
+
+    /// Starts the agent loop for a request.
+    fn run(
+        &self,
+        sender: &Sender,
+        body: RawObject,
+        is_streamed: bool,
+        wants_events: bool,
+        timeout: Duration,
+        charge: &Charge,
+    ) -> Run {
+        let view = self.catalog.snapshot().view(&sender.filter, sender.key.as_deref());
+        let (caller, reports) = if wants_events {
+            let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget);
+            (caller, Some(reports))
+        } else {
+            (Caller::new(view, Origin::Model, self.budget), None)
+        };
+        let request = agent::Request {
+            body,
+            is_streamed,
+            names_tools: !sender.filter.is_none(),
+            reports,
+            budget: MemoryBudget::new(charge.clone()),
+        };
+        agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
     }
 
     /// Returns the caller, with its view and budget, that the calls of a request are decided for.

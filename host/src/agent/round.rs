@@ -6,7 +6,12 @@ use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout_at;
 use tracing::warn;
 
-use super::{Settings, allowance::Allowance, calls::ToolCall};
+use super::{
+    Settings,
+    allowance::Allowance,
+    calls::ToolCall,
+    event::{self, Emitter, Event, Reports, Started},
+};
 use crate::{
     door::{CallId, Caller},
     text::with_causes,
@@ -169,27 +174,62 @@ pub(super) async fn run(
     caller: &Caller,
     settings: &Settings,
     allowance: &Allowance,
+    listener: &Listener,
 ) -> Vec<Ended> {
     let Batch { run, beyond, found } = batch;
     let mut ended = Vec::with_capacity(run.len() + beyond.len());
     let running = run.into_iter().map(|call| async move {
-        match reason_to_refuse(allowance) {
+        listener.start(&call).await;
+        let ended = match reason_to_refuse(allowance) {
             Some(error) => Ended::new(call, None, Err(error)),
-            None => run_one(call, caller, allowance).await,
-        }
+            None => run_one(call, caller, allowance, &listener.reports).await,
+        };
+        listener.end(&ended).await;
+        ended
     });
     let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
     // Results are charged as they complete. At most the results that fit, plus those of the
     // parallel calls, are in memory.
-    while let Some(next) = running.next().await {
-        ended.push(next.within(allowance));
+    loop {
+        tokio::select! {
+            biased;
+            event = listener.reports.next() => listener.emitter.emit(event).await,
+            next = running.next() => match next {
+                Some(next) => ended.push(next.within(allowance)),
+                None => break,
+            },
+        }
     }
     let limit = settings.calls_per_answer;
-    let refused = beyond
-        .into_iter()
-        .map(|call| Ended::new(call, None, Err(CallError::TooManyCalls { found, limit })));
-    ended.extend(refused.map(|refused| refused.within(allowance)));
+    for call in beyond {
+        listener.start(&call).await;
+        let refused = Ended::new(call, None, Err(CallError::TooManyCalls { found, limit }));
+        listener.end(&refused).await;
+        ended.push(refused.within(allowance));
+    }
     ended
+}
+
+/// Receiver of what happens to the calls of a request.
+pub(super) struct Listener {
+    pub(super) emitter: Emitter,
+    pub(super) reports: Reports,
+}
+
+impl Listener {
+    async fn start(&self, call: &ToolCall) {
+        let started = Started {
+            tool_call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone().unwrap_or_default(),
+        };
+        self.emitter.emit(Event::Started(started)).await;
+    }
+
+    async fn end(&self, ended: &Ended) {
+        self.reports.flush(&self.emitter).await;
+        self.emitter.emit(Event::Ended(event::Ended::new(ended))).await;
+    }
 }
 
 /// Returns the reason that a call is not started; `None` if it may start.
@@ -200,12 +240,18 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
 
-async fn run_one(call: ToolCall, caller: &Caller, allowance: &Allowance) -> Ended {
+async fn run_one(
+    call: ToolCall,
+    caller: &Caller,
+    allowance: &Allowance,
+    reports: &Reports,
+) -> Ended {
     // Admitted only now, because the deadline of a call starts on admission and the call may have
     // waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
             let id = admitted.chain().id();
+            reports.begin(id, &call.id);
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
@@ -231,7 +277,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        agent::{allowance::COPIES, fake, tests::SETTINGS},
+        agent::{Run, allowance::COPIES, fake, tests::SETTINGS},
         door::{Filter, Origin},
         model::{Limited, MemoryBudget},
     };
@@ -297,14 +343,29 @@ mod tests {
         let names = ["desk-echo", "desk-fail", "desk-large", "desk-echo", "desk-fail"];
         let offered = names.map(str::to_owned).into();
         let settings = Settings { calls_per_answer: 3, ..SETTINGS };
-        let allowance = Allowance::new(&settings, &MemoryBudget::new(memory.clone()));
+        let allowance = Arc::new(Allowance::new(&settings, &MemoryBudget::new(memory.clone())));
+        let (done, result) = tokio::sync::oneshot::channel();
+        let kept = allowance.clone();
         let batch = sort(calls(&names), &offered, &caller, settings.calls_per_answer).batch;
-        let ended = run(batch, &caller, &settings, &allowance).await;
+        let mut events = 0;
+        let mut running = Run::new(|emitter| async move {
+            let listener = Listener { emitter, reports: Reports::new(None) };
+            let ended =
+                super::super::round::run(batch, &caller, &settings, &allowance, &listener).await;
+            done.send(ended).ok();
+        });
+        while running.next().await.is_some() {
+            events += 1;
+        }
+        assert_eq!(events, 2 * names.len(), "each call starts and ends");
+        let ended = result.await.expect("it ran");
         let codes: Vec<_> =
             ended.iter().map(|ended| ended.error.as_ref().map(CallError::code)).collect();
         let refused = Some("too_many_calls");
         assert_eq!(codes, [None, Some("tool_error"), None, refused, refused]);
         let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
         assert_eq!(memory.taken(), bytes * COPIES);
+        drop(kept);
+        assert_eq!(memory.taken(), 0);
     }
 }

@@ -109,6 +109,12 @@ pub enum ModelError {
         #[source]
         cause: reqwest::Error,
     },
+    /// The provider accepted the request and then sent nothing for too long.
+    #[error("provider '{provider}' sent nothing for too long")]
+    Silent {
+        /// The provider.
+        provider: String,
+    },
     /// The memory of the request has no room for the data that is sent to the provider, or for its
     /// response.
     #[error(
@@ -118,6 +124,14 @@ pub enum ModelError {
     NoMemory {
         /// The provider.
         provider: String,
+    },
+    /// The request has a part that the provider cannot be sent.
+    #[error("the request cannot be sent to provider '{provider}': {reason}")]
+    BadRequest {
+        /// The provider.
+        provider: String,
+        /// The part, what was found and what is valid.
+        reason: String,
     },
     /// No turn of a script fits the conversation.
     #[error("no turn of script '{provider}' matches {conversation}")]
@@ -144,14 +158,16 @@ impl ModelError {
     /// Returns the HTTP status of the error.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::NoModel | Self::NoTurn { .. } => StatusCode::BAD_REQUEST,
+            Self::NoModel | Self::NoTurn { .. } | Self::BadRequest { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Self::Refused { refusal, .. } => refusal.status,
             Self::Credential { .. } | Self::BadAnswer { .. } | Self::Unreachable { .. } => {
                 StatusCode::BAD_GATEWAY
             }
             Self::NoMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::Timeout { .. } | Self::Silent { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 
@@ -172,11 +188,14 @@ impl ModelError {
             Self::UnknownModel { .. } => {
                 ("invalid_request_error", Some("model"), "model_not_found")
             }
+            Self::BadRequest { .. } => ("invalid_request_error", None, "bad_request"),
             Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
             Self::Credential { .. } => ("server_error", None, "provider_credential"),
             Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
             Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
-            Self::Timeout { .. } => ("server_error", None, "provider_timeout"),
+            Self::Timeout { .. } | Self::Silent { .. } => {
+                ("server_error", None, "provider_timeout")
+            }
             Self::NoMemory { .. } => ("server_error", None, "gateway_overloaded"),
         };
         object(json!({"message": self.to_string(), "type": kind, "param": param, "code": code}))

@@ -1,5 +1,7 @@
 //! Client of a service with OpenAI's chat completions, or of a compatible one.
 
+mod stream;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -7,12 +9,16 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderValue, StatusCode, header};
-use reqwest::{Response, Url, redirect};
+use reqwest::{Url, redirect};
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 use tracing::warn;
 
-use super::{BadProvider, Held, MemoryBudget, ModelError, Object, Prompt, Refusal, object};
+pub(super) use self::stream::Chunks;
+use super::{
+    BadProvider, Document, Held, MemoryBudget, ModelError, Object, Prompt, Refusal, Response,
+    document::Unread, object,
+};
 use crate::{
     json::{self, Caps},
     secret::Secret,
@@ -27,10 +33,17 @@ pub(super) struct Bounds {
     pub(super) connect: Duration,
     /// Time limit for the whole response. It is long, because reasoning models think for minutes.
     pub(super) answer: Duration,
+    /// Time limit for the head of a streamed response, which many services send with their first
+    /// chunk.
+    pub(super) first_byte: Duration,
+    /// Time limit for the next bytes of a stream, comments included.
+    pub(super) idle: Duration,
     /// Time limit for the list of models.
     pub(super) list: Duration,
     /// Maximum bytes of a response.
     pub(super) answer_bytes: usize,
+    /// Maximum bytes of one event of a stream.
+    pub(super) event_bytes: usize,
     /// Maximum memory of a parsed response, in bytes.
     pub(super) answer_tree_bytes: usize,
 }
@@ -38,8 +51,11 @@ pub(super) struct Bounds {
 const BOUNDS: Bounds = Bounds {
     connect: Duration::from_secs(10),
     answer: Duration::from_mins(10),
+    first_byte: Duration::from_mins(10),
+    idle: Duration::from_mins(3),
     list: Duration::from_secs(3),
     answer_bytes: 16 << 20,
+    event_bytes: 4 << 20,
     answer_tree_bytes: 64 << 20,
 };
 /// Maximum bytes of a response that is parsed inline. A longer one is parsed on a thread for
@@ -68,16 +84,6 @@ struct Body {
     text: Vec<u8>,
     /// The memory of `text`.
     _held: Held,
-}
-
-/// Reason that a response was not parsed.
-enum Unparsed {
-    /// Its tree would take more memory than a response may.
-    Dense(json::Error),
-    /// The memory of the request has no room for it.
-    NoMemory,
-    /// It is not a JSON object.
-    NoObject,
 }
 
 #[derive(Debug)]
@@ -138,14 +144,14 @@ impl Client {
     }
 
     /// Sends a chat completion and returns the response. While this runs, the texts of the request
-    /// and of the response are held in the same room as `held`. `held` grows by the tree of the
-    /// response.
-    pub(super) async fn complete(
+    /// and of the response are held in the same room as `held`; the response holds its own memory.
+    pub(super) async fn respond(
         &self,
         prompt: &Prompt,
+        is_streamed: bool,
         held: &Held,
-    ) -> Result<Object, ModelError> {
-        let text = prompt.to_json();
+    ) -> Result<Response<'_>, ModelError> {
+        let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
         let sent = held.beside();
         if !sent.grow(text.len()) {
             return Err(self.no_memory());
@@ -153,10 +159,27 @@ impl Client {
         let request = self
             .http
             .post(self.completions.clone())
-            .header(header::CONTENT_TYPE, "application/json");
-        let answer = self.exchange(request.body(text).timeout(self.bounds.answer), held).await?;
-        match answer.get("choices") {
-            Some(Value::Array(_)) => Ok(answer),
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(text)
+            .timeout(self.bounds.answer);
+        let sending = async { request.send().await.map_err(|error| self.trouble(error)) };
+        let response = match is_streamed {
+            true => {
+                timeout(self.bounds.first_byte, sending).await.map_err(|_| self.is_silent())??
+            }
+            false => sending.await?,
+        };
+        drop(sent);
+        if is_streamed && response.status().is_success() && !is_json(&response) {
+            return Ok(Response::Chunks(super::Chunks::Http(Box::new(Chunks::new(
+                self,
+                response,
+                held.beside(),
+            )))));
+        }
+        let answer = self.receive(response, held).await?;
+        match answer.object().get("choices") {
+            Some(Value::Array(_)) => Ok(Response::Whole(answer)),
             _ => Err(self.bad_answer("no `choices`")),
         }
     }
@@ -174,7 +197,7 @@ impl Client {
         let models = match self
             .exchange(request, &held)
             .await
-            .map(|mut answer| answer.remove("data"))
+            .map(|answer| answer.into_object().remove("data"))
         {
             Ok(Some(Value::Array(models))) => models.into_iter().filter_map(into_model).collect(),
             Ok(_) => Vec::new(),
@@ -187,13 +210,21 @@ impl Client {
         models
     }
 
-    /// Sends a request and returns the response. Fails if it is an error or not a JSON object.
     async fn exchange(
         &self,
         request: reqwest::RequestBuilder,
         held: &Held,
-    ) -> Result<Object, ModelError> {
+    ) -> Result<Document, ModelError> {
         let response = request.send().await.map_err(|error| self.trouble(error))?;
+        self.receive(response, held).await
+    }
+
+    /// Receives a whole response. Fails if it is an error or not a JSON object.
+    async fn receive(
+        &self,
+        response: reqwest::Response,
+        held: &Held,
+    ) -> Result<Document, ModelError> {
         let status = response.status();
         let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
         let body = self.read(response, held.beside()).await?;
@@ -210,7 +241,7 @@ impl Client {
             let object =
                 object.ok_or_else(|| self.bad_answer("a body that is not a JSON object"))?;
             // Some services return an error with status 200.
-            return match error_object(&object) {
+            return match error_object(object.object()) {
                 Some(error) => Err(self.refused(StatusCode::BAD_GATEWAY, error, retry_after)),
                 None => Ok(object),
             };
@@ -218,12 +249,13 @@ impl Client {
         if !status.is_client_error() && !status.is_server_error() {
             return Err(self.bad_answer("a redirect"));
         }
-        let error =
-            object.as_ref().and_then(error_object).unwrap_or_else(|| self.plain_error(status));
+        let error = object
+            .and_then(|object| error_object(object.object()))
+            .unwrap_or_else(|| self.plain_error(status));
         Err(self.refused(status, error, retry_after))
     }
 
-    async fn read(&self, mut response: Response, held: Held) -> Result<Body, ModelError> {
+    async fn read(&self, mut response: reqwest::Response, held: Held) -> Result<Body, ModelError> {
         let (mut text, limit) = (Vec::new(), self.bounds.answer_bytes);
         while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
             let len = text.len().saturating_add(chunk.len());
@@ -239,51 +271,55 @@ impl Client {
     }
 
     /// Parses a response; `None` if it is not a JSON object. Fails if the tree would take too much
-    /// memory. `held` grows by the tree.
-    async fn parse(&self, body: Body, held: &Held) -> Result<Option<Object>, ModelError> {
+    /// memory.
+    async fn parse(&self, body: Body, held: &Held) -> Result<Option<Document>, ModelError> {
         let caps = Caps::memory(self.bounds.answer_tree_bytes);
-        // The tree has an account of its own, because the thread continues after the request is
-        // dropped.
-        let tree = held.beside();
-        let (parsed, tree) = if body.text.len() <= INLINE_BYTES {
-            (parse(&body.text, &caps, &tree), tree)
+        let parse = move |body: Body, held: &Held| {
+            let text = String::from_utf8(body.text).map_err(|_| Unread::NoObject)?;
+            Document::read(text, &caps, held)
+        };
+        let parsed = if body.text.len() <= INLINE_BYTES {
+            parse(body, held)
         } else {
             let permit =
                 self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
+            // An account of its own, because the thread continues after the request is dropped.
+            let held = held.beside();
             let parsing = spawn_blocking(move || {
                 let _permit = permit;
-                let parsed = parse(&body.text, &caps, &tree);
-                drop(body);
-                (parsed, tree)
+                parse(body, &held)
             });
             parsing.await.map_err(|_| self.bad_answer("a body that cannot be parsed"))?
         };
         match parsed {
-            Ok(object) => {
-                held.adopt(tree);
-                Ok(Some(object))
-            }
-            Err(Unparsed::Dense(error)) => {
-                warn!(provider = %self.provider, %error, "an answer of a provider was refused");
-                Err(self.bad_answer("JSON that needs more memory than the gateway permits"))
-            }
-            Err(Unparsed::NoMemory) => Err(self.no_memory()),
-            Err(Unparsed::NoObject) => Ok(None),
+            Ok(document) => Ok(Some(document)),
+            Err(Unread::Dense(error)) => Err(self.dense(&error)),
+            Err(Unread::NoMemory) => Err(self.no_memory()),
+            Err(Unread::NoObject) => Ok(None),
         }
     }
 
     /// Redacts the API key if a service sends it back.
     fn without_key(&self, mut body: Body) -> Body {
-        let Some(key) = self.api_key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
-        else {
-            return body;
-        };
-        if let Ok(text) = std::str::from_utf8(&body.text)
+        if let Some(key) = self.key()
+            && let Ok(text) = std::str::from_utf8(&body.text)
             && text.contains(key)
         {
             body.text = text.replace(key, "***").into_bytes();
         }
         body
+    }
+
+    /// Redacts the API key in one event of a stream. A key that is spread over events is not found.
+    fn without_key_in(&self, data: String) -> String {
+        match self.key() {
+            Some(key) if data.contains(key) => data.replace(key, "***"),
+            _ => data,
+        }
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.api_key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
     }
 
     /// Converts an error of the transport. The URL is removed, because it may hold more than a
@@ -306,6 +342,16 @@ impl Client {
     ) -> ModelError {
         let refusal = Box::new(Refusal { status, error, retry_after });
         ModelError::Refused { provider: self.provider.clone(), refusal }
+    }
+
+    /// The service sent nothing for too long.
+    fn is_silent(&self) -> ModelError {
+        ModelError::Silent { provider: self.provider.clone() }
+    }
+
+    fn dense(&self, error: &json::Error) -> ModelError {
+        warn!(provider = %self.provider, %error, "an answer of a provider was refused");
+        self.bad_answer("JSON that needs more memory than the gateway permits")
     }
 
     fn no_memory(&self) -> ModelError {
@@ -340,17 +386,13 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     true
 }
 
-/// Parses an object. `held` grows by its tree before the tree is built.
-fn parse(text: &[u8], caps: &Caps, held: &Held) -> Result<Object, Unparsed> {
-    let cost = match json::check(text, caps) {
-        Ok(cost) => cost,
-        Err(error) if error.is_cap() => return Err(Unparsed::Dense(error)),
-        Err(_) => return Err(Unparsed::NoObject),
-    };
-    if !held.grow(cost.tree_bytes) {
-        return Err(Unparsed::NoMemory);
-    }
-    serde_json::from_slice(text).map_err(|_| Unparsed::NoObject)
+/// Returns whether a response is JSON, and so no stream: some services do not stream.
+fn is_json(response: &reqwest::Response) -> bool {
+    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
+    found.is_some_and(|found| {
+        let essence = found.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case("application/json")
+    })
 }
 
 fn parse_base(text: &str) -> Option<Url> {

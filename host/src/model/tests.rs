@@ -15,6 +15,10 @@ fn models() -> Models {
     Models::new(&settings).expect("good settings")
 }
 
+fn body(value: Value) -> RawObject {
+    RawObject::from(&object(value))
+}
+
 #[test]
 fn a_model_goes_to_the_provider_before_its_slash_or_to_the_first() {
     let models = models();
@@ -26,18 +30,18 @@ fn a_model_goes_to_the_provider_before_its_slash_or_to_the_first() {
         ("secondary/m", "first", "secondary/m"),
         ("second", "first", "second"),
     ] {
-        let mut request = object(json!({"a": 1, "model": asked, "z": 2}));
+        let mut request = body(json!({"a": 1, "model": asked, "z": 2}));
         assert_eq!(models.route(&mut request).expect("a provider").name, provider, "{asked}");
         assert_eq!(
-            Value::from(request).to_string(),
+            Value::from(request.to_object().expect("an object")).to_string(),
             json!({"a": 1, "model": model, "z": 2}).to_string(),
             "{asked}"
         );
     }
-    assert!(matches!(models.route(&mut object(json!({"model": 1}))), Err(ModelError::NoModel)));
+    assert!(matches!(models.route(&mut body(json!({"model": 1}))), Err(ModelError::NoModel)));
     let nobody = Models::default();
     assert!(matches!(
-        nobody.route(&mut object(json!({"model": "m"}))),
+        nobody.route(&mut body(json!({"model": "m"}))),
         Err(ModelError::UnknownModel { .. })
     ));
 }

@@ -164,6 +164,14 @@ impl State {
         self.running == 0 && self.unsent.is_empty()
     }
 
+    /// Notes a response, or a part of one, that is ready now. Returns its number.
+    fn await_sending(&mut self) -> u64 {
+        let number = self.next_answer;
+        self.next_answer += 1;
+        self.unsent.insert(number, Instant::now());
+        number
+    }
+
     /// Returns the time when the oldest unsent response was ready.
     fn oldest_unsent(&self) -> Option<Instant> {
         self.unsent.values().next().copied()
@@ -203,15 +211,25 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Records that a streamed response has begun. The request stays in the state of running until
+    /// it is dropped, and a client that ends it early has not aborted it.
+    pub(super) fn begin_answer(&mut self) {
+        self.is_answered = true;
+        self.activity.change(|state| state.broken_off = state.broken_off.saturating_sub(1));
+    }
+
+    /// Records that a part of the response is ready and remains to be sent.
+    pub(super) fn send_part(&self) -> Sending {
+        let number = self.activity.change(|state| state.await_sending());
+        Sending { activity: self.activity.clone(), number }
+    }
+
     /// Records that the response is ready and remains to be sent.
     pub(super) fn answer(mut self) -> Sending {
         self.is_answered = true;
         let number = self.activity.change(|state| {
-            let number = state.next_answer;
-            state.next_answer += 1;
-            state.unsent.insert(number, Instant::now());
             state.broken_off = state.broken_off.saturating_sub(1);
-            number
+            state.await_sending()
         });
         Sending { activity: self.activity.clone(), number }
     }

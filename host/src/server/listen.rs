@@ -1,13 +1,25 @@
 //! Sockets: accepts, bounds and drains connections.
 
 use std::{
-    convert::Infallible, fmt, future::Future, io, net::IpAddr, pin::pin, sync::Arc, time::Duration,
+    convert::Infallible,
+    fmt,
+    future::Future,
+    io,
+    net::IpAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper::{body::Incoming, rt::Executor, service::service_fn};
+use http_body_util::{Either, Full};
+use hyper::{
+    body::{Frame, Incoming},
+    rt::Executor,
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto::Builder,
@@ -25,6 +37,7 @@ use super::{
     connections::{ConnectionSlot, Connections},
     memory::Charge,
     peer::Peer,
+    respond::{Parts, Payload},
 };
 
 /// Maximum number of requests in flight on one HTTP/2 connection.
@@ -201,12 +214,46 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
 /// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
 /// not report the last write, and `h2` buffers a whole response before its client has granted any
 /// window.
-fn send(answer: Answer, running: Running) -> Response<Full<Bytes>> {
+fn send(answer: Answer, mut running: Running) -> Response<Body> {
     let (reply, charge) = answer;
-    let sending = running.answer();
-    reply.map(|bytes| {
-        Full::new(Bytes::from_owner(Unsent { bytes, _charge: charge, _sending: sending }))
+    reply.map(|payload| match payload {
+        Payload::Whole(bytes) => {
+            let sending = running.answer();
+            let unsent = Unsent { bytes, _charge: charge, _sending: sending };
+            Either::Left(Full::new(Bytes::from_owner(unsent)))
+        }
+        Payload::Stream(parts) => {
+            running.begin_answer();
+            Either::Right(Streaming { parts, running, _charge: charge })
+        }
     })
+}
+
+/// Body of a response.
+type Body = Either<Full<Bytes>, Streaming>;
+
+/// Body that is sent part by part. hyper asks for the next part when there is room for it, and each
+/// part must be read within the write timeout.
+struct Streaming {
+    parts: Parts,
+    running: Running,
+    _charge: Option<Charge>,
+}
+
+impl hyper::body::Body for Streaming {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let part = ready!(self.parts.as_mut().poll_next(context));
+        Poll::Ready(part.map(|bytes| {
+            let unsent = Unsent { bytes, _charge: None, _sending: self.running.send_part() };
+            Ok(Frame::data(Bytes::from_owner(unsent)))
+        }))
+    }
 }
 
 struct Unsent {

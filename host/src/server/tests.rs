@@ -220,7 +220,9 @@ async fn an_invalid_chat_request_is_an_openai_error() {
         ("{", 400, "invalid_json", Value::Null),
         ("[]", 400, "invalid_json", Value::Null),
         ("{}", 400, "invalid_type", "messages".into()),
-        (r#"{"messages": [], "stream": true}"#, 400, "unsupported_value", "stream".into()),
+        (r#"{"messages": [], "stream": "yes"}"#, 400, "invalid_type", "stream".into()),
+        (r#"{"messages": [], "airlock": {"x": 1}}"#, 400, "invalid_value", "airlock".into()),
+        (r#"{"messages": [], "stream": true}"#, 400, "missing_model", "model".into()),
         (r#"{"messages": []}"#, 400, "missing_model", "model".into()),
         (r#"{"messages": [], "model": "m"}"#, 400, "no_matching_turn", "messages".into()),
     ] {

@@ -1,0 +1,116 @@
+//! The exchange with the model in one request: its responses, whole or streamed, and the rounds
+//! between them.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Event, Failure, Request, Settings,
+    allowance::Allowance,
+    calls::{self, ToolCall},
+    conversation::Conversation,
+    relay::Relay,
+    round::{Ended, Listener, Pending},
+};
+use crate::{
+    door::Caller,
+    json::raw,
+    model::{Document, Object, Provider, Response},
+};
+
+/// The exchange with the model.
+pub(super) struct Dialog {
+    pub(super) conversation: Conversation,
+    /// Ids of all calls so far.
+    ids: BTreeSet<String>,
+    /// The stream to the caller; `None` if the response is not streamed.
+    relay: Option<Relay>,
+    includes_usage: bool,
+}
+
+/// End of the loop: the model's last response, and its calls that were not run, in their order.
+pub(super) enum Ending {
+    /// A response that is returned whole.
+    Whole { answer: Document, pending: Vec<Pending> },
+    /// A response whose chunks were sent.
+    Streamed { relay: Relay, answer: Object, pending: Vec<Pending> },
+}
+
+impl Dialog {
+    pub(super) fn new(request: Request, caller: &Caller, settings: &Settings) -> Self {
+        let options = request.body.get("stream_options");
+        let includes_usage =
+            options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
+        let is_streamed = request.is_streamed;
+        let conversation = Conversation::begin(request, caller, settings);
+        let relay = is_streamed.then(|| Relay::new(!conversation.offered().is_empty()));
+        Self { conversation, ids: BTreeSet::new(), relay, includes_usage }
+    }
+
+    /// Gets the next response of the model. A streamed one is relayed meanwhile. In the last round
+    /// no call is run here, so none is held back.
+    pub(super) async fn ask(
+        &mut self,
+        model: &Provider,
+        allowance: &Allowance,
+        rounds: u32,
+        is_last: bool,
+        listener: &Listener,
+    ) -> Result<Document, Failure> {
+        let prompt = self.conversation.prompt();
+        let asking = model.respond(prompt, self.relay.is_some(), &allowance.held);
+        let response = allowance.within(rounds, asking).await??;
+        let nothing = BTreeSet::new();
+        let held_back = if is_last { &nothing } else { self.conversation.offered() };
+        let emitter = &listener.emitter;
+        match (&mut self.relay, response) {
+            (None, Response::Whole(answer)) => Ok(answer),
+            (None, Response::Chunks(_)) => unreachable!("no stream was asked for"),
+            (Some(relay), Response::Whole(answer)) => {
+                // Repaired first, because its calls are shown with their ids.
+                let mut answer = answer.into_object();
+                calls::read(&mut answer, &mut self.ids);
+                relay.whole(&answer, self.includes_usage, held_back, emitter).await;
+                Ok(answer.into())
+            }
+            (Some(relay), Response::Chunks(chunks)) => {
+                let merged =
+                    relay.response(chunks, held_back, &mut self.ids, allowance, emitter).await?;
+                Ok(merged.into())
+            }
+        }
+    }
+
+    /// Reads the calls of a response. Those of a stream were repaired as they arrived.
+    pub(super) fn calls(&mut self, answer: &mut Document) -> Vec<ToolCall> {
+        if calls::count(answer.object()) == 0 {
+            return Vec::new();
+        }
+        match self.relay {
+            Some(_) => calls::read(answer.object_mut(), &mut BTreeSet::new()),
+            None => calls::read(answer.object_mut(), &mut self.ids),
+        }
+    }
+
+    /// Sends the results of a round to the model with the next response.
+    pub(super) async fn go_on(
+        &mut self,
+        answer: Document,
+        results: &[Ended],
+        rounds: u32,
+        listener: &Listener,
+    ) {
+        self.conversation.go_on(answer.into_object(), results);
+        if let Some(relay) = &mut self.relay {
+            relay.go_on(&listener.emitter).await;
+        }
+        listener.emitter.emit(Event::Round { rounds }).await;
+    }
+
+    pub(super) fn end(self, answer: Document, mut pending: Vec<Pending>) -> Ending {
+        pending.sort_by_key(|pending| pending.call.position);
+        match self.relay {
+            None => Ending::Whole { answer, pending },
+            Some(relay) => Ending::Streamed { relay, answer: answer.into_object(), pending },
+        }
+    }
+}

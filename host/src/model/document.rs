@@ -1,0 +1,130 @@
+//! JSON objects of a provider, with their exact text for as long as nothing in them is changed.
+
+use serde_json::{Map, Value};
+
+use super::{Held, Object};
+use crate::json::{self, Caps};
+
+/// Texts up to this length, in bytes, are covered by the base charge of a request. A stream has few
+/// of them in memory at a time.
+const FREE_BYTES: usize = 4 << 10;
+
+/// A JSON object and the text that it was read from. An object that is only passed on is sent as
+/// that text, so numbers and escapes stay as the provider wrote them.
+#[derive(Debug)]
+pub struct Document {
+    object: Object,
+    text: Option<String>,
+    _held: Option<Held>,
+}
+
+/// Reason that a text was not read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// Its tree would take more memory than permitted.
+    Dense(json::Error),
+    /// The memory of the request has no room for it.
+    NoMemory,
+    /// It is not a JSON object.
+    NoObject,
+}
+
+impl Document {
+    /// Reads an object. Memory for the text and its tree is held until the document is dropped.
+    pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, Unread> {
+        let cost = match json::check(text.as_bytes(), caps) {
+            Ok(cost) => cost,
+            Err(error) if error.is_cap() => return Err(Unread::Dense(error)),
+            Err(_) => return Err(Unread::NoObject),
+        };
+        let mut own = None;
+        if text.len() > FREE_BYTES {
+            let held = held.beside();
+            if !held.grow(cost.tree_bytes.saturating_add(text.len())) {
+                return Err(Unread::NoMemory);
+            }
+            own = Some(held);
+        }
+        let object = serde_json::from_str(&text).map_err(|_| Unread::NoObject)?;
+        Ok(Self { object, text: Some(text), _held: own })
+    }
+
+    /// The object.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The object, for a change. The document is then written from the object.
+    pub fn object_mut(&mut self) -> &mut Object {
+        self.text = None;
+        &mut self.object
+    }
+
+    /// Returns the object. What it holds of the request's memory is released.
+    pub fn into_object(self) -> Object {
+        self.object
+    }
+
+    /// Returns the text: the one that was read if nothing was changed.
+    pub fn to_text(&self) -> String {
+        match &self.text {
+            Some(text) => text.clone(),
+            None => serde_json::to_string(&self.object).expect("an object can be written"),
+        }
+    }
+
+    /// Returns the text like [`Self::to_text`], without a copy.
+    pub fn into_text(self) -> String {
+        match self.text {
+            Some(text) => text,
+            None => serde_json::to_string(&self.object).expect("an object can be written"),
+        }
+    }
+
+    /// Returns the text on one line, as a server-sent event needs it. A text that was written on
+    /// several lines is written anew.
+    pub fn into_line(self) -> String {
+        match self.text {
+            Some(text) if !text.contains(['\n', '\r']) => text,
+            _ => serde_json::to_string(&self.object).expect("an object can be written"),
+        }
+    }
+
+    /// Returns whether the document has its original text.
+    pub fn is_exact(&self) -> bool {
+        self.text.is_some()
+    }
+}
+
+impl From<Object> for Document {
+    fn from(object: Object) -> Self {
+        Self { object, text: None, _held: None }
+    }
+}
+
+/// Iterates over the choices of a response or of a chunk.
+pub(crate) fn choices(object: &Object) -> impl Iterator<Item = &Object> {
+    object
+        .get("choices")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+}
+
+/// Iterates over the choices, for changes.
+pub(crate) fn choices_mut(object: &mut Object) -> impl Iterator<Item = &mut Object> {
+    let choices = object.get_mut("choices").and_then(Value::as_array_mut);
+    choices.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Returns the `index` of a choice; its position if it has none.
+pub(crate) fn index_of(choice: &Map<String, Value>, position: usize) -> u64 {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(position as u64)
+}
+
+/// Returns the `finish_reason` of a choice; `None` if it has not ended. Some servers send an empty
+/// one until then.
+pub(crate) fn finish_reason(choice: &Map<String, Value>) -> Option<&str> {
+    choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty())
+}

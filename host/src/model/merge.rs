@@ -1,0 +1,291 @@
+//! Merges the chunks of a streamed response into the response that the same request gets without
+//! streaming.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Object,
+    document::{choices, index_of},
+};
+
+/// Texts of which the first value that is not empty stays: servers send them once, or repeat them.
+const SENT_ONCE: [&str; 3] = ["role", "id", "type"];
+/// Members of a chunk that the response does not have: padding against attacks on its length.
+const PADDING: &str = "obfuscation";
+/// Types of parts of a content whose pieces are joined, as Mistral sends them.
+const JOINED_PARTS: [&str; 2] = ["text", "thinking"];
+
+/// Memory of a value in a list, in bytes, with the capacity that a list may have to spare.
+const VALUE_BYTES: usize = 2 * size_of::<Value>();
+/// Memory of a member of an object without name and value, in bytes.
+const MEMBER_BYTES: usize = 128;
+/// Memory of a choice without its parts, in bytes.
+const CHOICE_BYTES: usize = 512;
+
+/// A response that is being merged.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    top: Object,
+    choices: BTreeMap<u64, Choice>,
+    /// Estimate of the memory of all parts.
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Choice {
+    message: Object,
+    /// Members beside the message, such as `finish_reason`.
+    rest: Object,
+}
+
+impl Merged {
+    /// Adds a chunk. Its calls must have an `index`, which counts from 0 without gaps.
+    pub(crate) fn add(&mut self, chunk: &Object) {
+        let top = chunk.iter().filter(|(name, _)| *name != "choices" && *name != PADDING);
+        for (name, value) in top.filter(|(_, value)| !is_empty(value)) {
+            if name == "usage" || !self.top.contains_key(name) {
+                self.bytes += weight(value);
+                self.top.insert(name.clone(), value.clone());
+            }
+        }
+        for (position, sent) in choices(chunk).enumerate() {
+            let choice = self.choices.entry(index_of(sent, position)).or_insert_with(|| {
+                self.bytes += CHOICE_BYTES;
+                Choice::default()
+            });
+            self.bytes += choice.add(sent);
+        }
+    }
+
+    /// Returns an upper estimate of the memory that the response takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the response.
+    pub(crate) fn finish(mut self) -> Object {
+        self.top.insert("object".to_owned(), "chat.completion".into());
+        let choices = self.choices.into_iter().map(|(index, choice)| choice.finish(index));
+        let choices: Vec<Value> = choices.map(Value::Object).collect();
+        // In the place that it has in a response: before `usage`.
+        let usage = self.top.shift_remove("usage");
+        self.top.insert("choices".to_owned(), choices.into());
+        self.top.extend(usage.map(|usage| ("usage".to_owned(), usage)));
+        self.top
+    }
+}
+
+impl Choice {
+    /// Adds the choice of a chunk. Returns the memory that it takes.
+    fn add(&mut self, sent: &Object) -> usize {
+        let add = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+            ("delta" | "message", Value::Object(delta)) => merge(&mut self.message, delta),
+            ("index" | "delta" | "message", _) => 0,
+            ("logprobs", _) => merge_member(&mut self.rest, name, value),
+            _ if is_empty(value) => 0,
+            _ => {
+                self.rest.insert(name.clone(), value.clone());
+                weight(value)
+            }
+        };
+        sent.iter().map(add).sum()
+    }
+
+    fn finish(mut self, index: u64) -> Object {
+        self.message.entry("role").or_insert_with(|| "assistant".into());
+        for name in ["content", "refusal"] {
+            self.message.entry(name).or_insert(Value::Null);
+        }
+        for name in ["logprobs", "finish_reason"] {
+            self.rest.entry(name).or_insert(Value::Null);
+        }
+        if let Some(Value::Array(calls)) = self.message.get_mut("tool_calls") {
+            for call in calls.iter_mut().filter_map(Value::as_object_mut) {
+                call.shift_remove("index");
+            }
+        }
+        let mut out = Object::from_iter([
+            ("index".to_owned(), index.into()),
+            ("message".to_owned(), self.message.into()),
+        ]);
+        out.extend(self.rest);
+        out
+    }
+}
+
+/// Adds the members of `more`: texts and lists are appended, objects are merged, and other values
+/// replace the earlier one. Null changes nothing. Returns the memory that is added.
+fn merge(sum: &mut Map<String, Value>, more: &Map<String, Value>) -> usize {
+    more.iter().map(|(name, value)| merge_member(sum, name, value)).sum()
+}
+
+fn merge_member(sum: &mut Map<String, Value>, name: &str, value: &Value) -> usize {
+    match (sum.get_mut(name), value) {
+        (_, Value::Null) => 0,
+        (Some(Value::String(sum)), Value::String(more)) => {
+            // A piece of a name that equals the name so far repeats it (NIM); another continues it
+            // (Gemini).
+            let is_repeated = SENT_ONCE.contains(&name) || (name == "name" && sum == more);
+            if is_repeated && !sum.is_empty() {
+                return 0;
+            }
+            sum.push_str(more);
+            more.len() * 2
+        }
+        (Some(Value::Object(sum)), Value::Object(more)) => merge(sum, more),
+        (Some(Value::Array(sum)), Value::Array(more)) => merge_list(sum, name, more),
+        (Some(old @ Value::String(_)), Value::Array(more)) if name == "content" => {
+            let text = old.take();
+            let mut items = if is_empty(&text) { Vec::new() } else { vec![text_part(&text)] };
+            let bytes = merge_list(&mut items, name, more);
+            *old = items.into();
+            bytes + MEMBER_BYTES
+        }
+        (Some(Value::Array(sum)), Value::String(text)) if name == "content" => {
+            if text.is_empty() {
+                0
+            } else {
+                merge_list(sum, name, &[text_part(value)])
+            }
+        }
+        (None, Value::Array(more)) => {
+            let mut items = Vec::new();
+            let bytes = merge_list(&mut items, name, more);
+            sum.insert(name.to_owned(), items.into());
+            bytes + MEMBER_BYTES + name.len()
+        }
+        (_, value) => {
+            sum.insert(name.to_owned(), value.clone());
+            weight(value) + MEMBER_BYTES + name.len()
+        }
+    }
+}
+
+/// Adds the items of a list. Calls are merged by index, pieces of a content's last part are joined,
+/// and all other items are appended.
+fn merge_list(items: &mut Vec<Value>, name: &str, more: &[Value]) -> usize {
+    let add = |item: &Value| {
+        let old = match name {
+            "tool_calls" => call_at(items, item),
+            "content" => items.last_mut().filter(|old| is_continued(old, item)),
+            _ => None,
+        };
+        match (old, item) {
+            (Some(Value::Object(old)), Value::Object(more)) if name == "content" => {
+                more.iter().map(|(name, value)| merge_part_member(old, name, value)).sum()
+            }
+            (Some(Value::Object(old)), Value::Object(more)) => merge(old, more),
+            _ => {
+                items.push(item.clone());
+                weight(item) * 2
+            }
+        }
+    };
+    more.iter().map(add).sum()
+}
+
+/// Finds the call that a delta continues. The index of a call is its place.
+fn call_at<'a>(items: &'a mut [Value], delta: &Value) -> Option<&'a mut Value> {
+    let index = usize::try_from(delta.get("index")?.as_u64()?).ok()?;
+    items.get_mut(index)
+}
+
+/// Returns whether a part of a content continues the last one.
+fn is_continued(last: &Value, part: &Value) -> bool {
+    let kind = |part: &Value| part.get("type").and_then(Value::as_str).map(str::to_owned);
+    let found = kind(part);
+    found.is_some_and(|found| JOINED_PARTS.contains(&&*found) && kind(last) == Some(found))
+}
+
+/// Merges a member of a part: the text is joined, `thinking` is a list of parts, and of the others
+/// the last value stays.
+fn merge_part_member(part: &mut Object, name: &str, value: &Value) -> usize {
+    match (name, part.get_mut(name), value) {
+        ("text", _, Value::String(_)) => merge_member(part, name, value),
+        ("thinking", Some(Value::Array(sum)), Value::Array(more)) => {
+            merge_list(sum, "content", more)
+        }
+        _ => {
+            part.insert(name.to_owned(), value.clone());
+            weight(value) + MEMBER_BYTES
+        }
+    }
+}
+
+fn text_part(text: &Value) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Returns whether a value says nothing: Azure's first chunk has an empty id and the time 0.
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value == "" || value == 0
+}
+
+/// Returns an upper estimate of the memory of a value, in bytes.
+fn weight(value: &Value) -> usize {
+    VALUE_BYTES
+        + match value {
+            Value::String(text) => text.len() * 2,
+            Value::Array(items) => items.iter().map(weight).sum(),
+            Value::Object(members) => {
+                members.iter().map(|(name, value)| name.len() + MEMBER_BYTES + weight(value)).sum()
+            }
+            _ => 0,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::object;
+
+    fn merged(chunks: &[Value]) -> Value {
+        let mut merged = Merged::default();
+        chunks.iter().for_each(|chunk| merged.add(&object(chunk.clone())));
+        merged.finish().into()
+    }
+
+    #[test]
+    fn texts_are_joined_and_the_last_usage_and_finish_reason_count() {
+        let answer = merged(&[
+            json!({"id": "a", "object": "chat.completion.chunk", "model": null, "usage": null,
+                   "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]}),
+            json!({"id": "a", "model": "m", "usage": {"total_tokens": 1},
+                   "choices": [{"index": 0, "delta": {"content": "He", "reasoning_content": "x"}, "logprobs": {"content": [1]}}]}),
+            json!({"id": "a", "x": 7, "choices": [{"delta": {"content": "y", "reasoning_content": null, "role": "assistant"},
+                   "logprobs": {"content": [2]}, "finish_reason": "stop"}]}),
+            json!({"choices": [], "usage": {"total_tokens": 2}}),
+        ]);
+        assert_eq!(
+            answer,
+            json!({"id": "a", "object": "chat.completion", "model": "m", "x": 7,
+                   "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hey", "reasoning_content": "x", "refusal": null},
+                                "finish_reason": "stop", "logprobs": {"content": [1, 2]}}],
+                   "usage": {"total_tokens": 2}})
+        );
+    }
+
+    #[test]
+    fn interleaved_calls_and_choices_are_merged_by_their_index() {
+        let call = |index: u64, name: &str, arguments: &str| json!({"index": index, "id": format!("c{index}"), "function": {"name": name, "arguments": arguments}});
+        let answer = merged(&[
+            json!({"choices": [{"index": 1, "delta": {"content": "b"}}]}),
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [call(0, "x", "{")]}}]}),
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [call(1, "y", "["), call(0, "x", "}")]}}]}),
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 1, "function": {"arguments": "]"}}]}}]}),
+        ]);
+        assert_eq!(
+            answer["choices"],
+            json!([
+                {"index": 0, "message": {"tool_calls": [{"id": "c0", "function": {"name": "x", "arguments": "{}"}},
+                                                        {"id": "c1", "function": {"name": "y", "arguments": "[]"}}],
+                                         "role": "assistant", "content": null, "refusal": null},
+                 "finish_reason": null, "logprobs": null},
+                {"index": 1, "message": {"content": "b", "role": "assistant", "refusal": null},
+                 "finish_reason": null, "logprobs": null},
+            ])
+        );
+    }
+}

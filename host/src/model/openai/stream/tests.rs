@@ -1,0 +1,150 @@
+use std::{collections::BTreeSet, fs, path::Path};
+
+use futures_util::stream;
+use serde_json::json;
+
+use super::*;
+use crate::model::{Calls, MemoryBudget, Merged, openai::BOUNDS};
+
+/// Result of reading a stream, in the form of the corpus.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Answer(Value),
+    Reported(Value),
+    Malformed,
+    Truncated,
+}
+
+fn client() -> Client {
+    Client::new("up", "http://127.0.0.1:1/v1", None).expect("a good address")
+}
+
+async fn read(client: &Client, pieces: Vec<Bytes>) -> Outcome {
+    let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
+    let response = http::Response::new(reqwest::Body::wrap_stream(pieces));
+    let mut chunks = Chunks::new(client, response.into(), MemoryBudget::unlimited().hold());
+    let (mut calls, mut merged) = (Calls::default(), Merged::default());
+    let mut ids = BTreeSet::new();
+    loop {
+        match chunks.next().await {
+            Ok(Some(mut chunk)) => {
+                calls.repair(&mut chunk, &mut ids, 100).expect("few calls");
+                merged.add(chunk.object());
+            }
+            Ok(None) => return Outcome::Answer(merged.finish().into()),
+            Err(error @ ModelError::Refused { .. }) => {
+                return Outcome::Reported(error.to_object()["message"].clone());
+            }
+            Err(ModelError::BadAnswer { what, .. })
+                if what.contains("ended") || what == "no `choices`" =>
+            {
+                return Outcome::Truncated;
+            }
+            Err(_) => return Outcome::Malformed,
+        }
+    }
+}
+
+/// Removes what the repair adds, and sorts the calls, which the corpus sorts by their index.
+fn comparable(mut answer: Value) -> Value {
+    for choice in answer["choices"].as_array_mut().into_iter().flatten() {
+        let Some(calls) = choice["message"]["tool_calls"].as_array_mut() else { continue };
+        for call in calls.iter_mut().filter_map(Value::as_object_mut) {
+            if call
+                .get("id")
+                .and_then(Value::as_str)
+                .is_some_and(|id| id.starts_with("call_") && id.len() == 37)
+            {
+                call.shift_remove("id");
+            }
+        }
+        calls.sort_by_key(|call| call["function"].to_string());
+    }
+    answer
+}
+
+fn expected(path: &Path) -> Outcome {
+    let text = fs::read_to_string(path.with_extension("json")).expect("a result");
+    let result: Value = serde_json::from_str(&text).expect("JSON");
+    match result["error"]["kind"].as_str() {
+        Some("reported") => {
+            let error = &result["error"]["error"];
+            let message = error
+                .get("message")
+                .filter(|it| it.is_string())
+                .or(Some(error).filter(|it| it.is_string()));
+            Outcome::Reported(
+                message.cloned().unwrap_or_else(|| json!("provider 'up' answered with status 502")),
+            )
+        }
+        Some("malformed") => Outcome::Malformed,
+        Some(_) => Outcome::Truncated,
+        None if result["answer"]["choices"] == json!([]) => Outcome::Truncated,
+        None => Outcome::Answer(comparable(result["answer"].clone())),
+    }
+}
+
+async fn outcome(client: &Client, pieces: Vec<Bytes>) -> Outcome {
+    match read(client, pieces).await {
+        Outcome::Answer(answer) => Outcome::Answer(comparable(answer)),
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn streams_of_real_servers_are_read_however_they_are_cut() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/chat_streams");
+    let mut files: Vec<_> =
+        fs::read_dir(corpus).expect("the corpus").map(|it| it.expect("a file").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|it| it == "sse"));
+    files.sort();
+    assert!(files.len() > 100, "{}", files.len());
+    let client = client();
+    let mut wrong = Vec::new();
+    for path in &files {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let bytes = Bytes::from(fs::read(path).expect("a stream"));
+        let expected = expected(path);
+        let found = outcome(&client, vec![bytes.clone()]).await;
+        if found != expected {
+            wrong.push(format!("{name}:\n  found    {found:?}\n  expected {expected:?}"));
+            continue;
+        }
+        let bytewise = bytes.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect();
+        assert_eq!(outcome(&client, bytewise).await, expected, "{name}, byte by byte");
+        for at in (0..bytes.len()).step_by(7) {
+            let cut = vec![bytes.slice(..at), bytes.slice(at..)];
+            assert_eq!(outcome(&client, cut).await, expected, "{name}, cut at {at}");
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), files.len(), wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn a_stream_is_bounded_in_events_and_in_all() {
+    let client = client();
+    let event = |bytes: usize| {
+        Bytes::from(format!("data: {{\"choices\":[],\"x\":\"{}\"}}\n\n", "x".repeat(bytes)))
+    };
+    assert_eq!(read(&client, vec![event(BOUNDS.event_bytes)]).await, Outcome::Malformed);
+    let all = vec![event(BOUNDS.event_bytes - 100); BOUNDS.answer_bytes / BOUNDS.event_bytes + 1];
+    assert_eq!(read(&client, all).await, Outcome::Malformed);
+    let choices: Vec<Value> = (0..=MAX_CHOICES).map(|index| json!({"index": index})).collect();
+    let many = Bytes::from(format!("data: {}\n\n", json!({"choices": choices})));
+    assert_eq!(read(&client, vec![many]).await, Outcome::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_sends_nothing_for_too_long_fails() {
+    let client = client();
+    let silent = reqwest::Body::wrap_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+    let response = http::Response::new(silent).into();
+    let mut chunks = Chunks::new(&client, response, MemoryBudget::unlimited().hold());
+    let started = tokio::time::Instant::now();
+    let error = chunks.next().await.expect_err("it is silent");
+    assert_eq!(started.elapsed(), BOUNDS.idle);
+    assert_eq!(
+        (error.status().as_u16(), &error.to_object()["code"]),
+        (504, &json!("provider_timeout"))
+    );
+}
