@@ -22,14 +22,14 @@
 //! # Items and messages
 //!
 //! Items become messages by one rule, whether the client sends them or they come from the store.
-//! Consecutive calls are the parallel calls of one assistant message, and the results of these calls
-//! follow it, as chat completions require. Each result is found by its `call_id`. A tool that the
-//! gateway ran is an `mcp_call` item, which holds call and result, and becomes both again: the model
-//! sees in the next turn what it saw in this one.
+//! Consecutive calls are the parallel calls of one assistant message, and the results of these
+//! calls follow it, as chat completions require. Each result is found by its `call_id`. A tool that
+//! the gateway ran is an `mcp_call` item, which holds call and result, and becomes both again: the
+//! model sees in the next turn what it saw in this one.
 //!
-//! Reasoning is sent back only in messages with tool calls. `DeepSeek`'s API requires it there, as do
-//! Anthropic's signed thinking blocks; elsewhere servers ignore it, or refuse it as older `DeepSeek`
-//! models do.
+//! Reasoning is sent back only in messages with tool calls. `DeepSeek`'s API requires it there, as
+//! do Anthropic's signed thinking blocks; elsewhere servers ignore it, or refuse it as older
+//! `DeepSeek` models do.
 
 mod content;
 mod echo;

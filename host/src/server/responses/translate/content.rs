@@ -91,7 +91,7 @@ fn part(value: Value, place: Place, path: &Path<'_>) -> Result<Value, Untranslat
 }
 
 fn text(part: &mut Members<'_>) -> Result<Value, Untranslatable> {
-    // They describe text that the model made, and chat completions take neither as input.
+    // Both describe the model's output, and chat completions do not take them as input.
     part.take("annotations");
     part.take("logprobs");
     Ok(json!({"type": "text", "text": part.required_text("text")?}))

@@ -66,10 +66,10 @@ impl<'a> Members<'a> {
         self.text(name)?.ok_or_else(|| Untranslatable::missing(&self.path(name)))
     }
 
-    /// Takes a boolean; an absent one is false.
-    pub(super) fn flag(&mut self, name: &str) -> Result<bool, Untranslatable> {
+    /// Takes a boolean, or its default.
+    pub(super) fn flag(&mut self, name: &str, default: bool) -> Result<bool, Untranslatable> {
         match self.take(name) {
-            None => Ok(false),
+            None => Ok(default),
             Some(Value::Bool(flag)) => Ok(flag),
             Some(other) => Err(self.wrong(name, "a boolean", &other)),
         }

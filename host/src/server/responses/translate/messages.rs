@@ -13,8 +13,8 @@ use super::{
 };
 use crate::model::{Object, object};
 
-/// Translates the items of the previous responses and those of a request, behind the instructions of
-/// the request. Fails if a call of a client's tool has no output, or an output no call.
+/// Translates the items of the previous responses and those of a request, behind the instructions
+/// of the request. Fails if a call of a client's tool has no output, or an output no call.
 pub(super) fn translate(
     instructions: Option<String>,
     earlier: Vec<Value>,
@@ -94,8 +94,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// Adds text of the model. Text between a client's call and its output belongs to the message of
-    /// the call, because nothing may stand between the two messages.
+    /// Adds text of the model. Text between a client's call and its output belongs to the message
+    /// of the call, because nothing may stand between the two messages.
     fn add_content(&mut self, content: Value, members: Object) {
         let is_next = if self.turn.calls.is_empty() {
             self.turn.content.is_some()

@@ -6,6 +6,7 @@
 //! round may be open at the same time, because servers may send their pieces interleaved.
 
 mod calls;
+mod ending;
 mod events;
 mod item;
 mod message;
@@ -18,12 +19,13 @@ use serde_json::{Value, json};
 pub(crate) use self::calls::Call;
 use self::{
     calls::{ClientCall, ExecutedCall},
+    ending::Ending,
     events::Events,
     item::{Items, Status},
     message::{Kind, Message},
     reasoning::Reasoning,
 };
-use super::{echo::Echo, failure, reasoning as state, usage as tokens};
+use super::{echo::Echo, reasoning as state};
 use crate::model::{Object, object};
 
 /// Writes one Response and its stream events.
@@ -46,17 +48,6 @@ pub(crate) struct Writer {
     /// Last `finish_reason` of the round.
     finish_reason: Option<String>,
     ending: Option<Ending>,
-}
-
-/// End of a Response.
-#[derive(Debug)]
-struct Ending {
-    status: &'static str,
-    /// `incomplete_details.reason`.
-    reason: Option<&'static str>,
-    error: Option<Object>,
-    usage: Value,
-    airlock: Option<Object>,
 }
 
 impl Writer {
@@ -84,19 +75,14 @@ impl Writer {
         }
     }
 
-    /// Adds a `chat.completion.chunk`, or a whole `chat.completion`. Tool calls in it are those that
-    /// the client runs; each has its `id` and name in the first delta, and its `index` in every one.
+    /// Adds a `chat.completion.chunk`, or a whole `chat.completion`. Tool calls in it are those
+    /// that the client runs; each has its `id` and name in the first delta, and its `index` in
+    /// every one.
     pub(crate) fn chunk(&mut self, chunk: &Object, out: &mut Vec<Object>) {
         if self.ending.is_some() {
             return;
         }
-        for name in ["model", "service_tier"] {
-            if let Some(value) =
-                chunk.get(name).and_then(Value::as_str).filter(|value| !value.is_empty())
-            {
-                self.echo.set(name, value.into());
-            }
-        }
+        self.read_source(chunk);
         let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
         for choice in choices.filter_map(Value::as_object).filter(|choice| is_first(choice)) {
             let delta = choice.get("delta").or_else(|| choice.get("message"));
@@ -120,8 +106,8 @@ impl Writer {
         self.executed.insert(id, ExecutedCall::open(call, &mut self.items, &mut events));
     }
 
-    /// Adds the result of a call that the gateway ran: the text that the model receives, as an error
-    /// if the call failed. A call that was not started is ignored.
+    /// Adds the result of a call that the gateway ran: the text that the model receives, as an
+    /// error if the call failed. A call that was not started is ignored.
     pub(crate) fn call_ended(
         &mut self,
         tool_call_id: &str,
@@ -147,15 +133,7 @@ impl Writer {
         airlock: Option<Object>,
         out: &mut Vec<Object>,
     ) {
-        let reason = match self.finish_reason.as_deref() {
-            Some("length") => Some("max_output_tokens"),
-            Some("content_filter") => Some("content_filter"),
-            _ => None,
-        };
-        let status = if reason.is_some() { Status::Incomplete } else { Status::Completed };
-        let usage = usage.map_or(Value::Null, tokens::to_responses);
-        let ending = Ending { status: status.as_str(), reason, error: None, usage, airlock };
-        self.end(status, ending, out);
+        self.end(Ending::of_answer(self.finish_reason.as_deref(), usage, airlock), out);
     }
 
     /// Ends the Response with an error object of chat completions. Open items are incomplete.
@@ -166,10 +144,7 @@ impl Writer {
         airlock: Option<Object>,
         out: &mut Vec<Object>,
     ) {
-        let error = Some(failure::to_responses(error));
-        let usage = usage.map_or(Value::Null, tokens::to_responses);
-        let ending = Ending { status: "failed", reason: None, error, usage, airlock };
-        self.end(Status::Incomplete, ending, out);
+        self.end(Ending::of_failure(error, usage, airlock), out);
     }
 
     /// Returns the items so far. Items that are not done are as they were added.
@@ -179,20 +154,25 @@ impl Writer {
 
     /// Returns the Response.
     pub(crate) fn response(&self) -> Object {
-        let ending = self.ending.as_ref();
         let mut response = self.head.clone();
-        let reason = ending.and_then(|ending| ending.reason);
-        response.extend(object(json!({
-            "status": ending.map_or("in_progress", |ending| ending.status),
-            "error": ending.and_then(|ending| ending.error.as_ref()),
-            "incomplete_details": reason.map(|reason| json!({"reason": reason})),
-            "output": self.items.values(),
-            "usage": ending.map(|ending| &ending.usage),
-        })));
         response.extend(self.echo.members().clone());
-        let airlock = ending.and_then(|ending| ending.airlock.clone());
-        response.extend(airlock.map(|airlock| ("airlock".to_owned(), airlock.into())));
+        response.insert("output".to_owned(), self.items.values().into());
+        response.extend(Ending::members(self.ending.as_ref()));
         response
+    }
+
+    /// Reads the model and the service tier that a provider reports. They may differ from those of
+    /// the request.
+    fn read_source(&mut self, chunk: &Object) {
+        for name in ["model", "service_tier"] {
+            let reported =
+                chunk.get(name).filter(|value| value.as_str().is_some_and(|v| !v.is_empty()));
+            if let Some(value) = reported
+                && self.echo.members().get(name) != Some(value)
+            {
+                self.echo.set(name, value.clone());
+            }
+        }
     }
 
     fn delta(&mut self, delta: &Object, logprobs: Option<&Value>, out: &mut Vec<Object>) {
@@ -270,23 +250,19 @@ impl Writer {
     }
 
     /// Closes every item and writes the last event.
-    fn end(&mut self, status: Status, ending: Ending, out: &mut Vec<Object>) {
+    fn end(&mut self, ending: Ending, out: &mut Vec<Object>) {
         if self.ending.is_some() {
             return;
         }
+        let (status, event) = (ending.item_status(), ending.event());
         self.close_text(status, out);
         self.close_calls(status, out);
         let mut events = Events::new(out, &mut self.sequence);
         for call in std::mem::take(&mut self.executed).into_values() {
             call.close(Err("The call was cancelled."), &mut self.items, &mut events);
         }
-        let kind = match ending.status {
-            "failed" => "response.failed",
-            "incomplete" => "response.incomplete",
-            _ => "response.completed",
-        };
         self.ending = Some(ending);
-        self.write_response(kind, out);
+        self.write_response(event, out);
     }
 
     fn write_response(&mut self, kind: &'static str, out: &mut Vec<Object>) {

@@ -62,7 +62,8 @@ pub(super) struct Reasoning {
 }
 
 impl Reasoning {
-    /// Adds a reasoning item. Its text is that of `content`, or of `summary` if there is no content.
+    /// Adds a reasoning item. Its text is that of `content`, or of `summary` if there is no
+    /// content.
     pub(super) fn add(&mut self, mut item: Members<'_>) -> Result<(), Untranslatable> {
         let content = part_texts(&mut item, "content", "reasoning_text")?;
         let summary = part_texts(&mut item, "summary", "summary_text")?;

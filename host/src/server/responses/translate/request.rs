@@ -50,14 +50,14 @@ pub(crate) struct Chat {
     pub(crate) echo: Echo,
 }
 
-/// Translates a request. `earlier` has the stored items of the previous responses, input and output,
-/// the oldest first; their instructions are not part of it, as the API requires.
+/// Translates a request. `earlier` has the stored items of the previous responses, input and
+/// output, the oldest first; their instructions are not part of it, as the API requires.
 pub(crate) fn to_chat(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
     let mut request = Members::new(&Path::Root, request);
     refuse(&mut request)?;
     let mut echo = Echo::new();
-    let store = settings::flag_or(&mut request, "store", true)?;
-    let stream = settings::flag_or(&mut request, "stream", false)?;
+    let store = request.flag("store", true)?;
+    let stream = request.flag("stream", false)?;
     echo.set("store", store.into());
     let input = read_input(&mut request)?;
     let stored = if store { input.clone() } else { Vec::new() };

@@ -59,7 +59,8 @@ impl Items {
 
     /// Adds an item. `members` are those after its identifier. With a UUID in the identifier of the
     /// Response, an identifier has at most 40 characters for the first 65,536 items: identifiers of
-    /// `mcp_call` items become those of tool calls, and OpenAI's chat completions take no longer ones.
+    /// `mcp_call` items become those of tool calls, and OpenAI's chat completions take no longer
+    /// ones.
     pub(super) fn open(
         &mut self,
         prefix: &str,

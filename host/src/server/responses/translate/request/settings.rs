@@ -9,7 +9,7 @@ use super::super::{
 };
 use crate::model::Object;
 
-/// Settings with the same name and meaning in both APIs.
+/// Settings with the same name and meaning in both APIs, which the Response repeats.
 const SAME: &[(&str, Kind)] = &[
     ("temperature", Kind::Number),
     ("top_p", Kind::Number),
@@ -19,7 +19,6 @@ const SAME: &[(&str, Kind)] = &[
     ("service_tier", Kind::Text),
     ("prompt_cache_key", Kind::Text),
     ("prompt_cache_retention", Kind::Text),
-    ("prompt_cache_options", Kind::Object),
 ];
 /// Values of `include` that are supported.
 const INCLUDABLE: &[&str] =
@@ -36,7 +35,6 @@ enum Kind {
     Number,
     Boolean,
     Text,
-    Object,
 }
 
 /// Translates the settings. Returns `max_tool_calls`.
@@ -51,6 +49,10 @@ pub(super) fn translate(
             echo.set(name, value.clone());
             body.insert((*name).to_owned(), value);
         }
+    }
+    // The default in both APIs. OpenAI's chat completions refuse it in a request without tools.
+    if body.get("parallel_tool_calls") == Some(&Value::Bool(true)) {
+        body.remove("parallel_tool_calls");
     }
     if let Some(tokens) = request.count("max_output_tokens")? {
         echo.set("max_output_tokens", tokens.into());
@@ -68,22 +70,12 @@ pub(super) fn translate(
     Ok(max_tool_calls)
 }
 
-/// Takes a boolean with its default.
-pub(super) fn flag_or(
-    request: &mut Members<'_>,
-    name: &str,
-    default: bool,
-) -> Result<bool, Untranslatable> {
-    if request.get(name).is_none() { Ok(default) } else { request.flag(name) }
-}
-
 impl Kind {
     fn check(self, request: &Members<'_>, name: &str, value: &Value) -> Result<(), Untranslatable> {
         let (is_right, expected) = match self {
             Self::Number => (value.is_number(), "a number"),
             Self::Boolean => (value.is_boolean(), "a boolean"),
             Self::Text => (value.is_string(), "a string"),
-            Self::Object => (value.is_object(), "an object"),
         };
         if is_right {
             return Ok(());

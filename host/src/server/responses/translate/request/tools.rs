@@ -12,6 +12,9 @@ const CHOICES: &[&str] = &["none", "auto", "required"];
 const TYPED_CHOICES: &[&str] = &["function", "custom", "mcp", "allowed_tools"];
 
 /// Translates `tools` and `tool_choice`.
+///
+/// An empty list and the default choice are left out: OpenAI's chat completions refuse both in a
+/// request without tools, and its Responses API does not.
 pub(super) fn translate(
     request: &mut Members<'_>,
     body: &mut Object,
@@ -21,12 +24,16 @@ pub(super) fn translate(
         echo.set("tools", tools.clone().into());
         let path = request.path("tools");
         let tools = translate_all(tools, &path, definition)?;
-        body.insert("tools".to_owned(), tools.into());
+        if !tools.is_empty() {
+            body.insert("tools".to_owned(), tools.into());
+        }
     }
     if let Some(choice) = request.take("tool_choice") {
         echo.set("tool_choice", choice.clone());
         let choice = tool_choice(choice, &request.path("tool_choice"))?;
-        body.insert("tool_choice".to_owned(), choice);
+        if choice != "auto" {
+            body.insert("tool_choice".to_owned(), choice);
+        }
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ fn a_text_is_a_message_of_the_user_behind_the_instructions() {
 }
 
 #[test]
-fn messages_keep_their_role_and_lose_what_describes_them_as_items() {
+fn messages_keep_their_role_and_lose_the_members_of_items() {
     let text = |kind| json!([{"type": kind, "text": "x"}]);
     for (item, message) in [
         (json!({"role": "user", "content": "x"}), json!({"role": "user", "content": "x"})),

@@ -43,8 +43,100 @@ fn custom(index: u8, text: &str) -> Value {
     json!({"tool_calls": [{"index": index, "id": format!("call_{index}"), "type": "custom", "custom": body}]})
 }
 
+/// Any JSON, with names and types that the translation reads.
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        text().prop_map(Value::from),
+        proptest::sample::select(WORDS).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        let member = (proptest::sample::select(NAMES), inner.clone());
+        prop_oneof![
+            vec(inner, 0..6).prop_map(Value::from),
+            vec(member, 0..6).prop_map(|members| {
+                members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            }),
+        ]
+    })
+}
+
+const WORDS: &[&str] = &[
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "mcp_call",
+    "function",
+    "custom",
+    "allowed_tools",
+    "user",
+    "assistant",
+    "input_text",
+    "input_image",
+    "output_text",
+    "url_citation",
+];
+
+const NAMES: &[&str] = &[
+    "input",
+    "model",
+    "tools",
+    "tool_choice",
+    "text",
+    "format",
+    "reasoning",
+    "include",
+    "metadata",
+    "type",
+    "role",
+    "content",
+    "id",
+    "call_id",
+    "name",
+    "arguments",
+    "output",
+    "error",
+    "summary",
+    "encrypted_content",
+    "function",
+    "custom",
+    "index",
+    "token",
+    "logprob",
+    "top_logprobs",
+    "url_citation",
+    "store",
+    "truncation",
+    "stream_options",
+    "max_output_tokens",
+    "\u{e9}",
+];
+
+const DELTA_NAMES: &[&str] = &[
+    "content",
+    "refusal",
+    "reasoning_content",
+    "reasoning",
+    "thinking_blocks",
+    "tool_calls",
+    "annotations",
+    "reasoning_details",
+];
+
+fn odd_delta() -> impl Strategy<Value = Value> {
+    let member = (proptest::sample::select(DELTA_NAMES), json_value());
+    vec(member, 0..4).prop_map(|members| {
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    })
+}
+
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
+        2 => odd_delta().prop_map(Event::Delta),
         8 => delta().prop_map(Event::Delta),
         1 => prop_oneof![Just("stop"), Just("length")].prop_map(Event::Stop),
         2 => (0..4_u8, text()).prop_map(|(id, arguments)| Event::Start(id, arguments)),
@@ -73,7 +165,7 @@ fn play(events: &[Event], fails: bool) -> Recorder {
     recorder
 }
 
-/// What a client knows of an item after some events.
+/// State of an item as a client sees it after some events.
 #[derive(Debug, Default)]
 struct Seen {
     item: Value,
@@ -175,6 +267,20 @@ proptest! {
         }
         let last = recorder.events.last().expect("an event");
         prop_assert_eq!(&last["response"]["output"], &json!(items));
+    }
+
+    #[test]
+    fn every_request_is_translated_or_refused_with_the_name_of_a_member(
+        members in vec((proptest::sample::select(NAMES), json_value()), 0..8),
+        items in vec(json_value(), 0..4),
+        earlier in vec(json_value(), 0..2),
+    ) {
+        let mut request = object(json!({"model": "m", "input": items}));
+        request.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        match to_chat(request, earlier) {
+            Ok(chat) => check_pairs(chat.body["messages"].as_array().expect("messages")),
+            Err(error) => prop_assert!(!error.param.is_empty() && !error.message.is_empty()),
+        }
     }
 
     #[test]

@@ -252,7 +252,7 @@ fn a_failure_ends_every_open_item_and_nothing_follows_it() {
 }
 
 #[test]
-fn a_response_names_the_model_and_the_tier_that_answered() {
+fn a_response_has_the_model_and_the_service_tier_of_the_chunks() {
     let mut recorder = Recorder::new();
     assert_eq!(recorder.events[0]["response"]["model"], "m");
     let chunk = object(json!({"model": "m-2026", "service_tier": "flex", "choices": null}));
@@ -263,7 +263,7 @@ fn a_response_names_the_model_and_the_tier_that_answered() {
 }
 
 #[test]
-fn a_whole_completion_gives_the_items_of_its_chunks() {
+fn a_whole_completion_and_its_chunks_produce_the_same_items() {
     let calls = json!([{"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}, "extra_content": {"s": 1}, "status": "odd"}]);
     let mut whole = Recorder::new();
     whole.chunk(json!({"index": 0, "message": {"role": "assistant", "content": "Hi", "refusal": null, "tool_calls": calls}, "finish_reason": "tool_calls"}));
