@@ -110,6 +110,19 @@ fn parallel_calls_are_one_message_and_their_outputs_follow_in_the_order_of_the_c
 }
 
 #[test]
+fn outputs_of_repeated_call_ids_belong_to_the_calls_in_order() {
+    let call =
+        json!({"type": "function_call", "call_id": "call_0", "name": "x", "arguments": "{}"});
+    let output =
+        |text| json!({"type": "function_call_output", "call_id": "call_0", "output": text});
+    let messages = messages(json!([call, output("first"), call, output("second")]));
+    assert_eq!(
+        (&messages[1]["content"], &messages[3]["content"]),
+        (&json!("first"), &json!("second"))
+    );
+}
+
+#[test]
 fn an_executed_call_becomes_a_call_and_its_result() {
     let call = |id: &str, output: Value, error: Value| {
         json!({"type": "mcp_call", "id": id, "status": "completed", "server_label": "fs", "name": "fs-read",

@@ -58,6 +58,22 @@ fn reasoning_precedes_the_message_and_is_done_when_text_comes() {
 }
 
 #[test]
+fn reasoning_after_text_ends_the_message_and_later_text_is_a_new_one() {
+    let mut recorder = Recorder::new();
+    recorder.delta(json!({"content": "a"})).delta(json!({"reasoning": "b"}));
+    recorder.delta(json!({"content": "c"})).finish();
+    let kinds = recorder.writer.output_items().iter().map(|item| &item["type"]);
+    assert_eq!(kinds.collect::<Vec<_>>(), ["message", "reasoning", "message"]);
+    let done =
+        recorder.story().iter().position(|line| line == "output_item.done 0 message completed");
+    let added = recorder
+        .story()
+        .iter()
+        .position(|line| line == "output_item.added 1 reasoning in_progress");
+    assert!(done.is_some() && done < added);
+}
+
+#[test]
 fn interleaved_calls_of_the_client_are_open_at_the_same_time() {
     let call = |index, id: &str, body: Value| json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": body}]});
     let piece = |index, text: &str| json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]});
@@ -220,6 +236,13 @@ fn the_reason_of_the_last_round_decides_whether_the_response_is_complete() {
         assert_eq!(last["type"], format!("response.{status}"));
         assert_eq!(last["response"], Value::Object(response));
     }
+    let mut recorder = Recorder::new();
+    recorder.stop("length").round().finish();
+    assert_eq!(
+        recorder.writer.response()["status"],
+        "completed",
+        "no reason counts as the default"
+    );
 }
 
 #[test]
