@@ -30,14 +30,16 @@
 //! `web_search_options` and Anthropic's `mcp_servers`, because the provider would run tools that no
 //! policy of the gateway permits.
 //!
-//! All other members pass through: they are Anthropic's own (`thinking`, `top_k`, `container`,
+//! All other members pass through: they are Anthropic's own (`thinking`, `metadata`, `container`,
 //! `cache_control`, …), or unknown, and Anthropic's API refuses unknown members by name. A chat
 //! member beside Anthropic's own member of the same meaning is refused.
+
+mod output;
 
 use serde_json::{Value, json};
 
 use super::{
-    content::{self, Place, object_of, take},
+    content::{self, Place, take},
     error::Unsupported,
     messages::Conversation,
     tools::Tools,
@@ -94,8 +96,8 @@ pub(super) fn to_messages(mut chat: Object) -> Result<Object, Unsupported> {
     set_max_tokens(&mut chat)?;
     set_stop(&mut chat)?;
     set_user(&mut chat)?;
-    set_effort(&mut chat)?;
-    set_format(&mut chat)?;
+    output::set_effort(&mut chat)?;
+    output::set_format(&mut chat)?;
     set_service_tier(&mut chat)?;
     check_temperature(&chat)?;
     check_stream(&mut chat)?;
@@ -141,20 +143,21 @@ fn drop_members(chat: &mut Object) -> Result<(), Unsupported> {
 }
 
 fn set_max_tokens(chat: &mut Object) -> Result<(), Unsupported> {
-    let older = chat.get("max_tokens").cloned();
     let newer = take(chat, "max_completion_tokens");
-    if let (Some(older), Some(newer)) = (&older, &newer)
-        && older != newer
-    {
-        return Err(Unsupported::new("max_tokens", "must be equal to `max_completion_tokens`"));
-    }
-    let max_tokens = match newer.or(older) {
-        Some(max_tokens) if max_tokens.is_u64() => max_tokens,
-        Some(_) => {
+    let max_tokens = match (chat.get("max_tokens"), &newer) {
+        (Some(older), Some(newer)) if older != newer => {
+            return Err(Unsupported::new("max_tokens", "must be equal to `max_completion_tokens`"));
+        }
+        (Some(tokens), _) if !tokens.is_u64() => {
+            return Err(Unsupported::new("max_tokens", "must be a positive integer"));
+        }
+        (_, Some(tokens)) if !tokens.is_u64() => {
             return Err(Unsupported::new("max_completion_tokens", "must be a positive integer"));
         }
+        (Some(_), _) => return Ok(()),
+        (None, Some(tokens)) => tokens.clone(),
         // Tokens of thinking count towards `max_tokens`, which must exceed their budget.
-        None => DEFAULT_MAX_TOKENS.saturating_add(thinking_budget(chat)).into(),
+        (None, None) => DEFAULT_MAX_TOKENS.saturating_add(thinking_budget(chat)).into(),
     };
     chat.insert("max_tokens".to_owned(), max_tokens);
     Ok(())
@@ -184,52 +187,6 @@ fn set_user(chat: &mut Object) -> Result<(), Unsupported> {
     let metadata = member(chat, "metadata")?;
     metadata.entry("user_id").or_insert(id);
     Ok(())
-}
-
-/// Translates `reasoning_effort`. `thinking` is not set: its valid types depend on the model, and
-/// the models that accept an effort either think by default or leave the choice to the caller.
-fn set_effort(chat: &mut Object) -> Result<(), Unsupported> {
-    let Some(effort) = take(chat, "reasoning_effort") else { return Ok(()) };
-    let effort = match effort.as_str() {
-        Some("none") => {
-            return set(chat, "thinking", json!({"type": "disabled"}), "reasoning_effort");
-        }
-        Some("minimal" | "low") => "low",
-        Some(effort @ ("medium" | "high" | "xhigh" | "max")) => effort,
-        _ => {
-            let problem = "must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\" or \"max\"";
-            return Err(Unsupported::new("reasoning_effort", problem));
-        }
-    };
-    set(member(chat, "output_config")?, "effort", effort.into(), "reasoning_effort")
-}
-
-fn set_format(chat: &mut Object) -> Result<(), Unsupported> {
-    let Some(mut format) = take(chat, "response_format") else { return Ok(()) };
-    match format["type"].as_str() {
-        Some("text") => Ok(()),
-        Some("json_schema") => {
-            let schema = named_schema(format["json_schema"].take())?;
-            let format = object_of([("type", "json_schema".into()), ("schema", schema.into())]);
-            set(member(chat, "output_config")?, "format", format.into(), "response_format")
-        }
-        _ => {
-            let problem = "must be \"text\" or \"json_schema\" for Anthropic's models";
-            Err(Unsupported::new("response_format.type", problem))
-        }
-    }
-}
-
-/// Returns the schema of a response format. Its description, which tells the model the purpose of
-/// the format, becomes the one of the schema. Its name only labels it.
-fn named_schema(mut format: Value) -> Result<Object, Unsupported> {
-    let Some(Value::Object(mut schema)) = format.get_mut("schema").map(Value::take) else {
-        return Err(Unsupported::new("response_format.json_schema.schema", "must be an object"));
-    };
-    if let Some(description @ Value::String(_)) = format.get_mut("description") {
-        schema.entry("description").or_insert(description.take());
-    }
-    Ok(schema)
 }
 
 fn set_service_tier(chat: &mut Object) -> Result<(), Unsupported> {
