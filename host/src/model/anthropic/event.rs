@@ -6,14 +6,14 @@
 //! new ones can be added at any time. The blocks of tools that Anthropic runs are among them,
 //! because chat has no form for them.
 
+mod block;
+
 use serde_json::Value;
 
+use self::block::{Block, text};
 use super::{error::Failure, usage, usage::Usage};
 use crate::model::Object;
 
-/// Maximum bytes of one block of thinking. Its text is kept until its signature has come. The
-/// longest output of a model, 128,000 tokens, is about a sixth of it.
-const MAX_THINKING_BYTES: usize = 4 << 20;
 /// Maximum bytes of a message's id and of its model's name, which every chunk repeats.
 const MAX_NAME_BYTES: usize = 256;
 
@@ -38,7 +38,7 @@ pub(super) enum Step {
     End { finish_reason: &'static str, refusal: Option<String>, usage: Usage },
 }
 
-/// State of a message. Its size is bounded by [`MAX_THINKING_BYTES`] and the size of one event.
+/// State of a message. Its size is bounded by the one of the open block.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     phase: Phase,
@@ -58,18 +58,6 @@ enum Phase {
     New,
     Begun,
     Ended,
-}
-
-#[derive(Debug)]
-enum Block {
-    Text,
-    Thinking(Object),
-    /// A call, and its input if no piece of it has been streamed.
-    Call {
-        index: usize,
-        input: Option<Value>,
-    },
-    Ignored,
 }
 
 impl Reader {
@@ -129,18 +117,16 @@ impl Reader {
     fn opened(&mut self, block: &Object) -> Result<(Block, Vec<Step>), Failure> {
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
             "text" => {
-                let mut steps: Vec<_> = text_step(block).into_iter().collect();
+                let mut steps: Vec<_> = block::text_step(block).into_iter().collect();
                 let citations = block.get("citations").and_then(Value::as_array);
                 steps.extend(citations.into_iter().flatten().filter_map(|c| self.citation(c)));
                 Ok((Block::Text, steps))
             }
             "thinking" => {
-                check_thinking(block)?;
-                let thinking = text(block, "thinking");
-                let steps = (!thinking.is_empty()).then_some(Step::Reasoning(thinking));
-                Ok((Block::Thinking(block.clone()), steps.into_iter().collect()))
+                let steps = block::reasoning_step(text(block, "thinking"));
+                Ok((Block::thinking(block)?, steps.into_iter().collect()))
             }
-            "redacted_thinking" => Ok((Block::Thinking(block.clone()), Vec::new())),
+            "redacted_thinking" => Ok((Block::thinking(block)?, Vec::new())),
             "tool_use" => {
                 let index = self.calls;
                 self.calls += 1;
@@ -159,35 +145,10 @@ impl Reader {
         };
         let kind = delta.get("type").and_then(Value::as_str).unwrap_or_default();
         match (kind, self.open_at(data)?) {
-            ("text_delta", Block::Text) => Ok(text_step(delta)),
             ("citations_delta", Block::Text) => {
                 Ok(delta.get("citation").and_then(|citation| self.citation(citation)))
             }
-            ("thinking_delta", Block::Thinking(block)) => {
-                let piece = text(delta, "thinking");
-                append(block, "thinking", &piece);
-                check_thinking(block)?;
-                Ok((!piece.is_empty()).then_some(Step::Reasoning(piece)))
-            }
-            ("signature_delta", Block::Thinking(block)) => {
-                block.insert("signature".to_owned(), text(delta, "signature").into());
-                check_thinking(block)?;
-                Ok(None)
-            }
-            ("input_json_delta", Block::Call { index, input }) => {
-                let json = text(delta, "partial_json");
-                if json.is_empty() {
-                    return Ok(None);
-                }
-                *input = None;
-                Ok(Some(Step::Arguments { index: *index, json }))
-            }
-            ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", block)
-                if !matches!(block, Block::Ignored) =>
-            {
-                Err(invalid("a delta that does not fit the type of its content block"))
-            }
-            _ => Ok(None),
+            (kind, block) => block.extend(kind, delta),
         }
     }
 
@@ -260,32 +221,6 @@ impl Reader {
 
 fn index(data: &Object) -> Option<u64> {
     data.get("index").and_then(Value::as_u64)
-}
-
-/// Returns a member that is a string; empty if it is absent.
-fn text(object: &Object, name: &str) -> String {
-    object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-/// Returns the step of a member `text`, unless it is empty.
-fn text_step(object: &Object) -> Option<Step> {
-    let text = text(object, "text");
-    (!text.is_empty()).then_some(Step::Text(text))
-}
-
-fn append(block: &mut Object, name: &str, piece: &str) {
-    match block.get_mut(name) {
-        Some(Value::String(text)) => text.push_str(piece),
-        _ => drop(block.insert(name.to_owned(), piece.into())),
-    }
-}
-
-fn check_thinking(block: &Object) -> Result<(), Failure> {
-    let bytes = |name| block.get(name).and_then(Value::as_str).map_or(0, str::len);
-    if bytes("thinking") + bytes("signature") > MAX_THINKING_BYTES {
-        return Err(invalid("a block of thinking of excessive length"));
-    }
-    Ok(())
 }
 
 fn invalid(what: &'static str) -> Failure {

@@ -46,9 +46,14 @@ use super::{
 };
 use crate::model::Object;
 
+/// Value of the header `anthropic-version` for which requests are translated. It is the last
+/// version with `temperature`, `top_p` and `top_k`, which many chat clients send: version
+/// 2026-10-21 refuses even their defaults.
+pub(super) const API_VERSION: &str = "2023-06-01";
+
 /// `max_tokens` of a request that gives none. The Messages API requires the member, and chat
-/// clients expect no limit. All current models accept this many; and more than 21,333 can take
-/// longer than ten minutes, for which Anthropic's SDKs require a stream.
+/// clients expect no limit. All current models accept this many, and Anthropic's SDKs require a
+/// stream above 21,333, because such an answer can take more than ten minutes.
 pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
 type Predicate = fn(&Value) -> bool;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
+use super::{block::MAX_THINKING_BYTES, *};
 use crate::model::object;
 
 fn start() -> Value {
@@ -107,21 +107,25 @@ fn a_stream_has_ended_with_message_stop_and_not_before() {
 
 #[test]
 fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
-    let piece = "x".repeat(MAX_THINKING_BYTES / 4);
-    let thinking = || delta(0, "thinking_delta", "thinking", &piece);
-    let mut reader = Reader::default();
-    read(&mut reader, [start(), open(0, "thinking")]).expect("a good stream");
-    read(&mut reader, (0..4).map(|_| thinking())).expect("within the limit");
-    for beyond in [
-        delta(0, "thinking_delta", "thinking", "x"),
-        delta(0, "signature_delta", "signature", "xx"),
+    let half = "x".repeat(MAX_THINKING_BYTES / 2);
+    let thinking = |text: &str| delta(0, "thinking_delta", "thinking", text);
+    let signature = |text: &str| delta(0, "signature_delta", "signature", text);
+    let more = format!("{half}x");
+    for (first, last, beyond) in [
+        (thinking(&half), thinking(&half), thinking(&more)),
+        (thinking(&half), signature(&half), signature(&more)),
+        (signature(&half), thinking(&half), thinking(&more)),
+        (signature(&more), signature(&half), signature(&half.repeat(3))),
     ] {
+        let mut reader = Reader::default();
+        read(&mut reader, [start(), open(0, "thinking"), first]).expect("within the limit");
         let failure = read(&mut reader, [beyond]).expect_err("beyond the limit");
         assert_eq!(failure.to_string(), "a block of thinking of excessive length");
+        read(&mut reader, [last]).expect("at the limit");
     }
     let whole = json!({
         "type": "content_block_start", "index": 0,
-        "content_block": {"type": "thinking", "thinking": piece.repeat(5)}
+        "content_block": {"type": "thinking", "thinking": half, "signature": more}
     });
     assert!(read(&mut Reader::default(), [start(), whole]).is_err());
 }

@@ -186,6 +186,17 @@ fn thinking_is_readable_at_once_and_its_signed_block_comes_when_it_is_complete()
 }
 
 #[test]
+fn the_position_of_a_block_in_its_list_takes_precedence_over_its_own_index() {
+    let block = json!({"type": "redacted_thinking", "data": "d", "index": 9});
+    let block = Streamed { whole: Value::Null, start: block, deltas: Vec::new() };
+    let stream = stream_of(&[block], &json!({}), &json!({"stop_reason": "end_turn"}));
+    assert_eq!(
+        deltas(&chunks(stream, false))[1],
+        r#"{"thinking_blocks":[{"index":0,"type":"redacted_thinking","data":"d"}]}"#
+    );
+}
+
+#[test]
 fn blocks_and_events_of_unknown_types_leave_no_chunk() {
     let chunks = chunks(events(recorded("server_tool")), false);
     assert_eq!(
