@@ -6,12 +6,10 @@ fn directory() -> Value {
     json!({"access": "read_only", "reason": "r"})
 }
 
-fn reads_notes(request: Value) -> Fixture {
+/// Returns a session of a plugin with a store and these requests, whose tool may read both.
+fn reads_notes(more: &Value) -> Fixture {
     let mut requests = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}});
-    requests
-        .as_object_mut()
-        .expect("a table")
-        .extend(request.as_object().expect("a table").clone());
+    requests.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
     let tools = json!([{"name": "sync", "effects": ["read_kv.notes", "read_files"]}]);
     Fixture::new(tools, requests).granted(&["files.data=/d"])
 }
@@ -24,7 +22,7 @@ fn line(report: &str, begin: &str) -> String {
 #[test]
 fn the_first_request_that_gives_the_plugin_wasi_stays_if_no_such_request_was_used() {
     let requests = json!({"files": {"data": directory()}, "clocks": {"reason": "r"}});
-    let mut fixture = reads_notes(requests).called("sync", &[used(Use::ReadKv, "notes")]);
+    let mut fixture = reads_notes(&requests).called("sync", &[used(Use::ReadKv, "notes")]);
     let report = fixture.report();
     assert_eq!(line(&report, "never used: "), "never used: files.data, clocks");
     assert_eq!(line(&report, "Remove: "), "Remove: [request.clocks]");
@@ -40,7 +38,7 @@ fn no_unused_request_stays_for_wasi_beside_one_that_was_used() {
         let mut requests = request;
         requests["files"] = json!({"data": directory()});
         let uses = [used(Use::ReadKv, "notes"), use_of_it];
-        let mut fixture = reads_notes(requests).called("sync", &uses);
+        let mut fixture = reads_notes(&requests).called("sync", &uses);
         let report = fixture.report();
         assert_eq!(line(&report, "Remove: "), "Remove: [request.files.data]", "{report}");
         assert!(!report.contains("WASI"), "{report}");
