@@ -11,6 +11,7 @@ mod tools;
 
 use std::{fmt, sync::Arc};
 
+pub(super) use self::http::of_any_host;
 use self::secrets::Secrets;
 use super::{Grant, Manifest, Profile, Request, Requests};
 use crate::{

@@ -1,3 +1,5 @@
+mod kept;
+
 use serde_json::{Value, json};
 
 use super::*;
