@@ -124,14 +124,16 @@ pub enum BadRule {
     },
     /// An address in a private network, and a rule without `private`.
     #[error(
-        "{address} is a private address, which a request reaches only with `private`; set `private` to true beside it"
+        "found the private address {address}, expected a public one, or `private` set to true beside it"
     )]
     Private {
         /// The address.
         address: IpAddr,
     },
     /// An address of a metadata service, a link-local one, or another one that is never dialled.
-    #[error("{address} is an address that no rule can permit, expected a public or a private one")]
+    #[error(
+        "found the address {address}, which no rule can permit, expected a public or a private one"
+    )]
     Never {
         /// The address.
         address: IpAddr,

@@ -44,7 +44,7 @@ impl Intersection<'_> {
         });
         let bounds = self.bounds();
         Policy::new(requested, granted, bounds)
-            .map_err(|error| self.refuse(format!("grants.http: {error}")))
+            .map_err(|error| self.refuse("grants.http", error.to_string()))
             .ok()
     }
 
@@ -133,7 +133,7 @@ impl Intersection<'_> {
                     requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
                 format!("found {name:?}; the plugin requests {}", list(&names))
             };
-            self.refuse(format!("{key}: {reason}"));
+            self.refuse(key, reason);
         }
         rule
     }
