@@ -143,14 +143,21 @@ impl ChoiceCalls {
                 (Some(id), Some(_)) => {
                     !call.name.is_empty() && !call.sent_id.is_empty() && id != call.sent_id
                 }
-                (None, Some(name)) => call.has_arguments && name != call.name,
+                (None, Some(name)) => {
+                    call.has_arguments && !call.name.is_empty() && name != call.name
+                }
                 (_, None) => false,
             };
             return (!is_other).then_some(at);
         }
         match id {
             Some(id) => self.by_id.get(id).copied(),
-            None if name.is_some() && self.calls.last().is_some_and(|call| call.has_arguments) => {
+            None if name.is_some()
+                && self
+                    .calls
+                    .last()
+                    .is_some_and(|call| call.has_arguments && !call.name.is_empty()) =>
+            {
                 None
             }
             None => self.calls.len().checked_sub(1),

@@ -83,6 +83,7 @@ impl Gateway {
             [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([
             VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
+            VirtualKey::new("dan", "sk-bf-dan", rows.clone()),
             VirtualKey::new("cid", "sk-bf-cid", rows),
         ]);
         let listener = TcpListener::bind(settings.listen).await.expect("a port");

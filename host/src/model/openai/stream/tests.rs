@@ -45,18 +45,14 @@ async fn read(client: &Client, pieces: Vec<Bytes>) -> Outcome {
     }
 }
 
-/// Removes what the repair adds, and sorts the calls, which the corpus sorts by their index.
+/// Sorts the calls, which the corpus sorts by their index, and removes their ids: the repair adds
+/// missing ones.
 fn comparable(mut answer: Value) -> Value {
     for choice in answer["choices"].as_array_mut().into_iter().flatten() {
-        let Some(calls) = choice["message"]["tool_calls"].as_array_mut() else { continue };
+        let calls = choice.pointer_mut("/message/tool_calls").and_then(Value::as_array_mut);
+        let Some(calls) = calls else { continue };
         for call in calls.iter_mut().filter_map(Value::as_object_mut) {
-            if call
-                .get("id")
-                .and_then(Value::as_str)
-                .is_some_and(|id| id.starts_with("call_") && id.len() == 37)
-            {
-                call.shift_remove("id");
-            }
+            call.shift_remove("id");
         }
         calls.sort_by_key(|call| call["function"].to_string());
     }
