@@ -69,7 +69,8 @@ impl Dialog {
                 // Repaired first, because its calls are shown with their ids.
                 let mut answer = answer.into_object();
                 calls::read(&mut answer, &mut self.ids);
-                relay.whole(&answer, self.includes_usage, held_back, emitter).await;
+                let held = &allowance.held;
+                relay.whole(&answer, self.includes_usage, held_back, held, emitter).await?;
                 Ok(answer.into())
             }
             (Some(relay), Response::Chunks(chunks)) => {

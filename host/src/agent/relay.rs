@@ -21,7 +21,7 @@ use super::{
 };
 use crate::model::{
     Calls, Chunks, Document, Held, Merged, Object,
-    document::{choices, choices_mut, finish_reason, index_of},
+    document::{choices, choices_mut, finish_reason, head, index_of},
     object,
 };
 
@@ -50,6 +50,8 @@ pub(super) struct Relay {
 struct Round {
     /// Places of the caller's own calls in the stream; `None` for a call that is held back.
     places: BTreeMap<(u64, u64), Option<u64>>,
+    /// Number of the caller's calls in the stream, by choice.
+    next_places: BTreeMap<u64, u64>,
     /// Ids of the calls that the caller has received.
     shown: BTreeSet<String>,
     /// Choices whose text has begun.
@@ -93,7 +95,7 @@ impl Relay {
                 merged.add(chunk.object());
                 charge(&allowance.held, &mut charged, merged.bytes())?;
             }
-            self.chunk(chunk, held_back, emitter).await;
+            self.chunk(chunk, held_back, &allowance.held, emitter).await?;
         }
         Ok(if self.holds { merged.finish() } else { Object::new() })
     }
@@ -104,27 +106,19 @@ impl Relay {
         answer: &Object,
         includes_usage: bool,
         held_back: &BTreeSet<String>,
+        held: &Held,
         emitter: &Emitter,
-    ) {
+    ) -> Result<(), Failure> {
         for chunk in chunks_of(answer, includes_usage) {
-            self.chunk(chunk.into(), held_back, emitter).await;
+            self.chunk(chunk.into(), held_back, held, emitter).await?;
         }
+        Ok(())
     }
 
     /// Ends a round whose calls are all run here: shows what is held back of its texts.
     pub(super) async fn go_on(&mut self, emitter: &Emitter) {
-        let round = mem::take(&mut self.round);
-        self.spoken.extend(round.speaking);
-        for mut end in round.ends {
-            let chunk = end.object_mut();
-            chunk.shift_remove("usage");
-            for choice in choices_mut(chunk) {
-                choice.insert("finish_reason".to_owned(), Value::Null);
-            }
-            if says_something(chunk) {
-                emitter.emit(Event::Chunk(end)).await;
-            }
-        }
+        self.release_ends(None, emitter).await;
+        self.spoken.extend(mem::take(&mut self.round).speaking);
         self.rounds += 1;
     }
 
@@ -183,14 +177,11 @@ impl Relay {
 
     /// Shows the calls for the caller that were held back, each in one piece.
     async fn show_pending(&mut self, answer: &Object, pending: &[Pending], emitter: &Emitter) {
-        let indices: Vec<u64> = choices(answer)
-            .enumerate()
-            .map(|(position, choice)| index_of(choice, position))
-            .collect();
-        for pending in pending.iter().filter(|it| !self.round.shown.contains(&it.call.id)) {
+        let indices: Vec<u64> = indices(answer).collect();
+        let shown = mem::take(&mut self.round.shown);
+        for pending in pending.iter().filter(|it| !shown.contains(&it.call.id)) {
             let choice = indices.get(pending.call.choice).copied().unwrap_or_default();
             let place = self.round.next_place(choice);
-            self.round.places.insert((choice, u64::MAX - place), Some(place));
             let call = pending.call.raw.as_object().map(|call| placed(call, place));
             let chunk = self.chunk_of(choice, json!({"tool_calls": [call]}));
             emitter.emit(Event::Chunk(chunk)).await;
@@ -201,49 +192,69 @@ impl Relay {
         &mut self,
         mut chunk: Document,
         held_back: &BTreeSet<String>,
+        held: &Held,
         emitter: &Emitter,
-    ) {
+    ) -> Result<(), Failure> {
         let is_first = self.head.is_none();
         if is_first {
-            let head = chunk
-                .object()
-                .iter()
-                .filter(|(name, _)| matches!(name.as_str(), "id" | "object" | "created" | "model"));
-            self.head = Some(head.map(|(name, value)| (name.clone(), value.clone())).collect());
+            self.head = Some(head(chunk.object()));
         }
-        if self.holds {
-            self.hold_back(&mut chunk, held_back);
-        }
-        if self.rounds > 0 {
-            self.join(&mut chunk);
-        }
-        if self.holds && self.keep(&mut chunk) {
-            // The stream begins with a role, also if the first chunk is held back.
-            if is_first {
-                let role = self.chunk_of(0, json!({"role": "assistant"}));
-                emitter.emit(Event::Chunk(role)).await;
-            }
-        } else {
+        if !self.holds {
             self.has_ended |= is_end(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
+            return Ok(());
         }
-    }
-
-    /// Keeps a chunk that is not shown now. Returns false if it is to be shown.
-    fn keep(&mut self, chunk: &mut Document) -> bool {
+        let mut is_changed = self.hold_back(&mut chunk, held_back);
+        if self.rounds > 0 {
+            self.join(&mut chunk);
+            is_changed = true;
+        }
         if is_end(chunk.object()) {
-            self.round.ends.push(mem::replace(chunk, Object::new().into()));
+            self.release_ends(Some(chunk.object()), emitter).await;
+            self.round.ends.push(kept(chunk, held)?);
         } else if is_usage(chunk.object()) {
-            self.round.usage = Some(mem::replace(chunk, Object::new().into()));
-        } else if says_something(chunk.object()) {
+            self.round.usage = Some(kept(chunk, held)?);
+        } else if !is_changed || says_something(chunk.object()) {
             self.note_text(chunk.object());
-            return false;
+            emitter.emit(Event::Chunk(chunk)).await;
+            return Ok(());
         }
-        true
+        // The stream begins with a role, also if the first chunk is held back.
+        if is_first {
+            let role = self.chunk_of(0, json!({"role": "assistant"}));
+            emitter.emit(Event::Chunk(role)).await;
+        }
+        Ok(())
     }
 
-    /// Removes the deltas of calls that are held back, and counts the places of the others.
-    fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) {
+    /// Shows the chunks that ended a choice, without the end: all of them before the next round, or
+    /// those whose choices `again` ends once more. Some servers send a `finish_reason` in every
+    /// chunk.
+    async fn release_ends(&mut self, again: Option<&Object>, emitter: &Emitter) {
+        let is_again = |end: &Document| {
+            again.is_none_or(|again| {
+                indices(end.object()).any(|index| indices(again).any(|it| it == index))
+            })
+        };
+        let (released, kept) = mem::take(&mut self.round.ends).into_iter().partition(is_again);
+        self.round.ends = kept;
+        let released: Vec<Document> = released;
+        for mut end in released {
+            let chunk = end.object_mut();
+            chunk.shift_remove("usage");
+            for choice in choices_mut(chunk) {
+                choice.insert("finish_reason".to_owned(), Value::Null);
+            }
+            if says_something(chunk) {
+                self.note_text(end.object());
+                emitter.emit(Event::Chunk(end)).await;
+            }
+        }
+    }
+
+    /// Removes the deltas of calls that are held back, and counts the places of the others. Returns
+    /// whether the chunk is changed.
+    fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) -> bool {
         let mut is_changed = false;
         let mut lists = Vec::new();
         for (position, choice) in choices(chunk.object()).enumerate() {
@@ -258,7 +269,7 @@ impl Relay {
             lists.push(shown);
         }
         if !is_changed {
-            return;
+            return false;
         }
         for (choice, list) in choices_mut(chunk.object_mut()).zip(lists) {
             let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else {
@@ -270,6 +281,7 @@ impl Relay {
                 delta.insert("tool_calls".to_owned(), list.into());
             }
         }
+        true
     }
 
     /// Makes a chunk of a later round a part of the stream that the first round began.
@@ -339,10 +351,22 @@ impl Round {
         place
     }
 
-    fn next_place(&self, choice: u64) -> u64 {
-        let places = self.places.range((choice, 0)..=(choice, u64::MAX));
-        places.filter(|(_, place)| place.is_some()).count() as u64
+    /// Counts one more call that the caller gets, and returns its place.
+    fn next_place(&mut self, choice: u64) -> u64 {
+        let next = self.next_places.entry(choice).or_default();
+        *next += 1;
+        *next - 1
     }
+}
+
+/// Keeps a chunk for later, and holds its memory.
+fn kept(mut chunk: Document, held: &Held) -> Result<Document, Failure> {
+    if chunk.keep(held) { Ok(chunk) } else { Err(Failure::NoMemory) }
+}
+
+/// Iterates over the indices of the choices of a chunk.
+fn indices(chunk: &Object) -> impl Iterator<Item = u64> {
+    choices(chunk).enumerate().map(|(position, choice)| index_of(choice, position))
 }
 
 /// Charges the growth of a merged response.

@@ -9,13 +9,18 @@ use crate::json::{self, Caps};
 /// of them in memory at a time.
 const FREE_BYTES: usize = 4 << 10;
 
+/// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
+const HEAD_BYTES: usize = 256;
+
 /// A JSON object and the text that it was read from. An object that is only passed on is sent as
 /// that text, so numbers and escapes stay as the provider wrote them.
 #[derive(Debug)]
 pub struct Document {
     object: Object,
     text: Option<String>,
-    _held: Option<Held>,
+    /// Memory of the tree, or an estimate, in bytes.
+    tree_bytes: usize,
+    held: Option<Held>,
 }
 
 /// Reason that a text was not read.
@@ -46,7 +51,21 @@ impl Document {
             own = Some(held);
         }
         let object = serde_json::from_str(&text).map_err(|_| Unread::NoObject)?;
-        Ok(Self { object, text: Some(text), _held: own })
+        Ok(Self { object, text: Some(text), tree_bytes: cost.tree_bytes, held: own })
+    }
+
+    /// Holds the memory of the document if it does not yet, because it is going to be kept. Returns
+    /// false if there is no room.
+    pub(crate) fn keep(&mut self, held: &Held) -> bool {
+        if self.held.is_none() {
+            let own = held.beside();
+            let text = self.text.as_ref().map_or(0, String::len);
+            if !own.grow(self.tree_bytes.saturating_add(text)) {
+                return false;
+            }
+            self.held = Some(own);
+        }
+        true
     }
 
     /// The object.
@@ -98,8 +117,19 @@ impl Document {
 
 impl From<Object> for Document {
     fn from(object: Object) -> Self {
-        Self { object, text: None, _held: None }
+        let tree_bytes = json::text_len(&object).saturating_mul(4);
+        Self { object, text: None, tree_bytes, held: None }
     }
+}
+
+/// Returns the members that all chunks of a stream share.
+pub(crate) fn head(chunk: &Object) -> Object {
+    let shared = |name: &str| matches!(name, "id" | "object" | "created" | "model");
+    let head = chunk.iter().filter(|(name, value)| {
+        let length = value.as_str().map_or(0, str::len);
+        shared(name) && (value.is_string() || value.is_number()) && length <= HEAD_BYTES
+    });
+    head.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Iterates over the choices of a response or of a chunk.

@@ -84,7 +84,8 @@ impl Choice {
             ("delta" | "message", Value::Object(delta)) => merge(&mut self.message, delta),
             ("index" | "delta" | "message", _) => 0,
             ("logprobs", _) => merge_member(&mut self.rest, name, value),
-            _ if is_empty(value) => 0,
+            (_, Value::Null) => 0,
+            ("finish_reason", _) if is_empty(value) => 0,
             _ => {
                 self.rest.insert(name.clone(), value.clone());
                 weight(value)
@@ -149,6 +150,12 @@ fn merge_member(sum: &mut Map<String, Value>, name: &str, value: &Value) -> usiz
             } else {
                 merge_list(sum, name, &[text_part(value)])
             }
+        }
+        (None, Value::Object(more)) => {
+            let mut new = Object::new();
+            let bytes = merge(&mut new, more);
+            sum.insert(name.to_owned(), new.into());
+            bytes + VALUE_BYTES + MEMBER_BYTES + name.len()
         }
         (None, Value::Array(more)) => {
             let mut items = Vec::new();

@@ -15,6 +15,10 @@ use super::{
     document::{choices, choices_mut, index_of},
 };
 
+/// Maximum length of an id, in bytes; a longer one is replaced. Names are compared up to this
+/// length.
+const MAX_ID_BYTES: usize = 256;
+
 /// The calls of one streamed response.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
@@ -113,7 +117,7 @@ impl ChoiceCalls {
             if sent.contains_key("function") {
                 out.entry("type").or_insert_with(|| json!("function"));
             }
-        } else if out.get("id").is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty())) {
+        } else if out.get("id").is_some_and(|id| id.as_str() != Some("") && !id.is_null()) {
             out.insert("id".to_owned(), self.calls[at].id.clone().into());
         }
         let call = &mut self.calls[at];
@@ -185,8 +189,10 @@ fn new_id(ids: &mut BTreeSet<String>) -> String {
     id
 }
 
+/// Returns the id that a server sent, unless it is too long to be kept.
 fn id(call: &Object) -> Option<&str> {
-    call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty())
+    let id = call.get("id").and_then(Value::as_str);
+    id.filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES)
 }
 
 fn has_arguments(call: &Object) -> bool {
@@ -196,7 +202,8 @@ fn has_arguments(call: &Object) -> bool {
 
 fn name(call: &Object) -> Option<&str> {
     let named = call.get("function").or_else(|| call.get("custom"))?;
-    named.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
+    let name = named.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())?;
+    Some(&name[..name.floor_char_boundary(MAX_ID_BYTES)])
 }
 
 #[cfg(test)]

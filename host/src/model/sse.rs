@@ -18,6 +18,8 @@ pub(super) struct Event {
     pub(super) kind: String,
     /// Its data. Lines are joined by LF.
     pub(super) data: String,
+    /// True if the data is not UTF-8: the bytes that are not are replaced by U+FFFD.
+    pub(super) is_broken: bool,
 }
 
 /// An event that has more bytes than the limit.
@@ -117,6 +119,8 @@ impl Decoder {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "data" => {
+                self.event.is_broken |= value.contains(char::REPLACEMENT_CHARACTER)
+                    && std::str::from_utf8(&line).is_err();
                 if mem::replace(&mut self.has_data, true) {
                     self.event.data.push('\n');
                 }

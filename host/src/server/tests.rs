@@ -84,6 +84,7 @@ impl Gateway {
         let keys = Keys::new([
             VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
             VirtualKey::new("dan", "sk-bf-dan", rows.clone()),
+            VirtualKey::new("eve", "sk-bf-eve", rows.clone()),
             VirtualKey::new("cid", "sk-bf-cid", rows),
         ]);
         let listener = TcpListener::bind(settings.listen).await.expect("a port");

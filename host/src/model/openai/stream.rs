@@ -130,6 +130,9 @@ impl<'a> Chunks<'a> {
     }
 
     fn chunk(&mut self, event: Event) -> Result<Document, ModelError> {
+        if event.is_broken {
+            return Err(self.client.bad_answer("an event that is not UTF-8"));
+        }
         let data = self.client.without_key_in(event.data);
         let caps = Caps::memory(self.client.bounds.answer_tree_bytes);
         let chunk = Document::read(data, &caps, &self.held).map_err(|error| match error {

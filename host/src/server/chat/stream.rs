@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::{EXTENSION, Ended, Event, Run, Started},
-    model::Object,
+    model::{Object, document::head},
     server::{
         events::{self, Source},
         respond::ApiError,
@@ -47,8 +47,7 @@ impl ChatStream {
         match event {
             Event::Chunk(chunk) => {
                 if self.wants_events && self.head.is_empty() {
-                    let head = chunk.object().iter().filter(|(name, _)| is_shared(name));
-                    self.head = head.map(|(name, value)| (name.clone(), value.clone())).collect();
+                    self.head = head(chunk.object());
                 }
                 Some(events::data(&chunk.into_line()))
             }
@@ -88,10 +87,6 @@ impl Source for ChatStream {
         }
         None
     }
-}
-
-fn is_shared(name: &str) -> bool {
-    matches!(name, "id" | "object" | "created" | "model" | "system_fingerprint")
 }
 
 /// Describes an event of a tool; `None` if it is no event of a tool.
