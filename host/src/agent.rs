@@ -1,5 +1,15 @@
-//! The agent loop: asks the model, runs the tool calls that policy permits, and returns the last
-//! response.
+//! The agent loop: asks the model, runs the tool calls that policy permits, and responds.
+//!
+//! A running request is a sequence of [`Event`]s: chunks of the model's responses, calls that start
+//! and end, rounds, and one end. Every API is a rendering of this sequence: a plain response is its
+//! last event, a stream its chunks.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `dialog` | the exchange with the model: a response, whole or streamed, and the next round |
+//! | `relay` | the stream to the caller: what of a response is shown, and when |
+//! | `round` | one round of calls: those to run, those for the caller |
+//! | `trace` | the record of the work, and the `airlock` object |
 //!
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
 //! admits are run and their results sent back, round after round, until the model calls no more
@@ -7,8 +17,8 @@
 //! is handed to the caller. Every response with tool calls describes them in an object named
 //! `airlock`.
 //!
-//! The loop makes no policy decisions: [`Caller`] does. It spawns no tasks, so dropping [`run`]
-//! stops every tool.
+//! The loop makes no policy decisions: [`Caller`] does. It spawns no tasks and runs only while its
+//! [`Run`] is polled, so a slow reader stops the model, and dropping the run stops every tool.
 //!
 //! Model and tools are untrusted, so a request is bounded in rounds, in calls per response, in
 //! bytes that calls and results add to the conversation, and in time: see [`Settings`]. The added

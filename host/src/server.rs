@@ -47,7 +47,9 @@ pub use self::{
 use crate::{
     agent::{self, Run},
     catalog::Catalog,
-    door::{Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, VirtualKey},
+    door::{
+        Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View, VirtualKey,
+    },
     json::RawObject,
     model::{MemoryBudget, Models},
     tenant::Tenant,
@@ -299,7 +301,7 @@ impl App {
         timeout: Duration,
         charge: &Charge,
     ) -> Run {
-        let view = self.catalog.snapshot().view(&sender.filter, sender.key.as_deref());
+        let view = self.view(sender);
         let (caller, reports) = if wants_events {
             let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget);
             (caller, Some(reports))
@@ -316,10 +318,9 @@ impl App {
         agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
     }
 
-    /// Returns the caller, with its view and budget, that the calls of a request are decided for.
-    fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
-        let view = self.catalog.snapshot().view(&sender.filter, sender.key.as_deref());
-        Caller::new(view, origin, self.budget)
+    /// Returns the tools that a request may see.
+    fn view(&self, sender: &Sender) -> View {
+        self.catalog.snapshot().view(&sender.filter, sender.key.as_deref())
     }
 }
 

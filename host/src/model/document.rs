@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::{Held, Object};
 use crate::json::{self, Caps};
 
-/// Texts up to this length, in bytes, are covered by the base charge of a request. A stream has few
-/// of them in memory at a time.
-const FREE_BYTES: usize = 4 << 10;
+/// Documents that take up to this much memory, in bytes, are covered by the base charge of a
+/// request. A stream has few of them in memory at a time.
+const FREE_BYTES: usize = 16 << 10;
 
 /// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
 const HEAD_BYTES: usize = 256;
@@ -42,16 +42,18 @@ impl Document {
             Err(error) if error.is_cap() => return Err(Unread::Dense(error)),
             Err(_) => return Err(Unread::NoObject),
         };
-        let mut own = None;
-        if text.len() > FREE_BYTES {
-            let held = held.beside();
-            if !held.grow(cost.tree_bytes.saturating_add(text.len())) {
-                return Err(Unread::NoMemory);
-            }
-            own = Some(held);
+        let mut this = Self {
+            object: Object::new(),
+            text: Some(text),
+            tree_bytes: cost.tree_bytes,
+            held: None,
+        };
+        if this.bytes() > FREE_BYTES && !this.keep(held) {
+            return Err(Unread::NoMemory);
         }
-        let object = serde_json::from_str(&text).map_err(|_| Unread::NoObject)?;
-        Ok(Self { object, text: Some(text), tree_bytes: cost.tree_bytes, held: own })
+        let text = this.text.as_deref().unwrap_or_default();
+        this.object = serde_json::from_str(text).map_err(|_| Unread::NoObject)?;
+        Ok(this)
     }
 
     /// Holds the memory of the document if it does not yet, because it is going to be kept. Returns
@@ -59,13 +61,17 @@ impl Document {
     pub(crate) fn keep(&mut self, held: &Held) -> bool {
         if self.held.is_none() {
             let own = held.beside();
-            let text = self.text.as_ref().map_or(0, String::len);
-            if !own.grow(self.tree_bytes.saturating_add(text)) {
+            if !own.grow(self.bytes()) {
                 return false;
             }
             self.held = Some(own);
         }
         true
+    }
+
+    /// Memory of the text and the tree, in bytes.
+    fn bytes(&self) -> usize {
+        self.tree_bytes.saturating_add(self.text.as_ref().map_or(0, String::len))
     }
 
     /// The object.

@@ -281,6 +281,19 @@ async fn a_tool_is_executed_in_both_formats_and_its_failure_is_a_result() {
 }
 
 #[tokio::test]
+async fn a_header_shortens_the_time_of_a_call_and_of_a_chat() {
+    let gateway = Gateway::standard().await;
+    let short = [("x-airlock-timeout", "50ms")];
+    let (status, answer) = gateway.execute("desk-hang", &short).await;
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("deadline")), "{answer}");
+    let (status, answer) = gateway.chat("hang", &short).await;
+    assert_eq!((status, &answer["error"]["code"]), (504, &json!("agent_timeout")), "{answer}");
+    let (status, answer) = gateway.chat("echo", &[("x-airlock-timeout", "soon")]).await;
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("bad_header")), "{answer}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_call_that_cannot_be_executed_is_an_openai_error() {
     let gateway = Gateway::standard().await;
     let (status, answer) = gateway.execute("desk-nothing", &[]).await;
