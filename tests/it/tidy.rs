@@ -47,7 +47,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &["json", "secret", "text", "tls", "tool"]),
     ("agent", &["catalog", "door", "json", "model", "text", "tool"]),
     ("mcp", &["catalog", "door", "tool"]),
-    ("server", &["agent", "catalog", "door", "json", "mcp", "model", "tenant", "text", "tool"]),
+    (
+        "server",
+        &["agent", "catalog", "door", "json", "mcp", "model", "store", "tenant", "text", "tool"],
+    ),
     // The settings of each module, and no code that runs.
     (
         "config",
