@@ -45,7 +45,7 @@ use self::{
     allowance::Allowance,
     dialog::{Dialog, Ending},
     event::Reports,
-    round::{Listener, Pending, Reason, Sorted},
+    round::{Listener, Pending, Quota, Reason, Sorted},
     trace::Trace,
 };
 pub use self::{
@@ -96,8 +96,15 @@ pub struct Request {
     pub body: RawObject,
     /// True if the response is streamed: its chunks are events.
     pub is_streamed: bool,
+    /// True if every response is shown as chunks, those that the model does not stream too, and as
+    /// the response of its own round: texts of two rounds are not joined, and results of calls are
+    /// not repeated as text. For APIs whose responses have parts, of which calls are some.
+    pub shows_rounds: bool,
     /// True if the request names tools in an include header.
     pub names_tools: bool,
+    /// Maximum number of calls of the gateway's tools, in all rounds together. Calls beyond it are
+    /// refused with a message to the model. `None` if only [`Settings`] bounds them.
+    pub max_tool_calls: Option<usize>,
     /// Events of the caller's calls, from [`Caller::with_events`]; `None` if their progress is not
     /// wanted.
     pub reports: Option<Events>,
@@ -139,6 +146,7 @@ async fn converse(
 ) -> Result<Ending, Failure> {
     let allowance = Allowance::new(settings, &request.budget);
     let model = models.route(&mut request.body)?;
+    let mut quota = Quota::new(settings.calls_per_answer, request.max_tool_calls);
     let mut dialog = Dialog::new(request, caller, settings);
     loop {
         let is_last = trace.rounds == settings.max_depth;
@@ -152,8 +160,7 @@ async fn converse(
         if !is_last && round::any_offered(&calls, offered) {
             allowance.take(conversation::message_bytes(answer.object()))?;
         }
-        let Sorted { batch, mut pending } =
-            round::sort(calls, offered, caller, settings.calls_per_answer);
+        let Sorted { batch, mut pending } = round::sort(calls, offered, caller, &mut quota);
         if batch.is_empty() {
             return Ok(dialog.end(answer, pending));
         }

@@ -22,8 +22,10 @@ pub(super) struct Dialog {
     pub(super) conversation: Conversation,
     /// Ids of all calls so far.
     ids: BTreeSet<String>,
-    /// The stream to the caller; `None` if the response is not streamed.
+    /// The stream to the caller; `None` if only the last response is returned.
     relay: Option<Relay>,
+    /// True if the model is asked for a stream.
+    is_streamed: bool,
     includes_usage: bool,
 }
 
@@ -40,10 +42,13 @@ impl Dialog {
         let options = request.body.get("stream_options");
         let includes_usage =
             options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
-        let is_streamed = request.is_streamed;
+        let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
         let conversation = Conversation::begin(request, caller, settings);
-        let relay = is_streamed.then(|| Relay::new(!conversation.offered().is_empty()));
-        Self { conversation, ids: BTreeSet::new(), relay, includes_usage }
+        let relay = (is_streamed || shows_rounds).then(|| match shows_rounds {
+            true => Relay::of_rounds(),
+            false => Relay::new(!conversation.offered().is_empty()),
+        });
+        Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage }
     }
 
     /// Gets the next response of the model. A streamed one is relayed meanwhile. In the last round
@@ -57,7 +62,7 @@ impl Dialog {
         listener: &Listener,
     ) -> Result<Document, Failure> {
         let prompt = self.conversation.prompt();
-        let asking = model.respond(prompt, self.relay.is_some(), &allowance.held);
+        let asking = model.respond(prompt, self.is_streamed, &allowance.held);
         let response = allowance.within(rounds, asking).await??;
         let nothing = BTreeSet::new();
         let held_back = if is_last { &nothing } else { self.conversation.offered() };

@@ -63,6 +63,8 @@ pub struct Started {
     pub name: String,
     /// Arguments as the model sent them.
     pub arguments: String,
+    /// The call as the model sent it, a member of `tool_calls`.
+    pub raw: Object,
 }
 
 /// End of a call.

@@ -32,8 +32,11 @@ const BETWEEN_ROUNDS: &str = "\n\n";
 
 /// The stream of one request.
 pub(super) struct Relay {
-    /// True if the gateway offers tools.
+    /// True if calls and the ends of choices are held back: the gateway offers tools, or the caller
+    /// wants the calls of every response in the record.
     holds: bool,
+    /// True if the texts of all rounds become one text, and results of calls a part of it.
+    is_one_text: bool,
     /// Members that all chunks share.
     head: Option<Object>,
     /// Rounds of calls so far.
@@ -67,12 +70,18 @@ impl Relay {
     pub(super) fn new(holds: bool) -> Self {
         Self {
             holds,
+            is_one_text: true,
             head: None,
             rounds: 0,
             spoken: BTreeSet::new(),
             round: Round::default(),
             has_ended: false,
         }
+    }
+
+    /// Creates the relay of a request whose caller is shown each round on its own.
+    pub(super) fn of_rounds() -> Self {
+        Self { is_one_text: false, ..Self::new(true) }
     }
 
     /// Relays a response and returns it merged; an empty object if the gateway offers no tools.
@@ -138,7 +147,7 @@ impl Relay {
             return;
         }
         let is_mixed = summary.is_some();
-        if let Some(summary) = summary {
+        if let Some(summary) = summary.filter(|_| self.is_one_text) {
             let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
                 format!("{BETWEEN_ROUNDS}{summary}")
             } else {
@@ -211,6 +220,10 @@ impl Relay {
         }
         if is_end(chunk.object()) {
             self.release_ends(Some(chunk.object()), emitter).await;
+            if !self.is_one_text && says_something(chunk.object()) {
+                // Text in the same chunk as the end. It belongs before the calls of its round.
+                emitter.emit(Event::Chunk(take_text(&mut chunk))).await;
+            }
             self.round.ends.push(kept(chunk, held)?);
         } else if is_usage(chunk.object()) {
             self.round.usage = Some(kept(chunk, held)?);
@@ -301,7 +314,8 @@ impl Relay {
                 continue;
             };
             delta.shift_remove("role");
-            if let Some(Value::String(text)) = delta.get_mut("content")
+            if self.is_one_text
+                && let Some(Value::String(text)) = delta.get_mut("content")
                 && !text.is_empty()
                 && self.spoken.remove(&index)
             {
@@ -389,6 +403,20 @@ fn placed(call: &Object, place: u64) -> Value {
 
 fn set_end(choice: &mut Object, reason: &str) {
     choice.insert("finish_reason".to_owned(), reason.into());
+}
+
+/// Splits a chunk that ends a choice: returns its deltas, and leaves the ends.
+fn take_text(chunk: &mut Document) -> Document {
+    let mut text = chunk.object().clone();
+    text.shift_remove("usage");
+    choices_mut(&mut text).for_each(|choice| {
+        choice.insert("finish_reason".to_owned(), Value::Null);
+    });
+    for choice in choices_mut(chunk.object_mut()) {
+        choice.insert("delta".to_owned(), json!({}));
+        choice.shift_remove("logprobs");
+    }
+    text.into()
 }
 
 /// Returns whether a chunk ends a choice.

@@ -29,7 +29,9 @@ fn request() -> Request {
     Request {
         body: RawObject::from(&object(body)),
         is_streamed: false,
+        shows_rounds: false,
         names_tools: false,
+        max_tool_calls: None,
         reports: None,
         budget: MemoryBudget::unlimited(),
     }

@@ -37,7 +37,7 @@ pub(super) struct File {
     /// Sources of tools.
     #[serde(default)]
     pub(super) mcp: Mcp,
-    /// Database of the state that survives a restart, such as plugins' stores. Default:
+    /// Database of the state that survives a restart: plugins' stores and responses. Default:
     /// `airlock.db` beside this file.
     pub(super) store: Option<PathBuf>,
     /// Credentials of callers, and the tools that each opens.
@@ -86,6 +86,26 @@ pub(super) struct Server {
     /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a
     /// quarter of `max_connections`.
     pub(super) max_connections_per_peer: Option<u64>,
+    /// Responses of `POST /v1/responses` that are stored.
+    #[serde(default)]
+    pub(super) responses: Responses,
+}
+
+/// Responses that are stored, so that clients can continue and read them.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Responses {
+    /// True if responses are stored in the database `store`, except those of requests with
+    /// `store: false`. They hold conversations, unencrypted. Default: true.
+    pub(super) store: Option<bool>,
+    /// Time after which a conversation that was not continued expires. Default: 30days.
+    pub(super) expire_after: Option<Span>,
+    /// Bytes of all stored responses. Beyond it, a conversation of the virtual key with the most
+    /// bytes is evicted. Default: 1GiB.
+    pub(super) max_bytes: Option<Size>,
+    /// Bytes of the responses of one virtual key, or of all callers without a key together. Beyond
+    /// it, its conversations that were not continued for longest are evicted. Default: 128MiB.
+    pub(super) max_bytes_per_key: Option<Size>,
 }
 
 /// One model provider.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use serde_json::Value;
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use super::{
@@ -72,6 +73,22 @@ impl Intake {
             Ok((object, _)) => Ok(object),
             Err(error @ json::Error::TooLarge { .. }) => Err(too_dense(&error)),
             Err(error) => Err(no_object(&error)),
+        })
+        .await
+    }
+
+    /// Parses a list that the gateway itself has stored. The tree is charged before it is built.
+    pub(super) async fn list(
+        &self,
+        text: Vec<u8>,
+        settings: &Settings,
+        charge: &Charge,
+    ) -> Result<Vec<Value>, ApiError> {
+        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+        self.work(text, charge, move |text, charge| {
+            let cost = json::check(&text, &caps).map_err(|error| too_dense_when_stored(&error))?;
+            charge.grow(cost.tree_bytes)?;
+            serde_json::from_slice(&text).map_err(|_| ApiError::internal())
         })
         .await
     }
@@ -212,6 +229,11 @@ fn too_dense(error: &json::Error) -> ApiError {
         "request_too_large",
         message,
     )
+}
+
+fn too_dense_when_stored(error: &json::Error) -> ApiError {
+    let message = format!("the stored items cannot be read: the list {error}");
+    ApiError::bad_request("context_length_exceeded", message)
 }
 
 fn too_large(limit: usize) -> ApiError {

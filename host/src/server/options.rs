@@ -6,7 +6,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 
 use super::respond::{self, ApiError};
-use crate::{agent::EXTENSION, json::RawObject, text::cut, units::SecondsOrSpan};
+use crate::{agent::EXTENSION, json::RawObject, model::Object, text::cut, units::SecondsOrSpan};
 
 /// Header with the most time that a request may take: `30s`, or a number of seconds.
 const TIMEOUT: &str = "x-airlock-timeout";
@@ -63,14 +63,23 @@ pub(super) fn flag(body: &RawObject, name: &str) -> Result<bool, ApiError> {
 /// Removes the member `airlock` from a body, so that no provider gets it.
 pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError> {
     let Some(text) = body.get(EXTENSION) else { return Ok(Extension::default()) };
-    let read = serde_json::from_str::<Option<Extension>>(text);
-    let extension = read.map_err(|error| {
-        let message =
-            format!("`{EXTENSION}` must be an object such as {{\"events\": true}}: {error}");
-        ApiError::bad_request("invalid_value", message).about(EXTENSION)
-    })?;
+    let extension =
+        serde_json::from_str::<Option<Extension>>(text).map_err(|it| bad_member(&it))?;
     body.remove(EXTENSION);
     Ok(extension.unwrap_or_default())
+}
+
+/// Removes the member `airlock` from a body like [`take_extension`], for an API on which its members
+/// have no effect.
+pub(super) fn remove_extension(body: &mut Object) -> Result<(), ApiError> {
+    let Some(value) = body.shift_remove(EXTENSION) else { return Ok(()) };
+    serde_json::from_value::<Option<Extension>>(value).map_err(|error| bad_member(&error))?;
+    Ok(())
+}
+
+fn bad_member(error: &serde_json::Error) -> ApiError {
+    let message = format!("`{EXTENSION}` must be an object such as {{\"events\": true}}: {error}");
+    ApiError::bad_request("invalid_value", message).about(EXTENSION)
 }
 
 fn bad_header(name: &str, found: &str, expected: &str) -> ApiError {

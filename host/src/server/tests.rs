@@ -65,6 +65,7 @@ pub(super) fn settings() -> Settings {
         drain_timeout: SOON,
         max_connections: 64,
         max_connections_per_peer: 64,
+        responses: None,
     }
 }
 

@@ -92,7 +92,7 @@ impl Source for ChatStream {
 /// Describes an event of a tool; `None` if it is no event of a tool.
 fn describe(event: Event) -> Option<Value> {
     Some(match event {
-        Event::Started(Started { tool_call_id, name, arguments }) => json!({
+        Event::Started(Started { tool_call_id, name, arguments, .. }) => json!({
             "type": "call_started",
             "tool_call_id": tool_call_id,
             "name": name,

@@ -84,6 +84,22 @@ impl RawObject {
         self.iter().map(|(name, text)| Ok((name.to_owned(), serde_json::from_str(text)?))).collect()
     }
 
+    /// Returns the object as JSON text.
+    pub fn to_text(&self) -> String {
+        let mut out = String::with_capacity(self.text_len() + 2);
+        for (name, text) in self.iter() {
+            out.push(if out.is_empty() { '{' } else { ',' });
+            out.push_str(&Value::from(name).to_string());
+            out.push(':');
+            out.push_str(text);
+        }
+        if out.is_empty() {
+            out.push('{');
+        }
+        out.push('}');
+        out
+    }
+
     /// Length of all texts together, in bytes.
     pub fn text_len(&self) -> usize {
         self.iter().map(|(name, text)| name.len() + text.len() + r#""":,"#.len()).sum()
@@ -252,6 +268,15 @@ mod tests {
                     .prop_map(|members| Value::Object(members.into_iter().collect())),
             ]
         })
+    }
+
+    #[test]
+    fn the_text_of_an_object_has_its_members_in_their_order() {
+        let mut body = object("{\"a\\n\" : 0.10, \"b\":[ 1 ]}");
+        body.set("a\n", "{}");
+        body.set("c", "null");
+        assert_eq!(body.to_text(), "{\"a\\n\":{},\"b\":[ 1 ],\"c\":null}");
+        assert_eq!(object("{}").to_text(), "{}");
     }
 
     #[test]

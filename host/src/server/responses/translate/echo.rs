@@ -37,7 +37,7 @@ impl Echo {
     }
 
     /// Sets a member.
-    pub(super) fn set(&mut self, name: &str, value: Value) {
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
 
@@ -50,7 +50,7 @@ impl Echo {
     }
 
     /// Returns all members.
-    pub(super) fn members(&self) -> &Object {
+    pub(crate) fn members(&self) -> &Object {
         &self.0
     }
 }

@@ -148,6 +148,7 @@ impl Writer {
     }
 
     /// Returns the items so far. Items that are not done are as they were added.
+    #[cfg(test)]
     pub(crate) fn output_items(&self) -> &[Value] {
         self.items.values()
     }
