@@ -320,12 +320,12 @@ impl App {
         timeout: Duration,
         charge: &Charge,
     ) -> Run {
-        let view = self.view(sender);
         let (caller, reports) = if wants_events {
+            let view = self.view(sender);
             let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget);
             (caller, Some(reports))
         } else {
-            (Caller::new(view, Origin::Model, self.budget), None)
+            (self.caller(sender, Origin::Model), None)
         };
         let request = agent::Request {
             body,
@@ -342,6 +342,11 @@ impl App {
     /// Starts the agent loop for a request that takes at most `timeout`.
     fn start(&self, caller: Caller, request: agent::Request, timeout: Duration) -> Run {
         agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
+    }
+
+    /// Returns the caller that the calls of a request are decided for.
+    fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
+        Caller::new(self.view(sender), origin, self.budget)
     }
 
     /// Returns the tools that a request may see.

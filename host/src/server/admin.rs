@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     catalog::Client,
-    door::{Caller, Origin},
+    door::Origin,
     tool::{Tool, Whitelist},
 };
 
@@ -20,7 +20,7 @@ pub(super) fn clients(app: &App, sender: &Sender) -> Reply {
     let clients: Vec<Value> = if sender.key.is_none() {
         snapshot.clients().map(|client| describe_for_operator(app, client)).collect()
     } else {
-        let caller = Caller::new(app.view(sender), Origin::Caller, app.budget);
+        let caller = app.caller(sender, Origin::Caller);
         let visible =
             |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
         let opened =
