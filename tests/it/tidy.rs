@@ -49,7 +49,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mcp", &["catalog", "door", "tool"]),
     (
         "server",
-        &["agent", "catalog", "door", "json", "mcp", "model", "store", "tenant", "text", "tool"],
+        &[
+            "agent", "catalog", "door", "json", "mcp", "model", "store", "tenant", "text", "tool",
+            "units",
+        ],
     ),
     // The settings of each module, and no code that runs.
     (
