@@ -32,8 +32,8 @@ const BETWEEN_ROUNDS: &str = "\n\n";
 
 /// The stream of one request.
 pub(super) struct Relay {
-    /// True if calls and the ends of choices are held back: the gateway offers tools, or the caller
-    /// wants the calls of every response in the record.
+    /// True if the gateway's calls and the ends of choices are held back, because another round may
+    /// follow: the gateway offers tools, or the caller is shown each round on its own.
     holds: bool,
     /// True if the texts of all rounds become one text, and results of calls a part of it.
     is_one_text: bool,

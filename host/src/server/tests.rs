@@ -1,5 +1,7 @@
 mod http2;
 mod limits;
+mod parity;
+mod responses;
 
 use std::future::Future;
 
@@ -71,13 +73,19 @@ pub(super) fn settings() -> Settings {
 
 impl Gateway {
     async fn start(settings: Settings) -> Self {
-        let (catalog, happened) = fake::catalog();
-        let models = fake::scripted(&json!([
+        let turns = json!([
             {"when": {"role": "user", "contains": "echo"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
             {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
             {"when": {"role": "user", "contains": "flood"}, "answer": {"tool_calls": flood()}},
             {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
-        ]));
+        ]);
+        Self::with(settings, &turns, None).await
+    }
+
+    /// Starts a gateway with a model that follows these turns.
+    async fn with(settings: Settings, turns: &Value, store: Option<store::Settings>) -> Self {
+        let (catalog, happened) = fake::catalog();
+        let models = fake::scripted(turns);
         let agent = agent::tests::SETTINGS;
         let desk = crate::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
@@ -98,7 +106,7 @@ impl Gateway {
             agent,
             fake::BUDGET,
             keys,
-            Hooks { plugins: Some(Box::new(Shelf)), ..Hooks::default() },
+            Hooks { plugins: Some(Box::new(Shelf)), store, ..Hooks::default() },
         );
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
         Self { address, happened, stop, running }
