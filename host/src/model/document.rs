@@ -65,6 +65,22 @@ impl Document {
         self.object
     }
 
+    /// Replaces the object. The result holds the memory of this document.
+    pub(super) fn map<E>(self, to: impl FnOnce(Object) -> Result<Object, E>) -> Result<Self, E> {
+        Ok(Self { object: to(self.object)?, text: None, _held: self._held })
+    }
+
+    /// Returns the documents that an object becomes. The first one holds the memory of this
+    /// document.
+    pub(super) fn split<E>(
+        self,
+        to: impl FnOnce(&Object) -> Result<Vec<Object>, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut held = self._held;
+        let objects = to(&self.object)?.into_iter();
+        Ok(objects.map(|object| Self { object, text: None, _held: held.take() }).collect())
+    }
+
     /// Returns the text: the one that was read if nothing was changed.
     pub fn to_text(&self) -> String {
         match &self.text {
