@@ -50,7 +50,7 @@ use self::{
 };
 pub use self::{
     error::{AgentError, Failure},
-    event::{Completion, Ended, Event, Run, Started},
+    event::{Answering, Completion, Ended, Event, Run, Started},
 };
 pub(crate) use self::{
     record::{describe, milliseconds},
@@ -145,12 +145,13 @@ async fn converse(
     listener: &Listener,
 ) -> Result<Ending, Failure> {
     let allowance = Allowance::new(settings, &request.budget);
-    let model = models.route(&mut request.body)?;
+    let mut route = models.route(&mut request.body)?;
     let mut quota = Quota::new(settings.calls_per_answer, request.max_tool_calls);
     let mut dialog = Dialog::new(request, caller, settings);
     loop {
         let is_last = trace.rounds == settings.max_depth;
-        let mut answer = dialog.ask(model, &allowance, trace.rounds, is_last, listener).await?;
+        let mut answer =
+            dialog.ask(&mut route, &allowance, trace.rounds, is_last, listener).await?;
         trace.usage.add(answer.object());
         check_count(calls::count(answer.object()))?;
         let calls = dialog.calls(&mut answer);

@@ -29,8 +29,8 @@ impl Conversation {
         this
     }
 
-    pub(super) fn prompt(&self) -> &Prompt {
-        &self.prompt
+    pub(super) fn prompt(&mut self) -> &mut Prompt {
+        &mut self.prompt
     }
 
     /// Returns the names of the tools that the gateway offers, without those of the request.

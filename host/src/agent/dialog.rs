@@ -14,7 +14,7 @@ use super::{
 use crate::{
     door::Caller,
     json::raw,
-    model::{Document, Object, Provider, Response},
+    model::{Document, Object, Response, Route, Terms},
 };
 
 /// The exchange with the model.
@@ -55,15 +55,20 @@ impl Dialog {
     /// no call is run here, so none is held back.
     pub(super) async fn ask(
         &mut self,
-        model: &Provider,
+        route: &mut Route<'_>,
         allowance: &Allowance,
         rounds: u32,
         is_last: bool,
         listener: &Listener,
     ) -> Result<Document, Failure> {
-        let prompt = self.conversation.prompt();
-        let asking = model.respond(prompt, self.is_streamed, &allowance.held);
+        let terms = Terms {
+            is_streamed: self.is_streamed,
+            deadline: allowance.deadline,
+            held: &allowance.held,
+        };
+        let asking = route.respond(self.conversation.prompt(), terms);
         let response = allowance.within(rounds, asking).await??;
+        listener.emitter.answers(route.provider());
         let nothing = BTreeSet::new();
         let held_back = if is_last { &nothing } else { self.conversation.offered() };
         let emitter = &listener.emitter;

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     task::{Context, Poll, ready},
 };
 
@@ -97,6 +97,19 @@ pub struct Completion {
 pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     events: mpsc::Receiver<Event>,
+    answering: Answering,
+}
+
+/// Name of the provider that answers a request, once it is known. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Answering(Arc<OnceLock<String>>);
+
+impl Answering {
+    /// Returns the provider's name; `None` if none has answered yet. It is known before the first
+    /// chunk.
+    pub fn provider(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
 }
 
 impl Run {
@@ -106,7 +119,14 @@ impl Run {
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, events) = mpsc::channel(1);
-        Self { work: Some(Box::pin(work(Emitter(sender)))), events }
+        let answering = Answering::default();
+        let emitter = Emitter { events: sender, answering: answering.clone() };
+        Self { work: Some(Box::pin(work(emitter))), events, answering }
+    }
+
+    /// Returns the provider that answers. It stays the same in all rounds.
+    pub fn answering(&self) -> Answering {
+        self.answering.clone()
     }
 
     /// Returns the next event; `None` after the last one.
@@ -149,13 +169,21 @@ impl Stream for Run {
 }
 
 /// Sender of the events of a request.
-pub(super) struct Emitter(mpsc::Sender<Event>);
+pub(super) struct Emitter {
+    events: mpsc::Sender<Event>,
+    answering: Answering,
+}
 
 impl Emitter {
+    /// Notes the provider that answers.
+    pub(super) fn answers(&self, provider: &str) {
+        self.answering.0.get_or_init(|| provider.to_owned());
+    }
+
     /// Sends an event, after the one before it was received.
     pub(super) async fn emit(&self, event: Event) {
         // The receiver owns the work, so it is there for as long as this runs.
-        let _ = self.0.send(event).await;
+        let _ = self.events.send(event).await;
     }
 }
 

@@ -120,6 +120,6 @@ pub(crate) fn scripted(turns: &Value) -> Models {
     let dir = TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");
     fs::write(&script, json!({"turns": turns}).to_string()).expect("a file");
-    Models::new(&[Settings { name: "demo".into(), kind: Kind::Scripted { script } }])
-        .expect("a good script")
+    let (kind, fallbacks) = (Kind::Scripted { script }, Vec::new());
+    Models::new(&[Settings { name: "demo".into(), kind, fallbacks }]).expect("a good script")
 }

@@ -385,13 +385,19 @@ async fn a_request_past_its_deadline_fails_with_the_calls_made() {
     );
 }
 
+fn openai(base_url: &str) -> crate::model::Kind {
+    use crate::model::{Api, Kind, Service};
+    Kind::Service(Box::new(Service::new(Api::OpenAi, base_url)))
+}
+
 #[tokio::test]
 async fn a_model_that_does_not_respond_in_time_is_cancelled() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     let silent = crate::model::Settings {
         name: "demo".into(),
-        kind: crate::model::Kind::OpenAi { base_url, api_key: None },
+        kind: openai(&base_url),
+        fallbacks: Vec::new(),
     };
     let models = Models::new(&[silent]).expect("good settings");
     let settings = Settings { timeout: Duration::from_millis(50), ..SETTINGS };
@@ -413,8 +419,8 @@ async fn the_response_of_a_model_is_charged_to_its_request() {
         // Closing the connection before the whole request is read would reset it.
         while stream.read_buf(&mut Vec::new()).await.is_ok_and(|read| read > 0) {}
     });
-    let kind = crate::model::Kind::OpenAi { base_url, api_key: None };
-    let models = Models::new(&[crate::model::Settings { name: "demo".into(), kind }]);
+    let (name, kind, fallbacks) = ("demo".into(), openai(&base_url), Vec::new());
+    let models = Models::new(&[crate::model::Settings { name, kind, fallbacks }]);
     let models = models.expect("good settings");
     let memory = Limited::new(1 << 20);
     let request = Request { budget: MemoryBudget::new(memory.clone()), ..request() };
@@ -469,7 +475,7 @@ fn tools_are_offered_sorted_after_the_callers_own() {
     let mut request = request();
     let own = json!({"type": "function", "function": {"name": "desk-write"}});
     request.body.set("tools", json!([own]).to_string());
-    let conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
+    let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
     let names = names(conversation.prompt());
     let sorted = [
         "desk-busy",

@@ -20,7 +20,7 @@ impl Config {
     pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         for provider in &self.providers {
-            problems.extend(check_script(provider));
+            problems.extend(check_provider(provider));
         }
         let mut callable = Callable::new(self);
         for client in &self.clients {
@@ -69,11 +69,19 @@ impl Config {
     }
 }
 
-fn check_script(provider: &model::Settings) -> Option<Problem> {
-    let model::Kind::Scripted { script } = &provider.kind else { return None };
-    let key = KeyPath::default().member("providers").member(&provider.name).member("script");
-    missing(key.clone(), script, Path::is_file, "file").or_else(|| {
-        let error = Models::new(std::slice::from_ref(provider)).err()?;
+/// Checks the files of a provider, and that it can be set up.
+fn check_provider(provider: &model::Settings) -> Option<Problem> {
+    let key = KeyPath::default().member("providers").member(&provider.name);
+    let (member, path) = match &provider.kind {
+        model::Kind::Scripted { script } => ("script", Some(script)),
+        model::Kind::Service(service) => ("ca", service.ca.as_ref()),
+    };
+    let member = key.member(member);
+    path.and_then(|path| missing(member.clone(), path, Path::is_file, "file")).or_else(|| {
+        // Its fallbacks are other providers.
+        let alone = model::Settings { fallbacks: Vec::new(), ..provider.clone() };
+        let error = Models::new(&[alone]).err()?;
+        let key = if path.is_some() { member } else { key };
         Some(Problem { key, message: with_causes(&error) })
     })
 }

@@ -1,3 +1,5 @@
+mod providers;
+
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
@@ -169,11 +171,12 @@ fn providers_keep_their_order() {
     }}));
     let names: Vec<_> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
     assert_eq!(names, ["z", "a"]);
-    let api_key = Some(crate::secret::Secret::new(format!("{SECRET}-GOOD")));
-    assert_eq!(
-        config.providers[1].kind,
-        model::Kind::OpenAi { base_url: "http://localhost:9/v1".into(), api_key }
-    );
+    let api_key = crate::secret::Secret::new(format!("{SECRET}-GOOD"));
+    let service = model::Service {
+        keys: vec![model::Key::new("api_key", api_key)],
+        ..model::Service::new(model::Api::OpenAi, "http://localhost:9/v1")
+    };
+    assert_eq!(config.providers[1].kind, model::Kind::Service(Box::new(service)));
 }
 
 #[test]

@@ -90,6 +90,23 @@ impl Document {
         self.object
     }
 
+    /// Replaces the object. The result holds the memory of this document.
+    pub(super) fn map<E>(self, to: impl FnOnce(Object) -> Result<Object, E>) -> Result<Self, E> {
+        let held = self.held;
+        Ok(Self { held, ..Self::from(to(self.object)?) })
+    }
+
+    /// Returns the documents that an object becomes. The first one holds the memory of this
+    /// document.
+    pub(super) fn split<E>(
+        self,
+        to: impl FnOnce(&Object) -> Result<Vec<Object>, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut held = self.held;
+        let objects = to(&self.object)?.into_iter();
+        Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
+    }
+
     /// Returns the text: the one that was read if nothing was changed.
     pub fn to_text(&self) -> String {
         match &self.text {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::Object;
 use crate::{
     json::{RawObject, raw},
     tool::Tool,
@@ -73,12 +72,6 @@ impl Prompt {
         }
         out.push(b'}');
         out
-    }
-
-    /// Returns the request as a tree, with the messages and tools that were added. Fails if a part
-    /// is nested too deeply.
-    pub(crate) fn to_object(&self) -> Result<Object, serde_json::Error> {
-        serde_json::from_slice(&self.to_json(&[]))
     }
 
     fn write_messages(&self, own: &str, out: &mut Vec<u8>) {

@@ -218,7 +218,7 @@ impl Script {
                     .is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
                 let chunks =
                     Chunks::new(&completion, includes_usage, answer.pace.map(|pace| pace.0), end);
-                Ok(Response::Chunks(super::Chunks::Scripted(chunks)))
+                Ok(Response::Chunks(super::Source::Scripted(chunks).into()))
             }
             _ => Ok(Response::Whole(answer.to_completion(&request, &seen).into())),
         }

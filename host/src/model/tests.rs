@@ -3,6 +3,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
+use crate::json::RawObject;
 
 fn models() -> Models {
     let dir = tempfile::TempDir::new().expect("a directory");
@@ -11,6 +12,7 @@ fn models() -> Models {
     let settings = ["first", "second"].map(|name| Settings {
         name: name.into(),
         kind: Kind::Scripted { script: script.clone() },
+        fallbacks: Vec::new(),
     });
     Models::new(&settings).expect("good settings")
 }
@@ -31,7 +33,7 @@ fn a_model_goes_to_the_provider_before_its_slash_or_to_the_first() {
         ("second", "first", "second"),
     ] {
         let mut request = body(json!({"a": 1, "model": asked, "z": 2}));
-        assert_eq!(models.route(&mut request).expect("a provider").name, provider, "{asked}");
+        assert_eq!(models.route(&mut request).expect("a provider").provider(), provider, "{asked}");
         assert_eq!(
             Value::from(request.to_object().expect("an object")).to_string(),
             json!({"a": 1, "model": model, "z": 2}).to_string(),
@@ -56,7 +58,8 @@ async fn listed_ids_start_with_the_name_of_their_provider() {
 fn two_providers_of_one_name_are_refused() {
     let twice = ["a", "a"].map(|name| Settings {
         name: name.into(),
-        kind: Kind::OpenAi { base_url: "http://localhost/v1".into(), api_key: None },
+        kind: Kind::Service(Box::new(Service::new(Api::OpenAi, "http://localhost/v1"))),
+        fallbacks: Vec::new(),
     });
     assert!(matches!(Models::new(&twice), Err(BadProvider::Duplicate { .. })));
 }

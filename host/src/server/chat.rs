@@ -2,7 +2,7 @@
 
 mod stream;
 
-use http::Request;
+use http::{HeaderValue, Request};
 use hyper::body::Incoming;
 
 use self::stream::ChatStream;
@@ -12,6 +12,10 @@ use super::{
     options,
     respond::{self, ApiError, Reply},
 };
+
+/// Header of a response with the name of the provider that answered.
+const PROVIDER: &str = "x-airlock-provider";
+
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest.
 pub(super) async fn complete(
@@ -31,12 +35,18 @@ pub(super) async fn complete(
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
     let run = app.run(sender, body, is_streamed, wants_events, timeout, charge);
-    if is_streamed {
+    let answering = run.answering();
+    let mut reply = if is_streamed {
         let stream = ChatStream::begin(run, wants_events).await?;
-        Ok(respond::events(events::parts(stream)))
+        respond::events(events::parts(stream))
     } else {
         let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
         let answer = completion.answer.expect("it was not streamed");
-        Ok(respond::json_text(answer.into_text()))
+        respond::json_text(answer.into_text())
+    };
+    let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
+    if let Some(provider) = provider {
+        reply.headers_mut().insert(PROVIDER, provider);
     }
+    Ok(reply)
 }

@@ -225,6 +225,25 @@ async fn a_chat_runs_tools_and_reports_them() {
 }
 
 #[tokio::test]
+async fn a_chat_response_names_the_provider_that_answered() {
+    let gateway = Gateway::standard().await;
+    for is_streamed in [false, true] {
+        let body = json!({
+            "model": "demo/m", "messages": [{"role": "user", "content": "echo"}],
+            "stream": is_streamed, "fallbacks": ["demo/other"],
+        });
+        let body = body.to_string();
+        let reply = gateway.send(Method::POST, "/v1/chat/completions", &[], &body).await;
+        assert_eq!(reply.headers()["x-airlock-provider"], "demo");
+        reply.text().await.expect("a whole response");
+    }
+    let body = r#"{"model": "demo/m", "messages": [], "fallbacks": ["demo/x", "nowhere/x"]}"#;
+    let (status, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], body).await;
+    assert_eq!((status, &answer["error"]["param"]), (400, &json!("fallbacks[1]")));
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn an_invalid_chat_request_is_an_openai_error() {
     let gateway = Gateway::standard().await;
     for (body, status, code, param) in [

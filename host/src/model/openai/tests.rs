@@ -1,11 +1,26 @@
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     task::JoinHandle,
 };
 
+use std::time::Duration;
+
+use serde_json::json;
+
 use super::*;
-use crate::{json::RawObject, model::Limited};
+use crate::{
+    json::{self, Caps, RawObject},
+    model::{
+        Api, BadProvider, Key, Limited, MemoryBudget, Retries, Service as Settings, Terms,
+        fake::read_request,
+        http::{Bounds, INLINE_BYTES},
+        object,
+        service::Client,
+    },
+    secret::Secret,
+    text::with_causes,
+};
 
 const KEY: &str = "sk-very-secret";
 const SMALL: Bounds = Bounds {
@@ -43,24 +58,6 @@ async fn service(service: Service) -> (String, JoinHandle<String>) {
     (base_url, task)
 }
 
-async fn read_request(stream: &mut TcpStream) -> String {
-    let mut request = Vec::new();
-    loop {
-        let text = String::from_utf8_lossy(&request).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head
-                .to_lowercase()
-                .split("content-length: ")
-                .nth(1)
-                .and_then(|rest| rest.lines().next()?.parse().ok());
-            if body.len() >= length.unwrap_or(0) {
-                return text;
-            }
-        }
-        stream.read_buf(&mut request).await.expect("a request");
-    }
-}
-
 fn answer(status: &str, body: &str) -> Service {
     Service::Says(format!(
         "HTTP/1.1 {status}\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}",
@@ -68,8 +65,14 @@ fn answer(status: &str, body: &str) -> Service {
     ))
 }
 
+fn settings(base_url: &str) -> Settings {
+    let keys = vec![Key::new("first", Secret::new(KEY))];
+    let retries = Retries { max: 0, ..Retries::default() };
+    Settings { keys, retries, ..Settings::new(Api::OpenAi, base_url) }
+}
+
 fn client(base_url: &str, bounds: Bounds) -> Client {
-    Client::with_bounds("up", base_url, Some(&Secret::new(KEY)), bounds).expect("a good address")
+    Client::with_bounds("up", &settings(base_url), bounds).expect("a good address")
 }
 
 fn prompt(body: &Object) -> Prompt {
@@ -78,7 +81,8 @@ fn prompt(body: &Object) -> Prompt {
 
 /// Returns the whole response.
 async fn respond(client: &Client, prompt: &Prompt, held: &Held) -> Result<Document, ModelError> {
-    match client.respond(prompt, false, held).await? {
+    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+    match client.respond(prompt, Terms { is_streamed: false, deadline, held }).await? {
         Response::Whole(answer) => Ok(answer),
         Response::Chunks(_) => unreachable!("no stream was asked for"),
     }
@@ -244,8 +248,9 @@ async fn long_responses_are_parsed_with_a_permit() {
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
-    let cores = u32::try_from(client.parsers.available_permits()).expect("not so many cores");
+    let cores = u32::try_from(client.http.parsers.available_permits()).expect("not so many cores");
     let taken = client
+        .http
         .parsers
         .clone()
         .acquire_many_owned(cores)
@@ -312,8 +317,10 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
     for bad in
         ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""]
     {
-        assert!(matches!(Client::new("up", bad, None), Err(BadProvider::BaseUrl { .. })), "{bad}");
+        let refused = Client::new("up", &settings(bad));
+        assert!(matches!(refused, Err(BadProvider::BaseUrl { .. })), "{bad}");
     }
-    let client = Client::new("up", "https://h/api/v1//", None).expect("a good address");
-    assert_eq!(client.completions.as_str(), "https://h/api/v1/chat/completions");
+    let base = service::base_url("up", "https://h/api/v1//").expect("a good address");
+    let completions = OpenAi::new(&base).completions;
+    assert_eq!(completions.as_str(), "https://h/api/v1/chat/completions");
 }

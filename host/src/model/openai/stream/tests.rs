@@ -3,8 +3,13 @@ use std::{collections::BTreeSet, fs, path::Path};
 use futures_util::stream;
 use serde_json::json;
 
+use bytes::Bytes;
+
 use super::*;
-use crate::model::{Calls, MemoryBudget, Merged, openai::BOUNDS};
+use crate::model::{
+    Api, Calls, MemoryBudget, Merged, Service,
+    http::{Bounds, Client},
+};
 
 /// Result of reading a stream, in the form of the corpus.
 #[derive(Debug, PartialEq)]
@@ -16,13 +21,15 @@ enum Outcome {
 }
 
 fn client() -> Client {
-    Client::new("up", "http://127.0.0.1:1/v1", None).expect("a good address")
+    let service = Service::new(Api::OpenAi, "http://127.0.0.1:1/v1");
+    Client::new("up", &service, Bounds::of(&service)).expect("a good address")
 }
 
 async fn read(client: &Client, pieces: Vec<Bytes>) -> Outcome {
     let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
     let response = http::Response::new(reqwest::Body::wrap_stream(pieces));
-    let mut chunks = Chunks::new(client, response.into(), MemoryBudget::unlimited().hold());
+    let held = MemoryBudget::unlimited().hold();
+    let mut chunks = Chunks::new(Events::new(client, response.into(), held));
     let (mut calls, mut merged) = (Calls::default(), Merged::default());
     let mut ids = BTreeSet::new();
     loop {
@@ -122,8 +129,11 @@ async fn a_stream_is_bounded_in_events_and_in_all() {
     let event = |bytes: usize| {
         Bytes::from(format!("data: {{\"choices\":[],\"x\":\"{}\"}}\n\n", "x".repeat(bytes)))
     };
-    assert_eq!(read(&client, vec![event(BOUNDS.event_bytes)]).await, Outcome::Malformed);
-    let all = vec![event(BOUNDS.event_bytes - 100); BOUNDS.answer_bytes / BOUNDS.event_bytes + 1];
+    assert_eq!(read(&client, vec![event(client.bounds.event_bytes)]).await, Outcome::Malformed);
+    let all = vec![
+        event(client.bounds.event_bytes - 100);
+        client.bounds.answer_bytes / client.bounds.event_bytes + 1
+    ];
     assert_eq!(read(&client, all).await, Outcome::Malformed);
     let choices: Vec<Value> = (0..=MAX_CHOICES).map(|index| json!({"index": index})).collect();
     let many = Bytes::from(format!("data: {}\n\n", json!({"choices": choices})));
@@ -135,10 +145,11 @@ async fn a_stream_that_sends_nothing_for_too_long_fails() {
     let client = client();
     let silent = reqwest::Body::wrap_stream(stream::pending::<Result<Bytes, std::io::Error>>());
     let response = http::Response::new(silent).into();
-    let mut chunks = Chunks::new(&client, response, MemoryBudget::unlimited().hold());
+    let held = MemoryBudget::unlimited().hold();
+    let mut chunks = Chunks::new(Events::new(&client, response, held));
     let started = tokio::time::Instant::now();
     let error = chunks.next().await.expect_err("it is silent");
-    assert_eq!(started.elapsed(), BOUNDS.idle);
+    assert_eq!(started.elapsed(), client.bounds.idle);
     assert_eq!(
         (error.status().as_u16(), &error.to_object()["code"]),
         (504, &json!("provider_timeout"))
