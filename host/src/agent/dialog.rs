@@ -44,10 +44,11 @@ impl Dialog {
             options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
         let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
         let conversation = Conversation::begin(request, caller, settings);
-        let relay = (is_streamed || shows_rounds).then(|| match shows_rounds {
-            true => Relay::of_rounds(),
-            false => Relay::new(!conversation.offered().is_empty()),
-        });
+        let relay = if shows_rounds {
+            Some(Relay::of_rounds())
+        } else {
+            is_streamed.then(|| Relay::new(!conversation.offered().is_empty()))
+        };
         Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage }
     }
 

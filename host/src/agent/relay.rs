@@ -472,3 +472,6 @@ fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
     }
     chunks
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,7 @@ const SHORT: Duration = Duration::from_millis(50);
 
 struct Gateway {
     address: SocketAddr,
+    client: reqwest::Client,
     happened: mpsc::UnboundedReceiver<&'static str>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
@@ -109,7 +110,9 @@ impl Gateway {
             Hooks { plugins: Some(Box::new(Shelf)), store, ..Hooks::default() },
         );
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
-        Self { address, happened, stop, running }
+        // Each request has a connection of its own, as if it came from another program.
+        let client = tls::client().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
+        Self { address, client, happened, stop, running }
     }
 
     async fn standard() -> Self {
@@ -134,9 +137,8 @@ impl Gateway {
         headers: &[(&'static str, &str)],
         body: &str,
     ) -> reqwest::Response {
-        let client = tls::client().no_proxy().build().expect("a client");
-        let mut request =
-            client.request(method, format!("http://{}{path}", self.address)).body(body.to_owned());
+        let url = format!("http://{}{path}", self.address);
+        let mut request = self.client.request(method, url).body(body.to_owned());
         let mut sent = HeaderMap::from_iter([(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),

@@ -260,3 +260,44 @@ async fn dropping_a_streamed_request_cancels_its_running_tools() {
     drop(run);
     assert_eq!((happened.recv().await, happened.recv().await), (Some("started"), Some("dropped")));
 }
+
+#[tokio::test]
+async fn shown_rounds_are_neither_joined_nor_summarized() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"content": "hm", "tool_calls": [{"id": "c1", "name": "desk-echo", "arguments": {}}]}},
+        {"answer": {"content": "so", "tool_calls": [
+            {"id": "c2", "name": "desk-echo", "arguments": {}},
+            {"id": "c3", "name": "desk-write", "arguments": {}},
+        ]}},
+    ]);
+    let expected = r#"
+        [0] role="assistant" content=""
+        [0] content="hm"
+        started c1 desk-echo
+        ended c1 ok
+        round 1
+        [0] content="so"
+        started c2 desk-echo
+        ended c2 ok
+        [0] call 0 c3 desk-write "{}"
+        [0] end="tool_calls" airlock
+        done, airlock: true
+    "#;
+    let request = Request { shows_rounds: true, ..streamed() };
+    assert_eq!(seen(turns, request, SETTINGS).await, lines(expected));
+}
+
+#[tokio::test]
+async fn rounds_that_the_model_does_not_stream_are_shown_as_chunks() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"content": "let me see", "tool_calls": [{"id": "c1", "name": "desk-echo", "arguments": {}}]}},
+        {"answer": {"content": "all done"}},
+    ]);
+    let request = Request { shows_rounds: true, ..request() };
+    let seen = seen(turns, request, SETTINGS).await;
+    let texts: Vec<_> = seen.iter().filter(|line| line.contains("content=\"")).collect();
+    assert!(texts[0].contains(r#"content="let me see""#), "{seen:?}");
+    assert!(texts[1].contains(r#"content="all done""#), "{seen:?}");
+    assert_eq!(seen.iter().filter(|line| line.contains("started c1")).count(), 1, "{seen:?}");
+    assert_eq!(seen.last().map(String::as_str), Some("done, airlock: true"));
+}

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 
 const PATH: &str = "/v1/responses";
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 /// A gateway with a store, whose clock moves only when a test moves it.
 struct Bench {

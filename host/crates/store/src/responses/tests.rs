@@ -14,7 +14,7 @@ use crate::{Settings, schema};
 
 const ANN: Scope = [1; 32];
 const BEN: Scope = [2; 32];
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 /// Bytes of each text of a response.
 const TEXT: usize = 1_000;
 /// Bytes that a response of these tests counts.
