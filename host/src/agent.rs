@@ -59,11 +59,11 @@ pub(crate) use self::{
 use crate::{
     door::{Caller, Events},
     json::RawObject,
-    model::{MemoryBudget, Models},
+    model::{MemoryBudget, Models, document::OWN_MEMBER},
 };
 
 /// Member of a response that describes its tool calls.
-pub(crate) const EXTENSION: &str = "airlock";
+pub(crate) const EXTENSION: &str = OWN_MEMBER;
 /// Maximum number of calls that are read from one response; a response with more ends the request.
 /// Calls beyond [`Settings::calls_per_answer`] are refused one by one, each with a message to the
 /// model.
@@ -154,7 +154,7 @@ async fn converse(
             dialog.ask(&mut route, &allowance, trace.rounds, is_last, listener).await?;
         trace.usage.add(answer.object());
         check_count(calls::count(answer.object()))?;
-        let calls = dialog.calls(&mut answer);
+        let calls = dialog.calls(&mut answer, is_last);
         let offered = dialog.conversation.offered();
         // Charged before the calls are parsed, and before a tool is run whose result the model
         // could not receive. A response that ends the loop adds nothing to the conversation.

@@ -24,6 +24,9 @@ pub(super) struct ToolCall {
     pub(super) name: String,
     /// Arguments as text; `None` if this is not a function call.
     pub(super) arguments: Option<String>,
+    /// True if the caller has received the call in a stream as one of its own. It is never run
+    /// here.
+    pub(super) is_shown: bool,
     /// The call as it appears in the response.
     pub(super) raw: Value,
 }
@@ -56,6 +59,7 @@ pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolC
                 id: put_id_right(raw, ids),
                 name: name(raw).to_owned(),
                 arguments: put_arguments_right(raw),
+                is_shown: false,
                 raw: Value::Object(raw.clone()),
             });
         }

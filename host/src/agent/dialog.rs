@@ -77,12 +77,13 @@ impl Dialog {
             (None, Response::Whole(answer)) => Ok(answer),
             (None, Response::Chunks(_)) => unreachable!("no stream was asked for"),
             (Some(relay), Response::Whole(answer)) => {
+                let mut answer = answer;
+                super::check_count(calls::count(answer.object()))?;
                 // Repaired first, because its calls are shown with their ids.
-                let mut answer = answer.into_object();
-                calls::read(&mut answer, &mut self.ids);
+                calls::read(answer.object_mut(), &mut self.ids);
                 let held = &allowance.held;
-                relay.whole(&answer, self.includes_usage, held_back, held, emitter).await?;
-                Ok(answer.into())
+                relay.whole(answer.object(), self.includes_usage, held_back, held, emitter).await?;
+                Ok(answer)
             }
             (Some(relay), Response::Chunks(chunks)) => {
                 let merged =
@@ -92,15 +93,20 @@ impl Dialog {
         }
     }
 
-    /// Reads the calls of a response. Those of a stream were repaired as they arrived.
-    pub(super) fn calls(&mut self, answer: &mut Document) -> Vec<ToolCall> {
+    /// Reads the calls of a response. Those of a stream were repaired as they arrived. In the last
+    /// round every call is shown, and none is run.
+    pub(super) fn calls(&mut self, answer: &mut Document, is_last: bool) -> Vec<ToolCall> {
         if calls::count(answer.object()) == 0 {
             return Vec::new();
         }
-        match self.relay {
-            Some(_) => calls::read(answer.object_mut(), &mut BTreeSet::new()),
-            None => calls::read(answer.object_mut(), &mut self.ids),
+        let Some(relay) = &self.relay else {
+            return calls::read(answer.object_mut(), &mut self.ids);
+        };
+        let mut calls = calls::read(answer.object_mut(), &mut BTreeSet::new());
+        for call in calls.iter_mut().filter(|_| !is_last) {
+            call.is_shown = relay.has_shown(&call.id);
         }
+        calls
     }
 
     /// Sends the results of a round to the model with the next response.

@@ -97,6 +97,10 @@ impl Relay {
         let (mut calls, mut merged) = (Calls::default(), Merged::default());
         let mut charged = 0;
         while let Some(mut chunk) = allowance.within(self.rounds, chunks.next()).await?? {
+            // Chunks that are there at once would never let the deadline be noticed.
+            if allowance.is_over() {
+                return Err(allowance.timeout(self.rounds));
+            }
             calls.repair(&mut chunk, ids, MAX_CALLS_READ as usize).map_err(|many| {
                 Failure::TooManyCalls { found: many.found, limit: MAX_CALLS_READ as usize }
             })?;
@@ -122,6 +126,11 @@ impl Relay {
             self.chunk(chunk.into(), held_back, held, emitter).await?;
         }
         Ok(())
+    }
+
+    /// Returns whether the caller has received a call of this round.
+    pub(super) fn has_shown(&self, id: &str) -> bool {
+        self.round.shown.contains(id)
     }
 
     /// Ends a round whose calls are all run here: shows what is held back of its texts.
@@ -244,10 +253,9 @@ impl Relay {
     /// those whose choices `again` ends once more. Some servers send a `finish_reason` in every
     /// chunk.
     async fn release_ends(&mut self, again: Option<&Object>, emitter: &Emitter) {
+        let again: Option<BTreeSet<u64>> = again.map(|chunk| indices(chunk).collect());
         let is_again = |end: &Document| {
-            again.is_none_or(|again| {
-                indices(end.object()).any(|index| indices(again).any(|it| it == index))
-            })
+            again.as_ref().is_none_or(|again| indices(end.object()).any(|it| again.contains(&it)))
         };
         let (released, kept) = mem::take(&mut self.round.ends).into_iter().partition(is_again);
         self.round.ends = kept;
@@ -444,33 +452,53 @@ fn says_something(chunk: &Object) -> bool {
 
 /// Converts a whole response into chunks: the messages, the ends, and the usage if it was asked for.
 fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
-    let mut head = answer.clone();
-    let usage = head.shift_remove("usage");
+    let head = answer.iter().filter(|(name, _)| !matches!(name.as_str(), "choices" | "usage"));
+    let mut head: Object = head.map(|(name, value)| (name.clone(), value.clone())).collect();
     head.insert("object".to_owned(), "chat.completion.chunk".into());
-    let (mut first, mut last) = (head.clone(), head.clone());
-    for choice in choices_mut(&mut first) {
-        let mut delta = choice.shift_remove("message").unwrap_or_else(|| json!({}));
-        let calls = delta.get_mut("tool_calls").and_then(Value::as_array_mut);
-        for (index, call) in calls.into_iter().flatten().enumerate() {
-            if let Some(object) = call.as_object() {
-                *call = placed(object, index as u64);
-            }
-        }
-        choice.insert("delta".to_owned(), delta);
-        choice.insert("finish_reason".to_owned(), Value::Null);
-    }
-    for choice in choices_mut(&mut last) {
-        choice.shift_remove("message");
-        choice.shift_remove("logprobs");
-        choice.insert("delta".to_owned(), object(json!({})).into());
-    }
-    let mut chunks = vec![first, last];
-    if let Some(usage) = usage.filter(|_| includes_usage) {
-        head.insert("choices".to_owned(), json!([]));
-        head.insert("usage".to_owned(), usage);
-        chunks.push(head);
+    let with = |choices: Vec<Value>| {
+        let mut chunk = head.clone();
+        chunk.insert("choices".to_owned(), choices.into());
+        chunk
+    };
+    let mut chunks = vec![
+        with(choices(answer).map(|choice| message_of(choice).into()).collect()),
+        with(choices(answer).map(|choice| end_of(choice).into()).collect()),
+    ];
+    if let Some(usage) = answer.get("usage").filter(|_| includes_usage) {
+        let mut last = with(Vec::new());
+        last.insert("usage".to_owned(), usage.clone());
+        chunks.push(last);
     }
     chunks
+}
+
+/// Converts a choice of a whole response into one with the message and without the end.
+fn message_of(choice: &Object) -> Object {
+    let convert = |(name, value): (&String, &Value)| match name.as_str() {
+        "message" => ("delta".to_owned(), with_places(value)),
+        "finish_reason" => (name.clone(), Value::Null),
+        _ => (name.clone(), value.clone()),
+    };
+    choice.iter().map(convert).collect()
+}
+
+/// Converts a choice of a whole response into one with the end and without the message.
+fn end_of(choice: &Object) -> Object {
+    let rest = choice.iter().filter(|(name, _)| !matches!(name.as_str(), "message" | "logprobs"));
+    let delta = ("delta".to_owned(), json!({}));
+    rest.map(|(name, value)| (name.clone(), value.clone())).chain([delta]).collect()
+}
+
+/// Returns a message whose calls have their places.
+fn with_places(message: &Value) -> Value {
+    let mut delta = message.clone();
+    let calls = delta.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for (index, call) in calls.into_iter().flatten().enumerate() {
+        if let Some(object) = call.as_object() {
+            *call = placed(object, index as u64);
+        }
+    }
+    delta
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ impl Ended {
 /// Returns whether the call is for a tool that the gateway offers. All other calls are handed to
 /// the caller.
 fn is_offered(call: &ToolCall, offered: &BTreeSet<String>) -> bool {
-    call.arguments.is_some() && offered.contains(&call.name)
+    call.arguments.is_some() && !call.is_shown && offered.contains(&call.name)
 }
 
 /// Returns whether any call is for a tool that the gateway offers. Does not parse arguments.
@@ -241,18 +241,19 @@ pub(super) async fn run(
         listener.end(&ended).await;
         ended
     });
-    let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
-    // Results are charged as they complete. At most the results that fit, plus those of the
-    // parallel calls, are in memory.
-    loop {
-        tokio::select! {
-            biased;
-            event = listener.reports.next() => listener.emitter.emit(event).await,
-            next = running.next() => match next {
-                Some(next) => ended.push(next.within(allowance)),
-                None => break,
-            },
+    let work = async {
+        let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
+        // Results are charged as they complete. At most the results that fit, plus those of the
+        // parallel calls, are in memory.
+        while let Some(next) = running.next().await {
+            ended.push(next.within(allowance));
         }
+    };
+    // Polled together: the calls and the reports wait for the same receiver, in the order in which
+    // they began to wait, so one that is not polled would stop the others for ever.
+    tokio::select! {
+        () = work => {}
+        () = listener.forward() => {}
     }
     for (call, limit) in beyond {
         listener.start(&call).await;
@@ -270,6 +271,13 @@ pub(super) struct Listener {
 }
 
 impl Listener {
+    /// Forwards the reports of running calls. Never completes.
+    async fn forward(&self) {
+        loop {
+            self.emitter.emit(self.reports.next().await).await;
+        }
+    }
+
     async fn start(&self, call: &ToolCall) {
         let started = Started {
             tool_call_id: call.id.clone(),
@@ -349,6 +357,7 @@ mod tests {
             id: position.to_string(),
             name: (*name).to_owned(),
             arguments: Some("{}".to_owned()),
+            is_shown: false,
             raw: Value::Null,
         });
         calls.collect()

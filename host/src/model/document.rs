@@ -9,6 +9,8 @@ use crate::json::{self, Caps};
 /// request. A stream has few of them in memory at a time.
 const FREE_BYTES: usize = 16 << 10;
 
+/// Member of a response in which the gateway describes its work. A provider cannot send it.
+pub(crate) const OWN_MEMBER: &str = "airlock";
 /// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
 const HEAD_BYTES: usize = 256;
 
@@ -53,6 +55,7 @@ impl Document {
         }
         let text = this.text.as_deref().unwrap_or_default();
         this.object = serde_json::from_str(text).map_err(|_| Unread::NoObject)?;
+        this.remove_own();
         Ok(this)
     }
 
@@ -67,6 +70,18 @@ impl Document {
             self.held = Some(own);
         }
         true
+    }
+
+    /// Removes members in which only the gateway may say something.
+    fn remove_own(&mut self) {
+        let error = self.object.get("error");
+        if error.is_some_and(|error| error.get(OWN_MEMBER).is_some()) {
+            let error = self.object_mut().get_mut("error").and_then(Value::as_object_mut);
+            error.and_then(|error| error.shift_remove(OWN_MEMBER));
+        }
+        if self.object.contains_key(OWN_MEMBER) {
+            self.object_mut().shift_remove(OWN_MEMBER);
+        }
     }
 
     /// Memory of the text and the tree, in bytes.

@@ -46,8 +46,7 @@ impl Merged {
         let top = chunk.iter().filter(|(name, _)| *name != "choices" && *name != PADDING);
         for (name, value) in top.filter(|(_, value)| !is_empty(value)) {
             if name == "usage" || !self.top.contains_key(name) {
-                self.bytes += weight(value);
-                self.top.insert(name.clone(), value.clone());
+                self.bytes += put(&mut self.top, name, value);
             }
         }
         for (position, sent) in choices(chunk).enumerate() {
@@ -81,15 +80,13 @@ impl Choice {
     /// Adds the choice of a chunk. Returns the memory that it takes.
     fn add(&mut self, sent: &Object) -> usize {
         let add = |(name, value): (&String, &Value)| match (name.as_str(), value) {
-            ("delta" | "message", Value::Object(delta)) => merge(&mut self.message, delta),
+            ("delta", Value::Object(delta)) => merge(&mut self.message, delta),
+            // A `message` beside the deltas repeats them (Perplexity).
             ("index" | "delta" | "message", _) => 0,
             ("logprobs", _) => merge_member(&mut self.rest, name, value),
             (_, Value::Null) => 0,
             ("finish_reason", _) if is_empty(value) => 0,
-            _ => {
-                self.rest.insert(name.clone(), value.clone());
-                weight(value)
-            }
+            _ => put(&mut self.rest, name, value),
         };
         sent.iter().map(add).sum()
     }
@@ -163,11 +160,18 @@ fn merge_member(sum: &mut Map<String, Value>, name: &str, value: &Value) -> usiz
             sum.insert(name.to_owned(), items.into());
             bytes + MEMBER_BYTES + name.len()
         }
-        (_, value) => {
-            sum.insert(name.to_owned(), value.clone());
-            weight(value) + MEMBER_BYTES + name.len()
-        }
+        // Calls that were shown stay in the record.
+        (Some(Value::Array(_)), _) if name == "tool_calls" => 0,
+        (_, value) => put(sum, name, value),
     }
+}
+
+/// Sets a member. Returns the memory that is added.
+fn put(members: &mut Map<String, Value>, name: &str, value: &Value) -> usize {
+    let own = name.len() + MEMBER_BYTES;
+    let old = members.insert(name.to_owned(), value.clone());
+    let old = old.map_or(0, |old| own + weight(&old));
+    (own + weight(value)).saturating_sub(old)
 }
 
 /// Adds the items of a list. Calls are merged by index, pieces of a content's last part are joined,

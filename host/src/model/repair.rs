@@ -68,6 +68,10 @@ impl Calls {
         if !is_affected {
             return Ok(());
         }
+        let deltas = choices(chunk.object()).flat_map(calls_of).count();
+        if deltas > limit {
+            return Err(TooManyCalls { found: deltas });
+        }
         let mut repaired = Vec::new();
         for (position, choice) in choices(chunk.object()).enumerate() {
             let mut list = Vec::new();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::{
     Document, ModelError, Object, Refusal,
-    document::{choices, finish_reason, index_of},
+    document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, Events},
     sse::ERROR,
 };
@@ -70,8 +70,11 @@ impl<'a> Chunks<'a> {
         Ok(())
     }
 
-    fn chunk(&mut self, chunk: Document, kind: &str) -> Result<Document, ModelError> {
+    fn chunk(&mut self, mut chunk: Document, kind: &str) -> Result<Document, ModelError> {
         let client = self.events.client;
+        if choices(chunk.object()).count() > MAX_CHOICES {
+            return Err(client.bad_answer("more choices than the gateway accepts"));
+        }
         if let Some(error) = self.error_in(chunk.object(), kind) {
             let status = status_of(&error);
             if crate::model::http::is_credential_error(status) {
@@ -79,6 +82,7 @@ impl<'a> Chunks<'a> {
             }
             return Err(client.refused(Refusal { status, error, retry_after: None }));
         }
+        use_deltas(&mut chunk);
         for (position, choice) in choices(chunk.object()).enumerate() {
             let index = index_of(choice, position);
             self.seen.insert(index);
@@ -115,6 +119,20 @@ fn status_of(error: &Object) -> StatusCode {
     let code = error.get("code").and_then(Value::as_u64).filter(|code| (400..600).contains(code));
     code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok())
         .unwrap_or(StatusCode::BAD_GATEWAY)
+}
+
+/// Removes a `message` beside a `delta`: some servers repeat the whole message in every chunk
+/// (Perplexity). A `message` alone counts as the delta.
+fn use_deltas(chunk: &mut Document) {
+    if !choices(chunk.object()).any(|choice| choice.contains_key("message")) {
+        return;
+    }
+    for choice in choices_mut(chunk.object_mut()) {
+        let message = choice.shift_remove("message");
+        if !choice.get("delta").is_some_and(Value::is_object) {
+            choice.extend(message.map(|message| ("delta".to_owned(), message)));
+        }
+    }
 }
 
 #[cfg(test)]
