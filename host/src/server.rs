@@ -38,7 +38,7 @@ use tracing::{debug, error};
 use self::{
     body::Intake,
     memory::{Charge, Memory},
-    respond::{ApiError, Reply},
+    respond::{ApiError, Payload, Reply},
 };
 pub use self::{
     listen::serve,
@@ -254,7 +254,10 @@ impl App {
         let sender = self.sender(request.headers())?;
         let charge = self.memory.open(sender.tenant(), request.headers())?;
         let reply = self.answer(route, &sender, request, &charge).await?;
-        charge.settle(memory::REQUEST_BYTES + reply.body().len());
+        // A streamed response is still being made, and what it holds stays charged.
+        if let Payload::Whole(body) = reply.body() {
+            charge.settle(memory::REQUEST_BYTES + body.len());
+        }
         Ok((reply, Some(charge)))
     }
 

@@ -28,16 +28,6 @@ pub(super) enum Payload {
 /// Parts of a streamed body. Dropping them cancels the work behind them.
 pub(super) type Parts = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-impl Payload {
-    /// Length of a whole body; 0 for a stream, which is not in memory.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Whole(bytes) => bytes.len(),
-            Self::Stream(_) => 0,
-        }
-    }
-}
-
 /// Returns status 200 with a JSON body.
 pub(super) fn json(body: &Value) -> Reply {
     with_status(StatusCode::OK, body.to_string())

@@ -1,5 +1,6 @@
 mod http2;
 mod limits;
+mod stream;
 
 use std::future::Future;
 
@@ -70,13 +71,19 @@ pub(super) fn settings() -> Settings {
 
 impl Gateway {
     async fn start(settings: Settings) -> Self {
-        let (catalog, happened) = fake::catalog();
-        let models = fake::scripted(&json!([
+        let turns = json!([
             {"when": {"role": "user", "contains": "echo"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
             {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
             {"when": {"role": "user", "contains": "flood"}, "answer": {"tool_calls": flood()}},
             {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
-        ]));
+        ]);
+        Self::with_turns(settings, &turns).await
+    }
+
+    /// Starts a gateway whose model follows these turns.
+    async fn with_turns(settings: Settings, turns: &Value) -> Self {
+        let (catalog, happened) = fake::catalog();
+        let models = fake::scripted(turns);
         let agent = agent::tests::SETTINGS;
         let desk = crate::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
