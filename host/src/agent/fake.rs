@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::{
     catalog::Catalog,
-    door::{Admitted, Budget, Origin, OwnTools, Provider},
+    door::{Admitted, Budget, Origin, OwnTools, Progress, Provider},
     model::{Kind, Models, Settings},
     tool::{
         CallError, ClientName, ErrorKind, Policy, Tool, ToolDefinition, ToolError, ToolOutput,
@@ -30,7 +30,7 @@ pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>)
     let (events, happened) = mpsc::unbounded_channel();
     let desk = Arc::new(FakeTools { events, meet: Notify::new() });
     let catalog = Catalog::new();
-    let unasked = ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy"];
+    let unasked = ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy", "report"];
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
     add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
     catalog.add_client(&client("away"), "http", Policy::default());
@@ -83,6 +83,7 @@ impl FakeTools {
         match call.tool().original.as_str() {
             "fail" => return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck"))),
             "busy" => return Err(CallError::Busy),
+            "report" => report(&call),
             "panic" => panic!("a tool that panics"),
             "hang" => self.hang().await,
             "meet_a" => self.meet.notified().await,
@@ -104,6 +105,13 @@ impl FakeTools {
         let _dropped = Dropped(self);
         let _ = self.events.send("started");
         std::future::pending::<()>().await;
+    }
+}
+
+/// Reports progress twice.
+fn report(call: &Admitted) {
+    for done in [1.0, 2.0] {
+        call.chain().reporter().progress(Progress { done, total: None, message: None });
     }
 }
 

@@ -22,7 +22,6 @@ use super::{
 use crate::model::{
     Calls, Chunks, Document, Held, Merged, Object,
     document::{choices, choices_mut, finish_reason, head, index_of},
-    object,
 };
 
 /// Bytes of a merged response that are charged at a time.

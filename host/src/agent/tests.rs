@@ -486,6 +486,7 @@ fn tools_are_offered_sorted_after_the_callers_own() {
         "desk-meet_a",
         "desk-meet_b",
         "desk-panic",
+        "desk-report",
         "executeToolCode",
     ];
     assert_eq!(names, [&["desk-write"], &sorted[..]].concat());

@@ -299,4 +299,30 @@ mod tests {
             ])
         );
     }
+
+    #[test]
+    fn a_message_beside_the_deltas_is_not_merged_and_calls_are_never_replaced() {
+        let call = json!({"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}});
+        let answer = merged(&[
+            json!({"choices": [{"delta": {"content": "Hi", "tool_calls": [call]}}]}),
+            json!({"choices": [{"delta": {"tool_calls": "x"}, "message": {"content": "Hi", "tool_calls": [call]}}]}),
+        ]);
+        let message = &answer["choices"][0]["message"];
+        assert_eq!(
+            (&message["content"], message["tool_calls"].as_array().map(Vec::len)),
+            (&json!("Hi"), Some(1))
+        );
+    }
+
+    #[test]
+    fn names_are_charged_and_a_replaced_value_is_charged_once() {
+        let mut merged = Merged::default();
+        merged.add(&object(json!({"x".repeat(10_000): 1})));
+        assert!(merged.bytes() > 10_000);
+        let before = merged.bytes();
+        for tokens in 0..1_000 {
+            merged.add(&object(json!({"usage": {"total_tokens": tokens}})));
+        }
+        assert!(merged.bytes() < before + 1_000, "{}", merged.bytes());
+    }
 }

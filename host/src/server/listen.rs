@@ -52,6 +52,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// needs the client.
 const GOODBYE: Duration = Duration::from_millis(100);
 
+/// Maximum size of a part of a stream that the base charge of its request covers, in bytes.
+const FREE_PART_BYTES: usize = 4 << 10;
 /// Idle time of a connection while the gateway drains. An idle HTTP/2 client that does not close
 /// its connection would delay the end for the whole `drain_timeout`.
 const LAST_IDLE: Duration = Duration::from_secs(1);
@@ -147,7 +149,7 @@ impl Server {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = &mut connection => ended(result),
-                () = goodbye(reason, &slot.activity, drain_timeout) => {}
+                () = goodbye(reason, &slot.activity, waits.write, drain_timeout) => {}
             }
         });
     }
@@ -194,12 +196,17 @@ fn waits(settings: &Settings) -> Waits {
 }
 
 /// Waits for as long as a connection that is being closed may take.
-async fn goodbye(reason: Reason, activity: &Activity, drain_timeout: Duration) {
+async fn goodbye(
+    reason: Reason,
+    activity: &Activity,
+    write_timeout: Duration,
+    drain_timeout: Duration,
+) {
     match reason {
         Reason::Silent | Reason::Idle | Reason::Evicted => sleep(GOODBYE).await,
         // Other requests on the same connection still get their responses.
         Reason::Unread => {
-            let _ = timeout(drain_timeout, activity.answered()).await;
+            let _ = timeout(drain_timeout, activity.answered(write_timeout)).await;
         }
         Reason::BrokenOff => {}
     }
@@ -224,7 +231,8 @@ fn send(answer: Answer, mut running: Running) -> Response<Body> {
         }
         Payload::Stream(parts) => {
             running.begin_answer();
-            Either::Right(Streaming { parts, running, _charge: charge })
+            let waiting = Some(running.send_part());
+            Either::Right(Streaming { parts, running, waiting, charge })
         }
     })
 }
@@ -232,12 +240,15 @@ fn send(answer: Answer, mut running: Running) -> Response<Body> {
 /// Body of a response.
 type Body = Either<Full<Bytes>, Streaming>;
 
-/// Body that is sent part by part. hyper asks for the next part when there is room for it, and each
-/// part must be read within the write timeout.
+/// Body that is sent part by part. Each part must be read within the write timeout. hyper asks for the
+/// next part when there is room for it, which must be within the write timeout too: an HTTP/2 client
+/// may grant no window at all.
 struct Streaming {
     parts: Parts,
     running: Running,
-    _charge: Option<Charge>,
+    /// Present while there is no room for the next part.
+    waiting: Option<Sending>,
+    charge: Option<Charge>,
 }
 
 impl hyper::body::Body for Streaming {
@@ -248,9 +259,14 @@ impl hyper::body::Body for Streaming {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.waiting = None;
         let part = ready!(self.parts.as_mut().poll_next(context));
         Poll::Ready(part.map(|bytes| {
-            let unsent = Unsent { bytes, _charge: None, _sending: self.running.send_part() };
+            // hyper keeps a part or two that are not sent. A large one is charged until it is.
+            let part = self.charge.as_ref().filter(|_| bytes.len() > FREE_PART_BYTES);
+            let charge = part.map(|charge| charge.beside(bytes.len()));
+            let unsent = Unsent { bytes, _charge: charge, _sending: self.running.send_part() };
+            self.waiting = Some(self.running.send_part());
             Ok(Frame::data(Bytes::from_owner(unsent)))
         }))
     }

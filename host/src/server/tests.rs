@@ -2,6 +2,7 @@ mod http2;
 mod limits;
 mod parity;
 mod responses;
+mod stream;
 
 use std::future::Future;
 
@@ -83,7 +84,12 @@ impl Gateway {
         Self::with(settings, &turns, None).await
     }
 
-    /// Starts a gateway with a model that follows these turns.
+    /// Starts a gateway whose model follows these turns.
+    async fn with_turns(settings: Settings, turns: &Value) -> Self {
+        Self::with(settings, turns, None).await
+    }
+
+    /// Starts a gateway with a model that follows these turns, and with a store.
     async fn with(settings: Settings, turns: &Value, store: Option<store::Settings>) -> Self {
         let (catalog, happened) = fake::catalog();
         let models = fake::scripted(turns);

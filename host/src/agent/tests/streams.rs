@@ -301,3 +301,24 @@ async fn rounds_that_the_model_does_not_stream_are_shown_as_chunks() {
     assert_eq!(seen.iter().filter(|line| line.contains("started c1")).count(), 1, "{seen:?}");
     assert_eq!(seen.last().map(String::as_str), Some("done, airlock: true"));
 }
+
+#[tokio::test]
+async fn parallel_calls_that_report_at_once_do_not_stop_each_other() {
+    let (catalog, _) = fake::catalog();
+    let view = catalog.snapshot().view(&Filter::none(), None);
+    let (caller, reports) = Caller::with_events(view, Origin::Model, fake::BUDGET);
+    let calls = json!([{"name": "desk-report"}, {"name": "desk-report"}, {"name": "desk-report"}]);
+    let models = fake::scripted(&json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": calls}},
+        {"answer": {"content": "done"}},
+    ]));
+    let request = Request { reports: Some(reports), ..streamed() };
+    let mut run = run(Arc::new(models), caller, request, SETTINGS);
+    let mut progress = 0;
+    while let Some(event) =
+        tokio::time::timeout(Duration::from_secs(10), run.next()).await.expect("it goes on")
+    {
+        progress += usize::from(matches!(event, Event::Progress { .. }));
+    }
+    assert_eq!(progress, 6);
+}

@@ -117,3 +117,74 @@ fn describe(event: Event) -> Option<Value> {
         Event::Chunk(_) | Event::Done(_) | Event::Failed(_) => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use futures_util::StreamExt as _;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{
+        agent::{self, fake, tests::SETTINGS},
+        door::{Caller, Filter, Origin},
+        json::RawObject,
+        model::{MemoryBudget, object},
+    };
+
+    /// Returns the parts of a streamed chat with their times in seconds, each as a word.
+    async fn timeline(turns: Value, timeout: Duration) -> Vec<(u64, &'static str)> {
+        let (catalog, _happened) = fake::catalog();
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
+        let request = agent::Request {
+            body: RawObject::from(&object(body)),
+            is_streamed: true,
+            shows_rounds: false,
+            max_tool_calls: None,
+            names_tools: false,
+            reports: None,
+            budget: MemoryBudget::unlimited(),
+        };
+        let settings = agent::Settings { timeout, ..SETTINGS };
+        let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+        let run = agent::run(Arc::new(fake::scripted(&turns)), caller, request, settings);
+        let started = Instant::now();
+        let stream = ChatStream::begin(run, false).await.expect("it begins");
+        let parts = events::parts(stream).map(|part| {
+            let part = std::str::from_utf8(&part).expect("UTF-8");
+            let kind = match part.trim_end() {
+                ": keep-alive" => "comment",
+                "data: [DONE]" => "done",
+                error if error.starts_with("event: error") => "error",
+                chunk if chunk.starts_with("data: {") => "chunk",
+                other => panic!("{other}"),
+            };
+            (started.elapsed().as_secs(), kind)
+        });
+        parts.collect().await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn comments_are_sent_while_a_tool_runs_until_the_request_times_out() {
+        let turns = json!([{"answer": {"tool_calls": [{"name": "desk-hang"}]}}]);
+        let expected = [(0, "chunk"), (15, "comment"), (30, "comment"), (40, "error")];
+        assert_eq!(timeline(turns, Duration::from_secs(40)).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_comment_between_two_chunks_of_a_slow_model_loses_neither() {
+        let turns = json!([{"answer": {"content": "hi", "pace": "20s"}}]);
+        let expected = [
+            (20, "chunk"),
+            (35, "comment"),
+            (40, "chunk"),
+            (55, "comment"),
+            (70, "comment"),
+            (80, "chunk"),
+            (80, "done"),
+        ];
+        assert_eq!(timeline(turns, Duration::from_mins(5)).await, expected);
+    }
+}
