@@ -15,7 +15,8 @@ const FREE_BYTES: usize = 4 << 10;
 pub struct Document {
     object: Object,
     text: Option<String>,
-    _held: Option<Held>,
+    /// Memory of both.
+    held: Option<Held>,
 }
 
 /// Reason that a text was not read.
@@ -46,7 +47,7 @@ impl Document {
             own = Some(held);
         }
         let object = serde_json::from_str(&text).map_err(|_| Unread::NoObject)?;
-        Ok(Self { object, text: Some(text), _held: own })
+        Ok(Self { object, text: Some(text), held: own })
     }
 
     /// The object.
@@ -67,7 +68,7 @@ impl Document {
 
     /// Replaces the object. The result holds the memory of this document.
     pub(super) fn map<E>(self, to: impl FnOnce(Object) -> Result<Object, E>) -> Result<Self, E> {
-        Ok(Self { object: to(self.object)?, text: None, _held: self._held })
+        Ok(Self { object: to(self.object)?, text: None, held: self.held })
     }
 
     /// Returns the documents that an object becomes. The first one holds the memory of this
@@ -76,9 +77,9 @@ impl Document {
         self,
         to: impl FnOnce(&Object) -> Result<Vec<Object>, E>,
     ) -> Result<Vec<Self>, E> {
-        let mut held = self._held;
+        let mut held = self.held;
         let objects = to(&self.object)?.into_iter();
-        Ok(objects.map(|object| Self { object, text: None, _held: held.take() }).collect())
+        Ok(objects.map(|object| Self { object, text: None, held: held.take() }).collect())
     }
 
     /// Returns the text: the one that was read if nothing was changed.
@@ -114,7 +115,7 @@ impl Document {
 
 impl From<Object> for Document {
     fn from(object: Object) -> Self {
-        Self { object, text: None, _held: None }
+        Self { object, text: None, held: None }
     }
 }
 
