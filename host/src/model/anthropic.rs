@@ -89,7 +89,7 @@ impl Anthropic {
         let length = text.len();
         let translating = client.off_thread(length, move || translate(text, &working)).await;
         let Translated { body, betas } = translating
-            .ok_or_else(|| client.bad_request("it cannot be translated"))?
+            .ok_or_else(|| client.bad_request(&"it cannot be translated"))?
             .map_err(|error| error.into_model_error(client))?;
         let held = held.beside();
         if !held.grow(body.len()) {
@@ -152,7 +152,7 @@ impl Anthropic {
 impl Untranslated {
     fn into_model_error(self, client: &Client) -> ModelError {
         match self {
-            Self::Json(error) => client.bad_request(error),
+            Self::Json(error) => client.bad_request(&error),
             Self::NoMemory => client.no_memory(),
             Self::Unsupported(error) => client.refused(error.into_refusal()),
         }

@@ -3,7 +3,7 @@
 
 mod events;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -156,9 +156,10 @@ impl Client {
             .body(outgoing.body.clone())
             .timeout(self.bounds.answer);
         let sending = with(request, credential).send();
-        let sent = match outgoing.is_streamed {
-            true => timeout_at(first_byte, sending).await.map_err(|_| self.is_silent())?,
-            false => sending.await,
+        let sent = if outgoing.is_streamed {
+            timeout_at(first_byte, sending).await.map_err(|_| self.is_silent())?
+        } else {
+            sending.await
         };
         sent.map_err(|error| self.trouble(error))
     }
@@ -318,7 +319,7 @@ impl Client {
         ModelError::BadAnswer { provider: self.provider.clone(), what }
     }
 
-    pub(super) fn bad_request(&self, reason: impl ToString) -> ModelError {
+    pub(super) fn bad_request(&self, reason: &dyn fmt::Display) -> ModelError {
         ModelError::BadRequest { provider: self.provider.clone(), reason: reason.to_string() }
     }
 

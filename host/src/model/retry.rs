@@ -139,13 +139,11 @@ fn is_retryable(error: &ModelError) -> bool {
 /// Returns the wait that `Retry-After` asks for: seconds or a date.
 fn parse(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => {
-            let date = httpdate::parse_http_date(text).ok()?;
-            Some(date.duration_since(now).unwrap_or_default())
-        }
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
     }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod stream;
 
-use http::{HeaderValue, Request};
+use http::Request;
 use hyper::body::Incoming;
 
 use self::stream::ChatStream;
@@ -12,9 +12,6 @@ use super::{
     options,
     respond::{self, ApiError, Reply},
 };
-
-/// Header of a response with the name of the provider that answered.
-const PROVIDER: &str = "x-airlock-provider";
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest.
@@ -36,7 +33,7 @@ pub(super) async fn complete(
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
     let run = app.run(sender, body, is_streamed, wants_events, timeout, charge);
     let answering = run.answering();
-    let mut reply = if is_streamed {
+    let reply = if is_streamed {
         let stream = ChatStream::begin(run, wants_events).await?;
         respond::events(events::parts(stream))
     } else {
@@ -44,9 +41,5 @@ pub(super) async fn complete(
         let answer = completion.answer.expect("it was not streamed");
         respond::json_text(answer.into_text())
     };
-    let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
-    if let Some(provider) = provider {
-        reply.headers_mut().insert(PROVIDER, provider);
-    }
-    Ok(reply)
+    Ok(respond::answered_by(&answering, reply))
 }

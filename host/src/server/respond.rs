@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::{
-    agent::{AgentError, EXTENSION},
+    agent::{AgentError, Answering, EXTENSION},
     model::{Object, object},
     text::with_causes,
 };
@@ -46,6 +46,15 @@ pub(super) fn events(parts: Parts) -> Reply {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // nginx would collect the events otherwise.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    reply
+}
+
+/// Adds the header with the name of the provider that answered, if one has.
+pub(super) fn answered_by(answering: &Answering, mut reply: Reply) -> Reply {
+    let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
+    if let Some(provider) = provider {
+        reply.headers_mut().insert("x-airlock-provider", provider);
+    }
     reply
 }
 

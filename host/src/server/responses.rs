@@ -87,6 +87,7 @@ pub(super) async fn create(
     let caller = app.caller(sender, Origin::Model);
     let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
     let run = start(app, sender, caller.clone(), &chat, timeout, charge)?;
+    let answering = run.answering();
     let deposit = app.archive.as_ref().filter(|_| chat.store).map(|archive| Deposit {
         archive: archive.clone(),
         scope: sender.tenant().scope(),
@@ -96,12 +97,13 @@ pub(super) async fn create(
         charge: charge.clone(),
     });
     let composer = Composer::new(&id, chat.echo, caller, deposit, charge.clone());
-    if is_streamed {
+    let reply = if is_streamed {
         let stream = ResponseStream::begin(run, composer).await?;
-        Ok(respond::events(events::parts(stream)))
+        respond::events(events::parts(stream))
     } else {
-        whole(run, composer).await
-    }
+        whole(run, composer).await?
+    };
+    Ok(respond::answered_by(&answering, reply))
 }
 
 /// Reads and translates a request, together with the conversation that it continues.

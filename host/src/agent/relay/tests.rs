@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::object;
 
 #[test]
 fn a_chunk_with_text_and_the_end_of_a_choice_is_split_into_both() {

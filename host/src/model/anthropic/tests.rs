@@ -285,13 +285,18 @@ async fn the_tree_of_a_request_is_charged_and_released() {
 #[tokio::test]
 async fn thinking_that_is_kept_until_its_signature_comes_is_charged() {
     let (_, sse, _) = RECORDED[2];
-    let long = sse.replacen("\"thinking\":\"", &format!("\"thinking\":\"{}", "x".repeat(3_000)), 3);
-    assert_ne!(long, sse);
+    let delta = sse.split("\n\n").find(|event| event.contains("\"thinking_delta\""));
+    let delta = format!("{}\n\n", delta.expect("a piece of thinking"));
+    // Each piece alone is too short to be charged.
+    let piece =
+        delta.replacen("\"thinking\":\"", &format!("\"thinking\":\"{}", "x".repeat(1_000)), 1);
+    assert_ne!(piece, delta);
+    let long = sse.replacen(&delta, &piece.repeat(50), 1);
     let memory = Limited::new(1 << 20);
     let held = MemoryBudget::new(memory.clone()).hold();
     let fake = FakeService::start(vec![fake::events(&long)]).await;
     respond(&settings(&fake.base_url), &request(json!({})), true, &held).await.expect("a stream");
-    assert!(memory.most() > 3_000, "{}", memory.most());
+    assert!(memory.most() > 50_000, "{}", memory.most());
     assert_eq!(memory.taken(), 0);
     fake.requests().await;
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::model::{
     Document, ModelError, Object, Refusal,
     document::{choices, choices_mut, finish_reason, index_of},
-    http::{DONE, Events},
+    http::{DONE, Events, is_credential_error},
     sse::ERROR,
 };
 
@@ -77,7 +77,7 @@ impl<'a> Chunks<'a> {
         }
         if let Some(error) = self.error_in(chunk.object(), kind) {
             let status = status_of(&error);
-            if crate::model::http::is_credential_error(status) {
+            if is_credential_error(status) {
                 return Err(client.bad_credential());
             }
             return Err(client.refused(Refusal { status, error, retry_after: None }));
@@ -114,7 +114,7 @@ impl<'a> Chunks<'a> {
 }
 
 /// Returns the status of an error in a stream, whose own status is 200: `code`, if the service
-/// writes a status there as OpenRouter and vLLM do.
+/// writes a status there, as vLLM does.
 fn status_of(error: &Object) -> StatusCode {
     let code = error.get("code").and_then(Value::as_u64).filter(|code| (400..600).contains(code));
     code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok())

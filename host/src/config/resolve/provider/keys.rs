@@ -57,15 +57,11 @@ fn key(field: &Field<'_>, name: String, key: file::ProviderKey, needs_key: bool)
     let field = field.member("value");
     let is_empty =
         |value: &EnvText| matches!(value, EnvText::Written(text) if text.expose().is_empty());
-    let value = match key.value.filter(|value| needs_key || !is_empty(value)) {
-        Some(value) => credential(&field, value),
-        None => {
-            if needs_key {
-                field.refuse("is required, but missing");
-            }
-            None
-        }
-    };
+    let value = key.value.filter(|value| needs_key || !is_empty(value));
+    if value.is_none() && needs_key {
+        field.refuse("is required, but missing");
+    }
+    let value = value.and_then(|value| credential(&field, value));
     Key { name, value, models, weight }
 }
 
