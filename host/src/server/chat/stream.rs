@@ -131,10 +131,11 @@ mod tests {
         door::{Caller, Filter, Origin},
         json::RawObject,
         model::{MemoryBudget, object},
+        server::respond::Parts,
     };
 
-    /// Returns the parts of a streamed chat with their times in seconds, each as a word.
-    async fn timeline(turns: Value, timeout: Duration) -> Vec<(u64, &'static str)> {
+    /// Starts a streamed chat and returns its body.
+    async fn begin(turns: Value, timeout: Duration) -> Parts {
         let (catalog, _happened) = fake::catalog();
         let view = catalog.snapshot().view(&Filter::none(), None);
         let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
@@ -150,9 +151,13 @@ mod tests {
         let settings = agent::Settings { timeout, ..SETTINGS };
         let caller = Caller::new(view, Origin::Model, fake::BUDGET);
         let run = agent::run(Arc::new(fake::scripted(&turns)), caller, request, settings);
+        events::parts(ChatStream::begin(run, false).await.expect("it begins"))
+    }
+
+    /// Returns the parts of a streamed chat with their times in seconds, each as a word.
+    async fn timeline(turns: Value, timeout: Duration) -> Vec<(u64, &'static str)> {
         let started = Instant::now();
-        let stream = ChatStream::begin(run, false).await.expect("it begins");
-        let parts = events::parts(stream).map(|part| {
+        let parts = begin(turns, timeout).await.map(|part| {
             let part = std::str::from_utf8(&part).expect("UTF-8");
             let kind = match part.trim_end() {
                 ": keep-alive" => "comment",
@@ -186,5 +191,16 @@ mod tests {
             (80, "done"),
         ];
         assert_eq!(timeline(turns, Duration::from_mins(5)).await, expected);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_not_read_stops_the_model() {
+        let turns = json!([{"answer": {"content": "word ".repeat(20), "pace": "1s"}}]);
+        let mut parts = begin(turns, Duration::from_mins(5)).await;
+        parts.next().await.expect("a chunk");
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let started = Instant::now();
+        let rest = parts.count().await;
+        assert_eq!(rest, 22, "20 words, the end and [DONE]");
+        assert!(started.elapsed() > Duration::from_secs(18), "{:?}", started.elapsed());
     }
 }
