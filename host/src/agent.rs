@@ -123,7 +123,7 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
         let last = match ended {
             Ok(Ending::Whole { answer, pending }) => trace.finish(answer, &pending),
             Ok(Ending::Streamed { relay, answer, pending }) => {
-                trace.finish_stream(relay, &answer, &pending, &listener.emitter).await
+                trace.finish_stream(*relay, &answer, &pending, &listener.emitter).await
             }
             Err(error) => {
                 let airlock = trace.extension(&[]);

@@ -34,7 +34,7 @@ pub(super) enum Ending {
     /// A response that is returned whole.
     Whole { answer: Document, pending: Vec<Pending> },
     /// A response whose chunks were sent.
-    Streamed { relay: Relay, answer: Object, pending: Vec<Pending> },
+    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<Pending> },
 }
 
 impl Dialog {
@@ -128,7 +128,10 @@ impl Dialog {
         pending.sort_by_key(|pending| pending.call.position);
         match self.relay {
             None => Ending::Whole { answer, pending },
-            Some(relay) => Ending::Streamed { relay, answer: answer.into_object(), pending },
+            Some(relay) => {
+                let (relay, answer) = (Box::new(relay), answer.into_object());
+                Ending::Streamed { relay, answer, pending }
+            }
         }
     }
 }

@@ -211,10 +211,11 @@ impl Reports {
                 let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(receiver) = &mut *events else { return Poll::Pending };
                 match ready!(receiver.poll_recv(context)) {
-                    Some(event) => match self.translate(event) {
-                        Some(event) => return Poll::Ready(event),
-                        None => {}
-                    },
+                    Some(event) => {
+                        if let Some(event) = self.translate(event) {
+                            return Poll::Ready(event);
+                        }
+                    }
                     None => *events = None,
                 }
             }

@@ -161,13 +161,13 @@ impl Relay {
             } else {
                 summary
             };
-            let chunk = self.chunk_of(0, json!({"content": text}));
+            let chunk = self.chunk_of(0, &json!({"content": text}));
             emitter.emit(Event::Chunk(chunk)).await;
         }
         self.show_pending(answer, pending, emitter).await;
         let mut ends = mem::take(&mut self.round.ends);
         if ends.is_empty() {
-            let mut end = self.chunk_of(0, json!({}));
+            let mut end = self.chunk_of(0, &json!({}));
             let reason = if pending.is_empty() { "stop" } else { "tool_calls" };
             choices_mut(end.object_mut()).for_each(|choice| set_end(choice, reason));
             ends.push(end);
@@ -200,7 +200,7 @@ impl Relay {
             let choice = indices.get(pending.call.choice).copied().unwrap_or_default();
             let place = self.round.next_place(choice);
             let call = pending.call.raw.as_object().map(|call| placed(call, place));
-            let chunk = self.chunk_of(choice, json!({"tool_calls": [call]}));
+            let chunk = self.chunk_of(choice, &json!({"tool_calls": [call]}));
             emitter.emit(Event::Chunk(chunk)).await;
         }
     }
@@ -242,7 +242,7 @@ impl Relay {
         }
         // The stream begins with a role, also if the first chunk is held back.
         if is_first {
-            let role = self.chunk_of(0, json!({"role": "assistant"}));
+            let role = self.chunk_of(0, &json!({"role": "assistant"}));
             emitter.emit(Event::Chunk(role)).await;
         }
         Ok(())
@@ -342,7 +342,7 @@ impl Relay {
     }
 
     /// Returns a chunk of the stream with one choice.
-    fn chunk_of(&self, index: u64, delta: Value) -> Document {
+    fn chunk_of(&self, index: u64, delta: &Value) -> Document {
         let mut chunk = self.head.clone().unwrap_or_default();
         chunk.insert("object".to_owned(), "chat.completion.chunk".into());
         let choice = json!({"index": index, "delta": delta, "finish_reason": null});

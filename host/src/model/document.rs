@@ -124,18 +124,12 @@ impl Document {
 
     /// Returns the text: the one that was read if nothing was changed.
     pub fn to_text(&self) -> String {
-        match &self.text {
-            Some(text) => text.clone(),
-            None => serde_json::to_string(&self.object).expect("an object can be written"),
-        }
+        self.text.clone().unwrap_or_else(|| written(&self.object))
     }
 
     /// Returns the text like [`Self::to_text`], without a copy.
     pub fn into_text(self) -> String {
-        match self.text {
-            Some(text) => text,
-            None => serde_json::to_string(&self.object).expect("an object can be written"),
-        }
+        self.text.unwrap_or_else(|| written(&self.object))
     }
 
     /// Returns the text on one line, as a server-sent event needs it. A text that was written on
@@ -143,7 +137,7 @@ impl Document {
     pub fn into_line(self) -> String {
         match self.text {
             Some(text) if !text.contains(['\n', '\r']) => text,
-            _ => serde_json::to_string(&self.object).expect("an object can be written"),
+            _ => written(&self.object),
         }
     }
 
@@ -158,6 +152,10 @@ impl From<Object> for Document {
         let tree_bytes = json::text_len(&object).saturating_mul(4);
         Self { object, text: None, tree_bytes, held: None }
     }
+}
+
+fn written(object: &Object) -> String {
+    serde_json::to_string(object).expect("an object can be written")
 }
 
 /// Returns the members that all chunks of a stream share.

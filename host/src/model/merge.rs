@@ -82,9 +82,8 @@ impl Choice {
         let add = |(name, value): (&String, &Value)| match (name.as_str(), value) {
             ("delta", Value::Object(delta)) => merge(&mut self.message, delta),
             // A `message` beside the deltas repeats them (Perplexity).
-            ("index" | "delta" | "message", _) => 0,
+            ("index" | "delta" | "message", _) | (_, Value::Null) => 0,
             ("logprobs", _) => merge_member(&mut self.rest, name, value),
-            (_, Value::Null) => 0,
             ("finish_reason", _) if is_empty(value) => 0,
             _ => put(&mut self.rest, name, value),
         };
@@ -254,7 +253,9 @@ mod tests {
 
     fn merged(chunks: &[Value]) -> Value {
         let mut merged = Merged::default();
-        chunks.iter().for_each(|chunk| merged.add(&object(chunk.clone())));
+        for chunk in chunks {
+            merged.add(&object(chunk.clone()));
+        }
         merged.finish().into()
     }
 

@@ -248,9 +248,15 @@ mod tests {
 
     fn call(index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Value {
         let mut call = json!({"function": {"arguments": "x"}});
-        index.into_iter().for_each(|index| call["index"] = index.into());
-        id.into_iter().for_each(|id| call["id"] = id.into());
-        name.into_iter().for_each(|name| call["function"]["name"] = name.into());
+        if let Some(index) = index {
+            call["index"] = index.into();
+        }
+        if let Some(id) = id {
+            call["id"] = id.into();
+        }
+        if let Some(name) = name {
+            call["function"]["name"] = name.into();
+        }
         call
     }
 

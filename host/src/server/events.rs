@@ -29,12 +29,11 @@ pub(super) fn parts(source: impl Source) -> Parts {
     let parts = stream::unfold(Some(source), |source| async move {
         let mut source = source?;
         let waiting = AssertUnwindSafe(next_or_comment(&mut source)).catch_unwind().await;
-        match waiting {
-            Ok(part) => part.map(|part| (part, Some(source))),
-            Err(_) => {
-                error!("a streamed request made the gateway panic");
-                Some((failure(ApiError::internal()), None))
-            }
+        if let Ok(part) = waiting {
+            part.map(|part| (part, Some(source)))
+        } else {
+            error!("a streamed request made the gateway panic");
+            Some((failure(ApiError::internal()), None))
         }
     });
     boxed(parts)

@@ -61,7 +61,9 @@ async fn a_streamed_answer_merges_to_the_whole_one() {
         Duration::from_millis(20) * u32::try_from(chunks.len() + 1).expect("few")
     );
     let mut merged = crate::model::Merged::default();
-    chunks.iter().for_each(|chunk| merged.add(chunk));
+    for chunk in &chunks {
+        merged.add(chunk);
+    }
     let mut merged = merged.finish();
     let whole = whole(&script(&json!([{"answer": answer}])).expect("good"), &object(request));
     let mut whole = whole.expect("a turn");

@@ -59,13 +59,13 @@ impl ChatStream {
                 self.has_ended = true;
                 Some(events::failure((*error).into()))
             }
-            event if self.wants_events => Some(self.tool_event(describe(event)?)),
+            event if self.wants_events => Some(self.tool_event(&describe(event)?)),
             _ => None,
         }
     }
 
     /// Returns a chunk without text that has the event as its member `airlock`.
-    fn tool_event(&self, event: Value) -> Bytes {
+    fn tool_event(&self, event: &Value) -> Bytes {
         let mut chunk = self.head.clone();
         let choice = json!({"index": 0, "delta": {}, "finish_reason": null});
         chunk.insert("choices".to_owned(), json!([choice]));

@@ -80,6 +80,8 @@ impl Bench {
     }
 }
 
+// The reader of a real request refuses what has no room.
+#[expect(clippy::unnecessary_wraps)]
 fn any(_bytes: u64) -> Result<(), Infallible> {
     Ok(())
 }
@@ -154,7 +156,7 @@ async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued
     put(&ann, "other", None).await;
     bench.pass(20 * DAY);
     put(&ann, "b", Some("a")).await;
-    bench.pass(30 * DAY - Duration::from_millis(1));
+    bench.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
     assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, ["a", "b"]);
     bench.pass(Duration::from_millis(1));
     assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, [""; 0]);
