@@ -19,8 +19,8 @@ mod counting {
     /// Runs `make`, and returns its result and the bytes that are allocated afterwards and were not
     /// before.
     pub(crate) fn held_by<T>(make: impl FnOnce() -> T) -> (T, usize) {
-        let (made, held) = allocator::held_by(make);
-        (made, held.bytes)
+        let (result, held) = allocator::held_by(make);
+        (result, held.bytes)
     }
 }
 
@@ -47,4 +47,4 @@ mod model {
     pub type Object = serde_json::Map<String, serde_json::Value>;
 }
 
-pub use model::harness::{chat_stream, sse};
+pub use model::harness::{chat_stream, chunks, sse};
