@@ -17,12 +17,20 @@ const PADDING: &str = "obfuscation";
 /// Types of parts of a content whose pieces are joined, as Mistral sends them.
 const JOINED_PARTS: [&str; 2] = ["text", "thinking"];
 
-/// Memory of a value in a list, in bytes, with the capacity that a list may have to spare.
-const VALUE_BYTES: usize = 2 * size_of::<Value>();
-/// Memory of a member of an object without name and value, in bytes.
-const MEMBER_BYTES: usize = 128;
-/// Memory of a choice without its parts, in bytes.
-const CHOICE_BYTES: usize = 512;
+/// Memory of an item of a list, in bytes, with the capacity that a list may have to spare.
+const ITEM_BYTES: usize = 2 * size_of::<Value>();
+/// Memory of a list beside its items, in bytes: the first item allocates four.
+const LIST_BYTES: usize = 2 * size_of::<Value>();
+/// Memory of a member of an object, in bytes, with its hash, the capacity to spare and its part of
+/// the hash table.
+const MEMBER_BYTES: usize = 2 * size_of::<(u64, String, Value)>() + 32;
+/// Memory of an object beside its members, in bytes: the first member allocates three.
+const OBJECT_BYTES: usize = 2 * size_of::<(u64, String, Value)>();
+/// Memory of a choice without its parts, in bytes: the members that every choice and every message
+/// has, or the first node of the map of choices.
+const CHOICE_BYTES: usize = 2_048;
+/// Memory of a response without its parts, in bytes.
+const RESPONSE_BYTES: usize = 1_024;
 
 /// A response that is being merged.
 #[derive(Debug, Default)]
@@ -46,7 +54,7 @@ impl Merged {
         let top = chunk.iter().filter(|(name, _)| *name != "choices" && *name != PADDING);
         for (name, value) in top.filter(|(_, value)| !is_empty(value)) {
             if name == "usage" || !self.top.contains_key(name) {
-                self.bytes += put(&mut self.top, name, value);
+                self.bytes += set(&mut self.top, name, value);
             }
         }
         for (position, sent) in choices(chunk).enumerate() {
@@ -60,7 +68,7 @@ impl Merged {
 
     /// Returns an upper estimate of the memory that the response takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        RESPONSE_BYTES + self.bytes
     }
 
     /// Returns the response.
@@ -85,7 +93,7 @@ impl Choice {
             ("index" | "delta" | "message", _) | (_, Value::Null) => 0,
             ("logprobs", _) => merge_member(&mut self.rest, name, value),
             ("finish_reason", _) if is_empty(value) => 0,
-            _ => put(&mut self.rest, name, value),
+            _ => set(&mut self.rest, name, value),
         };
         sent.iter().map(add).sum()
     }
@@ -135,10 +143,11 @@ fn merge_member(sum: &mut Map<String, Value>, name: &str, value: &Value) -> usiz
         (Some(Value::Array(sum)), Value::Array(more)) => merge_list(sum, name, more),
         (Some(old @ Value::String(_)), Value::Array(more)) if name == "content" => {
             let text = old.take();
-            let mut items = if is_empty(&text) { Vec::new() } else { vec![text_part(&text)] };
-            let bytes = merge_list(&mut items, name, more);
+            let mut items = Vec::new();
+            let bytes = if is_empty(&text) { 0 } else { push(&mut items, &text_part(&text)) };
+            let bytes = bytes + merge_list(&mut items, name, more);
             *old = items.into();
-            bytes + MEMBER_BYTES
+            bytes + LIST_BYTES
         }
         (Some(Value::Array(sum)), Value::String(text)) if name == "content" => {
             if text.is_empty() {
@@ -151,26 +160,18 @@ fn merge_member(sum: &mut Map<String, Value>, name: &str, value: &Value) -> usiz
             let mut new = Object::new();
             let bytes = merge(&mut new, more);
             sum.insert(name.to_owned(), new.into());
-            bytes + VALUE_BYTES + MEMBER_BYTES + name.len()
+            bytes + OBJECT_BYTES + MEMBER_BYTES + name.len()
         }
         (None, Value::Array(more)) => {
             let mut items = Vec::new();
             let bytes = merge_list(&mut items, name, more);
             sum.insert(name.to_owned(), items.into());
-            bytes + MEMBER_BYTES + name.len()
+            bytes + LIST_BYTES + MEMBER_BYTES + name.len()
         }
         // Calls that were shown stay in the record.
         (Some(Value::Array(_)), _) if name == "tool_calls" => 0,
-        (_, value) => put(sum, name, value),
+        (_, value) => set(sum, name, value),
     }
-}
-
-/// Sets a member. Returns the memory that is added.
-fn put(members: &mut Map<String, Value>, name: &str, value: &Value) -> usize {
-    let own = name.len() + MEMBER_BYTES;
-    let old = members.insert(name.to_owned(), value.clone());
-    let old = old.map_or(0, |old| own + weight(&old));
-    (own + weight(value)).saturating_sub(old)
 }
 
 /// Adds the items of a list. Calls are merged by index, pieces of a content's last part are joined,
@@ -187,10 +188,7 @@ fn merge_list(items: &mut Vec<Value>, name: &str, more: &[Value]) -> usize {
                 more.iter().map(|(name, value)| merge_part_member(old, name, value)).sum()
             }
             (Some(Value::Object(old)), Value::Object(more)) => merge(old, more),
-            _ => {
-                items.push(item.clone());
-                weight(item) * 2
-            }
+            _ => push(items, item),
         }
     };
     more.iter().map(add).sum()
@@ -217,11 +215,26 @@ fn merge_part_member(part: &mut Object, name: &str, value: &Value) -> usize {
         ("thinking", Some(Value::Array(sum)), Value::Array(more)) => {
             merge_list(sum, "content", more)
         }
-        _ => {
-            part.insert(name.to_owned(), value.clone());
-            weight(value) + MEMBER_BYTES
-        }
+        _ => set(part, name, value),
     }
+}
+
+/// Sets a member. Returns the memory that is added.
+fn set(object: &mut Object, name: &str, value: &Value) -> usize {
+    let bytes = weight(value);
+    if let Some(old) = object.get_mut(name) {
+        let added = bytes.saturating_sub(weight(old));
+        *old = value.clone();
+        return added;
+    }
+    object.insert(name.to_owned(), value.clone());
+    bytes + MEMBER_BYTES + name.len()
+}
+
+/// Appends an item. Returns the memory that is added.
+fn push(items: &mut Vec<Value>, item: &Value) -> usize {
+    items.push(item.clone());
+    weight(item) + ITEM_BYTES
 }
 
 fn text_part(text: &Value) -> Value {
@@ -233,21 +246,29 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value == "" || value == 0
 }
 
-/// Returns an upper estimate of the memory of a value, in bytes.
+/// Returns an upper estimate of the memory that a value owns, in bytes, with the capacity that it
+/// has to spare after it has grown. Equals the sum of what the functions above return for the pieces
+/// that it was merged from.
 fn weight(value: &Value) -> usize {
-    VALUE_BYTES
-        + match value {
-            Value::String(text) => text.len() * 2,
-            Value::Array(items) => items.iter().map(weight).sum(),
-            Value::Object(members) => {
-                members.iter().map(|(name, value)| name.len() + MEMBER_BYTES + weight(value)).sum()
-            }
-            _ => 0,
+    match value {
+        // The smallest text allocates eight bytes.
+        Value::String(text) => text.len() * 2 + 8,
+        Value::Array(items) => {
+            LIST_BYTES + items.iter().map(|item| weight(item) + ITEM_BYTES).sum::<usize>()
         }
+        Value::Object(members) => {
+            let member =
+                |(name, value): (&String, &Value)| name.len() + MEMBER_BYTES + weight(value);
+            OBJECT_BYTES + members.iter().map(member).sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
     use crate::model::object;
 
@@ -325,5 +346,65 @@ mod tests {
             merged.add(&object(json!({"usage": {"total_tokens": tokens}})));
         }
         assert!(merged.bytes() < before + 1_000, "{}", merged.bytes());
+    }
+
+    /// Memory that a value owns with the least capacity that its collections can have.
+    fn owned(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.capacity(),
+            Value::Array(items) => {
+                items.capacity() * size_of::<Value>() + items.iter().map(owned).sum::<usize>()
+            }
+            Value::Object(members) => {
+                // The capacity of a hash table of 4 buckets, or of 8 and its doubles.
+                let mut sizes = iter::once(3).chain((0..).map(|doubled| 7 << doubled));
+                let entries = sizes.find(|size| *size >= members.len());
+                let entries = if members.is_empty() { 0 } else { entries.unwrap_or_default() };
+                entries * size_of::<(u64, String, Value)>()
+                    + members.iter().map(|(name, value)| name.len() + owned(value)).sum::<usize>()
+            }
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn the_estimate_is_at_least_the_memory_of_the_response() {
+        let many = |count: usize| -> Object {
+            (0..count).map(|at| (format!("m{at}"), json!({"a": [{"b": "c"}]}))).collect()
+        };
+        for chunks in [
+            vec![json!({})],
+            vec![json!({"a": [0], "b": {"c": [{}]}, "d": ""}); 3],
+            vec![many(50).into(), many(99).into()],
+            vec![json!({"choices": [{}, {}, {"index": 9}]})],
+            vec![json!({"choices": [{"delta": {"x": [""], "y": {}}, "z": {"a": [0]}}]}); 9],
+            vec![json!({"choices": [{"delta": {"content": "a"}}]}); 99],
+            vec![
+                json!({"choices": [{"delta": {"content": "a", "x": {}, "y": []}}]}),
+                json!({"choices": [{"delta": {"content": [{"type": "text", "text": "b"}], "x": many(9), "y": [0]}}]}),
+                json!({"choices": [{"delta": {"content": "c", "x": 1, "y": {}}, "logprobs": {"content": [{}]}}]}),
+            ],
+        ] {
+            let mut merged = Merged::default();
+            for chunk in &chunks {
+                merged.add(&object(chunk.clone()));
+            }
+            let estimate = merged.bytes();
+            let bytes = owned(&merged.finish().into());
+            assert!(bytes <= estimate, "{bytes} bytes, {estimate} estimated: {chunks:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_replaced_by_every_chunk_is_counted_once() {
+        let usage = json!({"usage": {"total_tokens": 1}, "choices": [{"x": {"a": [1, 2]}}]});
+        let bytes = |count: usize| {
+            let mut merged = Merged::default();
+            for _ in 0..count {
+                merged.add(&object(usage.clone()));
+            }
+            merged.bytes()
+        };
+        assert_eq!(bytes(1), bytes(100));
     }
 }

@@ -86,22 +86,46 @@ impl Calls {
             }
             repaired.push(list);
         }
-        let is_sound = choices(chunk.object()).zip(&repaired).all(|(choice, list)| {
-            list.is_empty() || choice["delta"]["tool_calls"].as_array() == Some(list)
-        });
-        if !is_sound {
+        let is_all_sound =
+            choices(chunk.object()).zip(&repaired).all(|(choice, list)| is_sound(choice, list));
+        if !is_all_sound {
             for (choice, list) in choices_mut(chunk.object_mut()).zip(repaired) {
-                if !list.is_empty() {
-                    choice["delta"]["tool_calls"] = list.into();
-                }
+                set_calls(choice, list);
             }
         }
         Ok(())
     }
 }
 
+/// Returns whether a delta has a member with calls, or with something else in their place.
 fn has_calls(delta: &Value) -> bool {
-    delta.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty())
+    match delta.get("tool_calls") {
+        Some(Value::Array(calls)) => !calls.is_empty(),
+        calls => calls.is_some_and(|calls| !calls.is_null()),
+    }
+}
+
+/// Returns whether the calls of a choice are those of the list.
+fn is_sound(choice: &Object, list: &[Value]) -> bool {
+    match choice.get("delta").and_then(|delta| delta.get("tool_calls")) {
+        Some(Value::Array(calls)) => calls == list,
+        calls => calls.is_none_or(Value::is_null),
+    }
+}
+
+/// Replaces the calls of a choice. Without calls the member is removed: merged, an item that is no
+/// call would take the index of one, and a value that is no list would replace the calls so far.
+fn set_calls(choice: &mut Object, list: Vec<Value>) {
+    if is_sound(choice, &list) {
+        return;
+    }
+    if let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) {
+        if list.is_empty() {
+            delta.shift_remove("tool_calls");
+        } else {
+            delta.insert("tool_calls".to_owned(), list.into());
+        }
+    }
 }
 
 fn calls_of(choice: &Object) -> impl Iterator<Item = &Object> {
@@ -340,6 +364,19 @@ mod tests {
         let (repaired, is_exact) = repair(&[sound, more, object], &mut BTreeSet::new());
         assert_eq!(is_exact, [true, true, false]);
         assert_eq!(repaired[2][0]["function"]["arguments"], r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn values_that_are_no_calls_are_removed() {
+        let good = call(Some(0), Some("a"), Some("x"));
+        let lists =
+            [json!([1]), json!({}), json!("x"), json!([null, good]), json!([]), json!(null)];
+        let (repaired, is_exact) = repair(&lists, &mut BTreeSet::new());
+        let lists: Vec<_> = repaired.iter().map(|list| list.as_array().map(Vec::len)).collect();
+        assert_eq!(lists, [None, None, None, Some(1), Some(0), None]);
+        assert_eq!(repaired[..3], [const { Value::Null }; 3]);
+        assert_eq!((&repaired[3][0]["id"], &repaired[3][0]["index"]), (&json!("a"), &json!(0)));
+        assert_eq!(is_exact, [false, false, false, false, true, true]);
     }
 
     #[test]

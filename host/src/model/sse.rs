@@ -90,10 +90,11 @@ impl Decoder {
     }
 
     fn keep(&mut self, part: &[u8]) -> Result<(), TooLarge> {
-        // The text of a comment has no use and no bound.
-        let is_comment = self.line.first().or(part.first()) == Some(&b':');
-        let part = if is_comment { &part[..part.len().min(1)] } else { part };
-        if is_comment && !self.line.is_empty() {
+        // The text of a comment has no use and no bound. Its colon tells what the line is.
+        if self.line.first().or(part.first()) == Some(&b':') {
+            if self.line.is_empty() {
+                self.line.push(b':');
+            }
             return Ok(());
         }
         if self.line.len() + self.event.data.len() + part.len() > self.limit_bytes {
@@ -117,10 +118,11 @@ impl Decoder {
         }
         let (field, value) = text.split_once(':').unwrap_or((&text, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
+        let is_broken =
+            || value.contains(char::REPLACEMENT_CHARACTER) && std::str::from_utf8(&line).is_err();
         match field {
             "data" => {
-                self.event.is_broken |= value.contains(char::REPLACEMENT_CHARACTER)
-                    && std::str::from_utf8(&line).is_err();
+                self.event.is_broken |= is_broken();
                 if mem::replace(&mut self.has_data, true) {
                     self.event.data.push('\n');
                 }
@@ -128,6 +130,7 @@ impl Decoder {
             }
             "event" => value.clone_into(&mut self.event.kind),
             ERROR => {
+                self.event.is_broken = is_broken();
                 self.has_data = true;
                 value.clone_into(&mut self.event.data);
                 ERROR.clone_into(&mut self.event.kind);
@@ -211,6 +214,29 @@ mod tests {
         let events = decode(100, [b"error: {}\n\ndata: 1\n\n".as_slice()]).expect("small");
         let read: Vec<_> = events.iter().map(|it| (it.kind.as_str(), it.data.as_str())).collect();
         assert_eq!(read, [("error", "{}"), ("", "1")]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_break_data_and_errors_and_nothing_else() {
+        for (stream, expected) in [
+            (b"data: \x80\n\n".as_slice(), true),
+            (b"data: a\ndata: \x80\n\n", true),
+            (b"error: \x80\n\n", true),
+            (b"data: \x80\nerror: a\n\n", false),
+            (b"data: a\nevent: \x80\n: \x80\n\x80\n\n", false),
+            ("data: \u{fffd}\n\n".as_bytes(), false),
+        ] {
+            let events = decode(100, [stream]).expect("small");
+            assert_eq!(events.len(), 1);
+            assert_eq!(events[0].is_broken, expected, "{stream:?}");
+        }
+    }
+
+    #[test]
+    fn a_comment_after_data_of_the_maximum_size_is_skipped() {
+        // Three bytes that are not UTF-8 become nine, as many as the limit.
+        let events = decode(9, [b"data:\x80\x80\x80\n: a\n\n".as_slice()]);
+        assert_eq!(events.map(|events| events[0].data.len()), Ok(9));
     }
 
     #[test]
